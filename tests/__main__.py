@@ -39,6 +39,8 @@ REMEDIES = {
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 4 << 30
 """Free bytes of MEMORY from which on the tests' files are stored there; no test simulates a power cut."""
+WORKERS = str(max(4, os.cpu_count() or 1))
+"""At least four, because some tests wait more than they work."""
 REPEATED = 20
 """So many failed tests are repeated; when more fail, the machine is not the reason."""
 ACCEPTED_IN_CI = 3
@@ -59,7 +61,7 @@ def main(words: Sequence[str]) -> int:
     options = [word for word in words if word != "slow"]
     with temporary_directory() as scratch, surroundings.poisoned() as poisoned:
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
-        code, outcomes = pytest(["-n", "auto", "--dist", "loadgroup", "-m", marks, *options], environment)
+        code, outcomes = pytest(["-n", WORKERS, "--dist", "loadgroup", "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
         passed_alone = [name for name in failed[:REPEATED] if len(failed) <= REPEATED and alone(name, environment)]
     failed = [name for name in failed if name not in passed_alone]

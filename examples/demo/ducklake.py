@@ -1,7 +1,8 @@
 """Tell the story of a DuckLake twice: cleaned by its own procedure it loses a table, cleaned by Sexton it does not."""
 
-import time
 from pathlib import Path
+
+import psycopg
 
 from examples.demo.console import Console, DemoFailed
 from examples.demo.duckdb_client import PYTHON, DuckDb, DuckDbError
@@ -9,9 +10,8 @@ from examples.demo.ending import Sight
 from examples.demo.world import World
 
 FOUR_HOURS = 4 * 3_600
-TRIES = 50
 INSTANCE = "ducklake"
-"""One database has one lake, so a second run of the demo goes on with the lake of the first."""
+"""A second run of the demo goes on with the lake of the first."""
 
 
 def clean_a_lake(console: Console, world: World, home: Path) -> list[Sight]:
@@ -23,35 +23,35 @@ def clean_a_lake(console: Console, world: World, home: Path) -> list[Sight]:
     own, ours = home / "ducklake" / f"own-{suffix}", home / "ducklake" / "sexton"
     for folder in (own, ours):
         folder.mkdir(parents=True, exist_ok=True)
-    LakeWithoutSexton(console, f"sqlite:///{own / 'catalog.sqlite'}", own / "data").tell()
-    LakeWithSexton(console, world, ours / "data", suffix).tell()
+    url = world.environment["SEXTON_DATABASE_URL"]
+    LakeWithoutSexton(console, url, f"lake_{suffix}", own / "data").tell()
+    LakeWithSexton(console, world, url, ours / "data", suffix).tell()
     return [Sight("the lake's file", f"sexton why shared-{suffix}.parquet", "ducklake.md")]
 
 
 class TwoTables:
     """A lake with a file that tables v1 and v2 share, and a table whose files are merged."""
 
-    def __init__(self, console: Console, url: str, data: Path, suffix: str = "") -> None:
+    def __init__(self, console: Console, url: str, schema: str, data: Path, suffix: str = "") -> None:
+        """Create the lake, with its catalog in a schema of the database, unless it exists."""
         self.console, self.data, self.suffix = console, data, suffix
         self.data.mkdir(exist_ok=True)
         self.shared = self.data / f"shared{suffix and '-'}{suffix}.parquet"
-        self.duckdb = DuckDb(url, f"{data}/")
+        with psycopg.connect(url.replace("+psycopg", "")) as c:
+            c.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}".encode())
+        self.duckdb = DuckDb(url, f"{data}/", schema=schema)
 
     def table(self, name: str) -> str:
         """Return the name of a table of this run."""
         return f"{name}_{self.suffix}" if self.suffix else name
 
     def run(self, *statements: str) -> None:
-        """Run statements; SQLite has one writer, so one that finds it busy is repeated."""
+        """Run statements."""
         for statement in statements:
-            for attempt in range(TRIES):
-                try:
-                    self.duckdb.sql(statement)
-                    break
-                except DuckDbError as e:
-                    if "database is locked" not in str(e) or attempt == TRIES - 1:
-                        raise DemoFailed(f"DuckDB refused {statement}: {e}") from e
-                    time.sleep(0.1)
+            try:
+                self.duckdb.sql(statement)
+            except DuckDbError as e:
+                raise DemoFailed(f"DuckDB refused {statement}: {e}") from e
 
     def load(self) -> None:
         """Create the tables."""
@@ -107,15 +107,15 @@ class LakeWithoutSexton(TwoTables):
 class LakeWithSexton(TwoTables):
     """The same lake, attached to Sexton."""
 
-    def __init__(self, console: Console, world: World, data: Path, suffix: str) -> None:
-        super().__init__(console, world.environment["SEXTON_DATABASE_URL"], data, suffix)
+    def __init__(self, console: Console, world: World, url: str, data: Path, suffix: str) -> None:
+        super().__init__(console, url, INSTANCE, data, suffix)
         self._world = world
 
     def tell(self) -> None:
         """Do the same, and let a round delete what no snapshot needs."""
         self.console.act("The same lake, attached to Sexton")
         self.load()
-        self.console.sexton("ducklake", "attach", INSTANCE)
+        self.console.sexton("ducklake", "attach", INSTANCE, "--schema", INSTANCE)
         self.console.sexton("enable", INSTANCE)
         before = self.files()
         self.drop()

@@ -19,7 +19,7 @@ from sexton.check.port import CheckRuns, Heartbeat, LiveSource, TooManyObjects
 from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent
-from sexton.storage.model import VaultSpec
+from sexton.storage.model import ListedObject, VaultSpec
 from sexton.storage.object_names import canonical
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
@@ -38,7 +38,7 @@ PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
 CREATE TABLE object (
-    vault TEXT, name TEXT, key TEXT, bytes INT, etag TEXT, young INT, PRIMARY KEY (vault, name, key)
+    vault TEXT, name TEXT, key TEXT, bytes INT, etag TEXT, written TEXT, young INT, PRIMARY KEY (vault, name, key)
 ) WITHOUT ROWID;
 CREATE TABLE known (
     vault TEXT, name TEXT, key TEXT, live INT, bytes INT, record TEXT, PRIMARY KEY (vault, name, key)
@@ -65,12 +65,12 @@ WHERE c.live AND c.vault = ? AND NOT EXISTS (
 )
 """
 _DISAGREEING_ENTRIES = """
-SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), k.record
+SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), coalesce(o.written, ''), k.record
 FROM known k LEFT JOIN object o USING (vault, name)
 WHERE k.live AND k.vault = ? AND (o.key IS NULL OR (o.key = k.key AND o.bytes <> k.bytes))
 """
 _UNKNOWN_OBJECTS = """
-SELECT o.vault, o.name, o.key, o.bytes, o.etag FROM object o
+SELECT o.vault, o.name, o.key, o.bytes, o.etag, o.written FROM object o
 WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault AND k.name = o.name)
 """
 
@@ -123,9 +123,9 @@ class InProcessComparison:
                 pages.add(len(page))
                 is_old = [old_enough(listed.written, until) for listed in page]
                 db.executemany(
-                    "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (
-                        (spec.name, canonical(listed.key), listed.key, listed.bytes, listed.etag, not old)
+                        (spec.name, canonical(listed.key), *listed, not old)
                         for listed, old in zip(page, is_old, strict=True)
                     ),
                 )
@@ -162,9 +162,9 @@ class InProcessComparison:
                 yield from _record_findings(db, listing.vault)
         if order.inverted:
             kinds = UnknownObjectClassifier(self._live.pattern(order.instance))
-            for vault, name, key, size, etag in db.execute(_UNKNOWN_OBJECTS):
+            for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
                 if not _is_covered(db, vault, name):
-                    yield kinds.unknown(vault, key, size, etag)
+                    yield kinds.unknown(vault, ListedObject(*listed))
 
     def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
         """Store the findings in pages; return type → how many there are, stored or not."""
@@ -210,7 +210,7 @@ class _ListedCounts:
 
 def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:
     """Yield the live entries of a vault without an object, or with one of another size, and prefixes without one."""
-    for entry_vault, key, expected, size, etag, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
+    for entry_vault, key, expected, size, etag, written, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
         yield Discrepancy(
             type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
             vault=entry_vault,
@@ -218,6 +218,7 @@ def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy
             expected=expected,
             size=size,
             etag=etag,
+            written=written,
             record=record,
         )
     for entry_vault, key, record in db.execute(_EMPTY_PREFIXES, (vault,)):

@@ -48,6 +48,8 @@ class Discrepancy(Message):
     expected: int | None = None
     size: int | None = None
     etag: str = ""
+    written: str = ""
+    """When the object was last written, as ``ListedObject.written``; empty: unknown, or no object."""
     record: str = ""
     """The record that names the object, or the record that should name it according to its key."""
     detail: str = ""

@@ -211,13 +211,18 @@ class UnknownObjectClassifier:
         """``pattern``: see ``check.port.Live.pattern``."""
         self._pattern = re.compile(pattern) if pattern else None
 
-    def unknown(self, vault: str, key: str, size: int, etag: str) -> Discrepancy:
+    def unknown(self, vault: str, listed: ListedObject) -> Discrepancy:
         """Return the finding for an object: it is an orphan only if its key has the form of the owner's files."""
+        key, size, etag, written = listed
         match = self._pattern.fullmatch(key) if self._pattern else None
         if match is None or "\0" in key:
-            return Discrepancy(type=FindingType.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
+            return Discrepancy(
+                type=FindingType.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag, written=written
+            )
         record = match.groupdict().get("record") or ""
-        return Discrepancy(type=FindingType.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
+        return Discrepancy(
+            type=FindingType.ORPHAN, vault=vault, key=key, size=size, etag=etag, written=written, record=record
+        )
 
 
 def still_disagrees(

@@ -1,9 +1,9 @@
 """The client for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and sync jobs.
 
-``with client.protect(...)`` protects objects while they are copied, renews the protection in the background, and stops
-the caller when a renewal fails. ``with client.replay(...)`` does the same for the entries that a region reads of its
-topic. ``client.follow`` applies the journal of binlogs and replicas to a ``FollowerState``. The values that the methods
-take are exported here too.
+``with client.protect(...)`` protects objects while they are copied, renews the protection in the background, and
+raises ``ProtectionLost`` from ``check`` and at its end when a renewal fails. ``with client.replay(...)`` does the same
+for the entries that a region reads of its topic. ``client.follow`` applies the journal of binlogs and replicas to a
+``FollowerState``. The values that the methods take are exported here too.
 """
 
 from sexton.client.asynchronous import AsyncSexton

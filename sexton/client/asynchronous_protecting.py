@@ -17,15 +17,13 @@ from sexton.kernel.errors import SextonError
 from sexton.protocol.protections import Protection, ProtectionNotFound
 
 log = logging.getLogger(__name__)
-AGAIN_SECONDS = 1.0
-"""How often a task that continues after the loss is cancelled again."""
 
 
 class AsyncProtecting:
     """The result of ``AsyncSexton.protect``; see ``Protecting``.
 
-    When the protection is lost, the task that entered the block is cancelled, and the block's end raises
-    ``ProtectionLost``.
+    When the protection is lost, the task that entered the block is cancelled once, as by ``asyncio.timeout``, and the
+    block's end raises ``ProtectionLost``. A task that continues all the same must call ``check``.
     """
 
     def __init__(self, client: AsyncSender, request: RegistrationRequest) -> None:
@@ -33,7 +31,6 @@ class AsyncProtecting:
         self._ttl = request.ttl_seconds or DEFAULT_TTL_SECONDS
         self._lost: ProtectionLost | None = None
         self._over = False
-        self._cancelled = 0
         self._renewals = Renewals(self._ttl, float("-inf"))
         self._cancelled_before = 0
         self._caller: asyncio.Task[Any] | None = None
@@ -68,7 +65,7 @@ class AsyncProtecting:
         lost = self._lost
         if lost is None and error is None and (reason := self._renewals.reason_lost(time.monotonic())):
             lost = self._error(reason)
-        interrupted = self._withdraw_cancellations(error)
+        interrupted = self._withdraw_cancellation(error)
         if lost is not None and (error is None or interrupted or isinstance(error, ProtectionLost)):
             raise lost from None
         if error is not None:
@@ -76,13 +73,13 @@ class AsyncProtecting:
             return
         await self._finish()
 
-    def _withdraw_cancellations(self, error: BaseException | None) -> bool:
-        """Withdraw the cancellations of this block; return whether only they cancelled the task.
+    def _withdraw_cancellation(self, error: BaseException | None) -> bool:
+        """Withdraw the cancellation by this block; return whether nothing else cancelled the task.
 
         A task that was cancelled by other code stays cancelled.
         """
         assert self._caller is not None
-        for _ in range(self._cancelled):
+        if self._lost is not None:
             self._caller.uncancel()
         return isinstance(error, asyncio.CancelledError) and self._caller.cancelling() <= self._cancelled_before
 
@@ -114,25 +111,18 @@ class AsyncProtecting:
                 self._lose(reason)
 
     async def _watch(self) -> None:
-        """Cancel the caller in time even if a renewal hangs; repeat it until the block has ended."""
-        while True:
-            await asyncio.sleep(self._renewals.left(time.monotonic()) if self._lost is None else AGAIN_SECONDS)
-            if self._lost is not None:
-                self._cancel()
-            elif reason := self._renewals.reason_lost(time.monotonic()):
+        """Notice a loss in time even if a renewal hangs."""
+        while self._lost is None:
+            await asyncio.sleep(self._renewals.left(time.monotonic()))
+            if reason := self._renewals.reason_lost(time.monotonic()):
                 self._lose(reason)
 
     def _lose(self, reason: str) -> None:
-        if self._over or self._lost is not None:
+        if self._over or self._lost is not None or self._caller is None:
             return
         self._lost = self._error(reason)
         log.error("%s", self._lost)
-        self._cancel()
-
-    def _cancel(self) -> None:
-        if not self._over and self._caller is not None:
-            self._cancelled += 1
-            self._caller.cancel()
+        self._caller.cancel()
 
     def _error(self, reason: str) -> ProtectionLost:
         return ProtectionLost(f"the protection of job {self._request.job} is lost: {reason}")

@@ -45,8 +45,7 @@ class Protecting:
         """Raise ``ProtectionLost`` if copied objects may be deleted. Call it before each object, or each few."""
         if self._lost is not None:
             raise self._lost
-        forked = "a copy of this process cannot renew it" if os.getpid() != self._pid else ""
-        if reason := forked or self._renewals.reason_lost(time.monotonic()):
+        if reason := self._reason_lost():
             raise self._error(reason)
 
     def __enter__(self) -> "Protecting":
@@ -66,7 +65,7 @@ class Protecting:
         with self._lock:
             self._over.set()
         lost = self._lost
-        if lost is None and error is None and (reason := self._renewals.reason_lost(time.monotonic())):
+        if lost is None and error is None and (reason := self._reason_lost()):
             lost = self._error(reason)
         if lost is not None and (error is None or isinstance(error, ProtectionLost)):
             raise lost from None
@@ -74,6 +73,12 @@ class Protecting:
             error.add_note(NOTE.format(self._request.job) if lost is None else str(lost))
             return
         self._finish()
+
+    def _reason_lost(self) -> str:
+        """Return why this process cannot rely on the protection; empty while it can."""
+        if os.getpid() != self._pid:  # nor may it finish the protection: its parent is still copying
+            return "a copy of this process cannot renew it"
+        return self._renewals.reason_lost(time.monotonic())
 
     def _finish(self) -> None:
         request = self._request

@@ -7,7 +7,7 @@ from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
 
 SEARCH_SECONDS = 30
-"""How long a statement that searches marks may take (PostgreSQL): their owners decide how much there is to read."""
+"""How long a statement that searches marks may take: their owners decide how much there is to read."""
 
 
 class SearchedPlace(NamedTuple):

@@ -74,13 +74,14 @@ class FileSums(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """What never changes in a list. ``sizes``, ``etags``, ``stated``: None if no file has one."""
+    """What never changes in a list. ``sizes``, ``etags``, ``stated``, ``written``: None if no file has one."""
 
     runs: Sequence[FileRun]
     keys: Sequence[str]
     sizes: Sequence[int | None] | None
     etags: Sequence[str] | None
     stated: Sequence[int | None] | None
+    written: Sequence[str] | None
 
 
 class FileList:
@@ -89,7 +90,7 @@ class FileList:
     def __init__(self, batch: int, first: int, files: _Files, results: FileResults) -> None:
         """``first``: the number of the first file."""
         self.batch, self.first, self.results = batch, first, results
-        self.runs, self.keys, self._sizes, self._etags, self._stated = files
+        self.runs, self.keys, self._sizes, self._etags, self._stated, self._written = files
 
     @classmethod
     def of(cls, batch: int, first: int, files: Sequence[File]) -> "FileList":
@@ -103,7 +104,8 @@ class FileList:
         sizes = [f.bytes for f in files] if any(f.bytes is not None for f in files) else None
         etags = [f.etag for f in files] if any(f.etag for f in files) else None
         stated = [f.stated for f in files] if any(f.stated is not None for f in files) else None
-        listed = _Files(runs, [f.key for f in files], sizes, etags, stated)
+        written = [f.written for f in files] if any(f.written for f in files) else None
+        listed = _Files(runs, [f.key for f in files], sizes, etags, stated, written)
         return cls(batch, first, listed, FileResults.untried(len(files)))
 
     @classmethod
@@ -118,7 +120,7 @@ class FileList:
     def encode_files(self) -> bytes:
         """Return the files, without their outcomes, as bytes."""
         stored_runs = [(run.ref.kind, run.ref.id, run.vault, run.end - run.start) for run in self.runs]
-        return dump([stored_runs, self.keys, self._sizes, self._etags, self._stated])
+        return dump([stored_runs, self.keys, self._sizes, self._etags, self._stated, self._written])
 
     @property
     def last(self) -> int:
@@ -255,7 +257,8 @@ class FileList:
 
     def _page(self, vault: str, positions: Sequence[int]) -> FilePage:
         etags = ("",) * len(positions) if self._etags is None else [self._etags[n] for n in positions]
-        return FilePage(vault, [self.first + n for n in positions], [self.keys[n] for n in positions], etags)
+        written = () if self._written is None else [self._written[n] for n in positions]
+        return FilePage(vault, [self.first + n for n in positions], [self.keys[n] for n in positions], etags, written)
 
     def _sums(self, run: FileRun, code: int, files: int) -> FileSums:
         outcome = OUTCOMES.get(code)
@@ -279,13 +282,13 @@ def _decode(files: bytes) -> _Files:
     start = 0
     value = load(files)
     try:
-        stored_runs, keys, sizes, etags, stated = value
+        stored_runs, keys, sizes, etags, stated, written = value
         for kind, id_, vault, count in stored_runs:
             runs.append(FileRun(Ref(kind, id_), vault, start, start + count))
             start += count
     except (ValueError, TypeError) as e:
         raise DamagedList(f"a stored file list is damaged ({e}); {WAY_OUT}") from e
-    return _Files(runs, keys, sizes, etags, stated)
+    return _Files(runs, keys, sizes, etags, stated, written)
 
 
 def lists_of(batch: int, first: int, files: Sequence[File]) -> Iterator[FileList]:

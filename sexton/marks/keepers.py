@@ -42,6 +42,8 @@ class KeepReason(StrEnum):
     """A replica of the tablet may still need these versions. Subject: its backend."""
     WAITS = "waits"
     """Another mark must be deleted first. Subject: which."""
+    PREPARED = "prepared"
+    """A load may still write and commit files below the mark's prefix. Subject: the prepared mark."""
     QUARANTINED = "quarantined"
     """The mark is quarantined. Subject: the quarantine's reason."""
     UNKNOWN_KIND = "unknown_kind"
@@ -104,6 +106,11 @@ def by_hold(hold: int, detail: str = "") -> Kept:
     return Kept(KeepReason.HOLD, str(hold), detail)
 
 
+def by_load(prepared_mark: str) -> Kept:
+    """Return the answer for a load that has not ended, by the id of its prepared mark."""
+    return Kept(KeepReason.PREPARED, prepared_mark)
+
+
 def by_plan(plan: int) -> Kept:
     """Return the answer for a plan that awaits approval."""
     return Kept(KeepReason.APPROVAL, str(plan))
@@ -135,6 +142,7 @@ _TEXTS = {
     KeepReason.LIMIT: "limit of 24 hours",
     KeepReason.REPLICA: "replica on {subject}",
     KeepReason.WAITS: "waits for {subject}",
+    KeepReason.PREPARED: "load of {subject}",
     KeepReason.QUARANTINED: "quarantined: {subject}",
     KeepReason.UNKNOWN_KIND: "kind {subject} has no retention",
     KeepReason.OTHER: "a reason that this version of Sexton does not know: {subject}",
@@ -164,6 +172,7 @@ def way_out(kept: Kept, instance: str) -> str:
         KeepReason.APPROVAL: f"sexton apply {kept.subject}",
         KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
         KeepReason.WAITS: "deleted in a later round",
+        KeepReason.PREPARED: f"deleted after the load's time is over; see: sexton why {kept.subject}",
         KeepReason.REPLICA: "deleted when every replica has these versions; see: sexton replica list",
         KeepReason.PROTECTION_UNREADABLE: "register it again after: sexton protection release JOB --reason TEXT",
         KeepReason.PROTECTION: f"deleted when its job has finished; see: sexton protection list {instance}",

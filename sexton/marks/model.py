@@ -1,6 +1,6 @@
 """Define marks, the files they resolve to, the write token, and the request and result of a claim. Pure values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -81,6 +81,8 @@ class DueMark(NamedTuple):
     in_second_pass: bool = False
     etags: tuple[str, ...] = ()
     """ETags of the objects that ``keys`` name, as a check saw them; empty: any object under a key is meant."""
+    written: tuple[str, ...] = ()
+    """When these were last written (``ListedObject.written``), as the check saw it."""
 
     @property
     def ref(self) -> Ref:
@@ -131,6 +133,7 @@ class File(NamedTuple):
     """An object that a mark will delete.
 
     ``bytes``: as listed, None if no listing was needed. ``stated``: its share of the bytes that the owner states.
+    ``written``: of an orphan: when the object that is meant was last written; empty: any object with its ETag is meant.
     """
 
     kind: str
@@ -140,6 +143,7 @@ class File(NamedTuple):
     bytes: int | None
     etag: str = ""
     stated: int | None = None
+    written: str = ""
 
 
 class ClaimedMark(NamedTuple):
@@ -150,12 +154,22 @@ class ClaimedMark(NamedTuple):
 
 
 class FilePage(NamedTuple):
-    """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` correspond."""
+    """Stored files of one vault, at most 1,000, about to be deleted; ``seqs`` and the other columns correspond.
+
+    ``etags``, ``written``: of the objects that are meant, as in ``File``; empty where no file has one.
+    """
 
     vault: str
     seqs: Sequence[int]
     keys: Sequence[str]
     etags: Sequence[str] = ()
+    written: Sequence[str] = ()
+
+    def at(self, positions: Iterable[int]) -> "FilePage":
+        """Return the files at some positions of the page."""
+        picked = list(positions)
+        etags, written = ([column[n] for n in picked] if column else () for column in (self.etags, self.written))
+        return FilePage(self.vault, [self.seqs[n] for n in picked], [self.keys[n] for n in picked], etags, written)
 
 
 class WriteToken(Message):
@@ -214,6 +228,7 @@ class Candidate(NamedTuple):
     ``ancestors``: its ancestors by its owner's records. ``versions``: a tablet and the highest of its versions
     that is deleted. ``parent``: the candidate with which it is claimed, None if it is claimed on its own.
     ``retention_starts_at``: of the mark whose files were resolved, in ms since 1970; a later mark of its id has others.
+    ``places``: where its files are.
     """
 
     ref: Ref
@@ -225,6 +240,7 @@ class Candidate(NamedTuple):
     versions: tuple[str, int] | None = None
     parent: Ref | None = None
     retention_starts_at: int | None = None
+    places: Sequence[Place] = ()
 
 
 class ClaimRequest(NamedTuple):

@@ -69,3 +69,8 @@ def covering_prefixes(name: str) -> list[str]:
     A live prefix covers the name only if it is one of these, so liveness is tested by equality.
     """
     return [name[: i + 1] for i, c in enumerate(name) if c not in ID_CHARACTERS or i + 1 == len(name)]
+
+
+def end_of_prefix(prefix: str) -> str:
+    """Return the first name in byte order after all that begin with a prefix, which ends with an ASCII separator."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)

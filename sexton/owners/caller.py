@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import PlainHttp, Trust
 from sexton.owners.call_options import CallOptions
 from sexton.owners.port import OwnerSilent
@@ -23,7 +23,7 @@ MOST_BYTES = 64 * 2**20
 """Longest answer."""
 SHOWN = 200
 """Characters of an owner's own error that are shown."""
-Answer = TypeVar("Answer", bound=BaseModel)
+Answer = TypeVar("Answer", bound=StrictMessage)
 
 
 class OwnerCaller:

@@ -11,7 +11,7 @@ from sexton.contract import MAX_BYTES
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message, StrictMessage
+from sexton.kernel.message import StrictMessage
 from sexton.owners.plugin import Operation
 
 
@@ -26,8 +26,8 @@ def from_method(
 
     Args:
         store: makes the store of an instance.
-        method: a method of its class. A method with one ``Message`` takes this as its order; otherwise each of its
-            parameters is a value of the order.
+        method: a method of its class. A method with one ``StrictMessage`` takes this as its order; otherwise each of
+            its parameters is a value of the order.
         reads: whether it changes nothing.
         drops_instance: see ``Operation``.
     """
@@ -39,7 +39,7 @@ def from_method(
     if order is None:
         order = create_model(_class_name(name), __base__=StrictMessage, **_fields(parameters, hints))
 
-    def run(db: Database, instance: str, values: Message) -> Any:
+    def run(db: Database, instance: str, values: StrictMessage) -> Any:
         _check(values.model_dump())
         bound = getattr(store(db, instance), method.__name__)
         if takes_order:
@@ -69,10 +69,10 @@ def _class_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def _own_order(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> type[Message] | None:
-    """Return the type of the only parameter, if it is a ``Message``."""
+def _own_order(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> type[StrictMessage] | None:
+    """Return the type of the only parameter, if it is a ``StrictMessage``."""
     types = [hints[p.name] for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
-    is_order = len(parameters) == len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], Message)
+    is_order = len(parameters) == len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], StrictMessage)
     return types[0] if is_order else None
 
 

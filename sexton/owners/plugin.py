@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import Owner
@@ -72,8 +72,8 @@ class Operation(NamedTuple):
     name: str
     about: str
     """What it does, as a sentence."""
-    order: type[Message]
-    """The values that it needs."""
+    order: type[StrictMessage]
+    """The values that it needs; others are refused."""
     result: Any
     """The type of its result; None: it has none."""
     run: Callable[[Database, str, Any], Any]

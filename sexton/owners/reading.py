@@ -23,5 +23,5 @@ def silent_on_error(what: str) -> Iterator[None]:
 
 
 def limit_statements(db: Database, c: Connection) -> None:
-    """Limit each statement of a transaction that reads a part (PostgreSQL)."""
+    """Limit each statement of a transaction that reads a part."""
     db.limit_statements(c, STATEMENT_SECONDS)

@@ -53,10 +53,10 @@ class Placements(Body):
 
 
 class ReportedTablet(Body):
-    """A backend's report of a copy: ``versions``, its rowsets' ranges, or ``version``, its highest one.
+    """A backend's report of a copy: ``versions``, its rowsets' ranges, ``version``, its highest one, or both.
 
-    ``version_miss``: below the highest version one is missing. Without ranges nobody knows which: the copy then needs
-    everything from the last version that was known to be continuous.
+    ``version_miss``: below the highest version one is missing. If no ranges show which, the copy needs everything from
+    the last version that was known to be continuous.
     """
 
     uid: Id

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 def keepers(db: Database) -> "Sequence[Keeper]":
     """Return everything that may block a deletion, in order of precedence."""
+    from sexton.marks.sql.prepared import PreparedKeeper
     from sexton.operators.holds.keeper import HoldKeeper
     from sexton.protection.sql.keeper import ProtectionKeeper
     from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 
-    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db))
+    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db), PreparedKeeper(db))

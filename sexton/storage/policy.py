@@ -3,6 +3,7 @@
 Pure: no clock, no I/O. Doubtful keys are refused here, before there is a request that could delete them.
 """
 
+import datetime as dt
 import re
 import string
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ Ids of some instances may contain ``_``, too; a trigger of the schema lets no pr
 """
 MAX_KEY_BYTES = 1_024
 """The longest key of S3, and of a mark: a CHECK in the schema has the same rule."""
+ROUNDING = dt.timedelta(seconds=1)
+"""Differences up to this between two instants that a store shows of one write."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
 DRAFT = ".draft-"
 """Prefix of the name of Sexton's own local file until it is complete."""
@@ -196,6 +199,28 @@ def _nested(a: str, b: str) -> bool:
 
 def _directory(spec: VaultSpec) -> str:
     return f"{spec.location.rstrip('/')}/{spec.prefix}"
+
+
+def is_rewritten(written: str, seen: str) -> bool:
+    """Return whether an object was written again since it was seen, by its last writes (``ListedObject.written``).
+
+    Content shows it neither in a directory nor where the same content was written. A second's difference does not
+    count: a listing and a look-up may round differently, and what a check judges is older than an hour.
+
+    Args:
+        written: as it is now; empty: unknown, which counts as rewritten.
+        seen: as it was seen; empty: not known, so nothing is compared.
+    """
+    if not seen or written == seen:
+        return False
+    if not written:
+        return True
+    return abs(dt.datetime.fromisoformat(written) - dt.datetime.fromisoformat(seen)) > ROUNDING
+
+
+def rewritten_text(written: str, seen: str) -> str:
+    """Return in words that an object was written again; the arguments are those of ``is_rewritten``."""
+    return f"was last written at {seen} UTC when a check saw it, and at {written or 'an unknown time'} UTC now"
 
 
 def out_of_time(key: str) -> KeyResult:

@@ -117,6 +117,24 @@ class Vault(Protocol):
         """
         ...
 
+    def delete_unchanged(
+        self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
+    ) -> Sequence[KeyResult]:
+        """Delete objects as ``delete`` does, if they are the ones that were seen; another one is CHANGED.
+
+        Args:
+            keys: relative to the vault.
+            etags: of the objects as they were seen, one per key; empty: unknown.
+            written: when they were last written, as ``ListedObject.written``; empty: the key is deleted as it is. An
+                object store compares this in a request before the delete: the same content that is written between
+                the two goes unnoticed, where both take some milliseconds.
+            until: as in ``delete``.
+
+        Raises:
+            BadInput: a key is not acceptable; nothing was deleted.
+        """
+        ...
+
     def abort_uploads(self, *prefixes: str) -> int:
         """Abort unfinished multipart uploads under prefixes that were deleted; return how many were aborted.
 

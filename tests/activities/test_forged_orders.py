@@ -23,7 +23,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, ReleaseOrder
 from tests.activities import test_forged_checks, test_forged_purges
 from tests.integration.recycle.rounds import test_forged_orders
-from tests.servers.postgres import new_database
+from tests.servers.postgres import new_database, shared
 from tests.support.orders import lines_of
 from tests.support.planned import limited_policy
 from tests.support.rig import GRACE, Rig, listing, put
@@ -118,8 +118,10 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(Rig(new_database()).instance().instance("bank"), tmp_path / "v")
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(Rig(new_database()).instance().instance("bank"), tmp_path / "v")
+    yield shop
+    shop.rig.db.close()
 
 
 def forged(order: Any, path: str, change: Change) -> Any:
@@ -161,11 +163,19 @@ def fields_of(order: Any, path: str = "") -> Iterator[str]:
                 yield f"{path}{name}"
 
 
+def shops_in(folder: Path) -> Iterator[Shop]:
+    """Yield shops in databases of their own; each database is dropped when the next one is asked for."""
+    for n in count():
+        shop = Shop(Rig(new_database()).instance().instance("bank"), folder / str(n))
+        yield shop
+        shop.rig.db.close()
+        shared().drop_database(shop.rig.url)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["open_round", "adopt_claimed", "recycle_range", "release_lease", "close_round"])
 def test_h1_no_forged_order_blocks_a_later_round(tmp_path: Path, name: str) -> None:
-    files = (tmp_path / f"{n}.db" for n in count())
-    shops = (Shop(Rig(f"sqlite:///{file}").instance().instance("bank"), file.with_suffix("")) for file in files)
+    shops = shops_in(tmp_path)
     for path in fields_of(next(shops).order(name)):
         shop = next(shops)
         order = forged(shop.order(name), path, lambda value: "x" if isinstance(value, str) else 2**62)

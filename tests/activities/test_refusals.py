@@ -8,13 +8,15 @@ from activities.refusals import refusals
 from sexton.kernel.errors import BadInput, GuardBusy
 
 
-def test_driver_error_travels_without_statement_and_parameters() -> None:
-    engine = create_engine("sqlite://")
+def test_driver_error_travels_without_statement_and_parameters(postgres_url: str) -> None:
+    engine = create_engine(postgres_url)
 
     with pytest.raises(ApplicationError) as error, refusals(), engine.connect() as c:
         c.execute(text("SELECT :key FROM nowhere"), {"key": "data/secret.dat"})
 
-    assert (error.value.message, error.value.type) == ("the database answered: no such table: nowhere", "DatabaseError")
+    engine.dispose()
+    assert error.value.type == "DatabaseError"
+    assert error.value.message == 'the database answered: relation "nowhere" does not exist'
     assert not error.value.non_retryable
     assert error.value.__cause__ is None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.integration.protection.registrations import garbage
 from tests.machine import need
@@ -13,6 +13,8 @@ from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 NewPage = Callable[..., Page]
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def new_page(browser: Browser, api: Api) -> Iterator[NewPage]:
     def opened(scope: str = "operate@shop", **options: object) -> Page:
         context = browser.new_context(base_url=api.url, **options)
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         context.route("**/*", lambda route: _only_from(api.url, route))
         page = context.new_page()
         if scope:

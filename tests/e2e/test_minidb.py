@@ -1,4 +1,4 @@
-"""The transactions of minidb, the example database, keep their promises on both databases over a real S3 server."""
+"""The transactions of minidb, the example database, keep their promises over a real S3 server."""
 
 import ast
 from collections.abc import Iterator

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import httpx
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 OPERATOR, JOB = "JUDGE_OPERATOR", "JUDGE_JOB"
 """Variables of the environment: the tokens of an operator and of job ``copy``."""
-PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 0.2
 
 

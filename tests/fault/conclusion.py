@@ -84,9 +84,9 @@ def _prove(w: World) -> None:
             raise Violation(f"{vault}/{key} has other bytes than were written")
     _same("existing objects", present, tables.live() | remaining)
     _same("marks", set(tables.marks()), set())
-    for table in ("sexton_file_list", "sexton_lease WHERE state = 'BUSY'", "sexton_batch WHERE state = 'OPEN'"):
-        _same(table, tables.number(f"SELECT count(*) FROM {table}"), 0)
-    _same("rounds still running", tables.number("SELECT count(*) FROM sexton_round WHERE state = 'RUNNING'"), 0)
+    for table in ("file_list", "lease WHERE state = 'BUSY'", "batch WHERE state = 'OPEN'"):
+        _same(table, tables.number(f"SELECT count(*) FROM sexton.{table}"), 0)
+    _same("rounds still running", tables.number("SELECT count(*) FROM sexton.round WHERE state = 'RUNNING'"), 0)
     tally, deleted = tables.tally(), [ref for ref, state in witness.history.items() if state == "GONE"]
     counted = {place: size for place, size in witness.gone.items() if place not in witness.unrecorded}
     _same("marks claimed", tally["claimed"], len(witness.claims))
@@ -95,7 +95,7 @@ def _prove(w: World) -> None:
     _same("objects deleted", tally["deleted"], len(counted))
     _same("bytes freed", tally["bytes_freed"], sum(counted.values()))
     _same("objects hidden", tally["hidden"], 0)
-    _same("objects in history", tables.number("SELECT sum(objects) FROM sexton_mark_history"), len(counted))
+    _same("objects in history", tables.number("SELECT sum(objects) FROM sexton.mark_history"), len(counted))
 
 
 def _same(subject: str, actual: object, expected: object) -> None:

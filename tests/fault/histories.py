@@ -1,6 +1,5 @@
 """Generate and play random histories; events that interrupt a round are the most frequent."""
 
-import atexit
 import functools
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sexton.database import schema
-from sexton.database.schema import init as schema_init
 from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.marks import file_list
 from sexton.owners.sql import loose_keys, owner
@@ -27,7 +24,7 @@ from tests.fault.conclusion import conclude
 from tests.fault.local_round import Process
 from tests.fault.shop import INSTANCE, Shop
 from tests.fault.world import INSIDE, World
-from tests.support.rig import DEPLOYMENT
+from tests.servers.postgres import driver_url, new_database, shared
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing; these tests do not simulate a power cut."""
@@ -162,28 +159,27 @@ def histories(draw: st.DrawFn) -> History:
 def play(history: History) -> World:
     """Play a history and its conclusion; raise ``Violation`` as soon as a promise is broken."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder, _sizes(history):
-        w = World(Path(folder), _template(), view=history.view, barrier=history.barrier)
+        url = shared().create_database(_template())
+        w = World(Path(folder), url, view=history.view, barrier=history.barrier)
         try:
             for operation in history.operations:
                 w.apply(operation)
             conclude(w)
         finally:
             w.close()
+            shared().drop_database(url)
     return w
 
 
 @functools.cache
-def _template() -> Path:
+def _template() -> str:
     """Return a database with the schema, the instances and the owner's tables, which each history copies."""
-    folder = tempfile.TemporaryDirectory(prefix="sexton-template-")
-    atexit.register(folder.cleanup)
-    path = Path(folder.name) / "shop.db"
-    schema_init(f"sqlite:///{path}", DEPLOYMENT)
-    Process(f"sqlite:///{path}").instance(enable=False).instance("other", enable=False).db.close()
-    shop = Shop(path)
+    url = shared().keep(new_database())
+    Process(url).instance(enable=False).instance("other", enable=False).db.close()
+    shop = Shop(driver_url(url), Path())
     shop.make_tables()
     shop.close()
-    return path
+    return url
 
 
 SMALL = {
@@ -209,5 +205,4 @@ def _sizes(history: History) -> Iterator[None]:
             patch.setattr(active_lease, "RENEW_SECONDS", 0.0)
         patch.setattr(owner, "RECHECK_SECONDS", 0)  # rows may change in the same second
         patch.setattr(loose_keys, "TRUSTED_TIMES", 0)
-        patch.setattr(schema, "init", lambda *_: None)  # the template has the schema
         yield

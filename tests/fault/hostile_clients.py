@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from sexton.protocol.body import MAX_ITEMS_BYTES
+from tests.support.eventually import eventually
 
 TOKEN, TLS = "HOSTILE_TOKEN", "HOSTILE_TLS"
 """Variables of the environment: the clients' token, and whether the server needs TLS."""
@@ -137,8 +138,7 @@ def main(host: str, port: str, *kinds: str) -> None:
     clients = HostileClients(host, int(port), os.environ[TOKEN], tls=TLS in os.environ)
     for kind in kinds:
         clients.start(kind)
-    while any(clients.begun[kind] < NUMBER[kind] for kind in kinds):
-        time.sleep(0.05)
+    eventually("all have begun", lambda: all(clients.begun[kind] >= NUMBER[kind] for kind in kinds))
     print("under way", flush=True)
     while True:
         time.sleep(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sexton.contract import Collected, Refused
-from tests.fault.shop import TTL_SECONDS, Shop, Thing
+from tests.fault.shop import TTL_SECONDS, Thing
 from tests.fault.witness import Violation
 from tests.fault.world import DROPPED, LIVE, LOADING, MISTAKEN, OVER, Item, World
 
@@ -76,7 +76,7 @@ def commit(w: World, item: Item, dies: At, inputs: tuple[Item, ...] = ()) -> Non
             return
     if died:
         w.shop.close()
-        w.shop = Shop(w.file)
+        w.shop = w.owner()
         item.status = OVER
         return
     if state is None or state.state != "MARKED":
@@ -211,7 +211,7 @@ def undrop(w: World, items: list[Item], kind: str, dies: At = None) -> bool:
             return False
     if died:
         w.shop.close()
-        w.shop = Shop(w.file)
+        w.shop = w.owner()
         return False
     if any(m is None or m.state != "MARKED" for m in item_marks):
         raise Violation(f"an undrop of {[i.id for i in items]} succeeded although the marks were {item_marks}")

@@ -1,15 +1,15 @@
-"""A tiny owner, as docs/integration.md describes one: plain sqlite3, its tables in Sexton's own file.
+"""A tiny owner, as docs/integration.md describes one: plain psycopg, its tables in Sexton's own database.
 
 It meets the owner's obligations: ids are never reused, prepare precedes the first write, a mark is in the transaction
 that removes the reference, and a refusal rolls everything back. It may die in the middle of any transaction.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
+
+import psycopg
 
 from sexton import contract
 from sexton.marks.model import DueMark, Expansion, Place, Ref
@@ -18,9 +18,9 @@ from sexton.owners.sql.owner import SqlOwner
 INSTANCE = "shop"
 TTL_SECONDS = 7_200
 TABLES = """
-CREATE TABLE thing (id text PRIMARY KEY, above text, vault text, prefix text, live integer);
-CREATE TABLE file (thing text, vault text, key text, bytes integer, PRIMARY KEY (vault, key));
-CREATE TABLE shown (thing text, vault text, key text);
+CREATE TABLE thing (id text COLLATE "C" PRIMARY KEY, above text, vault text, prefix text COLLATE "C", live boolean);
+CREATE TABLE file (thing text, vault text, key text COLLATE "C", bytes bigint, PRIMARY KEY (vault, key));
+CREATE TABLE shown (thing text, vault text, key text COLLATE "C");
 CREATE INDEX thing_by_place ON thing (vault, prefix);
 """
 _LIVE_THINGS = "SELECT 'shop' AS instance, 'rowset' AS kind, id, vault, prefix AS key FROM thing WHERE live"
@@ -28,7 +28,7 @@ LIVE = {
     "view": f"CREATE VIEW sexton_live AS {_LIVE_THINGS};",
     "copy": f"""
 CREATE TABLE sexton_live AS {_LIVE_THINGS};
-CREATE TABLE IF NOT EXISTS sexton_live_as_of (as_of integer);
+CREATE TABLE IF NOT EXISTS sexton_live_as_of (as_of timestamptz);
 """,
     "spelled": """
 CREATE VIEW sexton_live AS
@@ -62,87 +62,79 @@ class Barrier(SqlOwner):
 
 
 class Shop:
-    """The owner's connection to the file. After a crash of its process, a new ``Shop`` replaces it."""
+    """The owner's connection to the database. After a crash of its process, a new ``Shop`` replaces it."""
 
-    def __init__(self, path: Path) -> None:
-        self._folder = path.parent
-        self._c = sqlite3.connect(path, isolation_level=None)
-        contract.attach(self._c)
+    def __init__(self, url: str, folder: Path) -> None:
+        """Connect to the database at a URL of psycopg; ``folder`` has the directories of the vaults."""
+        self._folder = folder
+        self._c = psycopg.connect(url, autocommit=True)
 
     def make_tables(self) -> None:
         """Create the owner's own tables, once."""
-        self._c.executescript(TABLES)
+        self._c.execute(TABLES)
 
     def create_live_view(self, how: str) -> None:
         """Create the view in which Sexton reads the live things, and name it; ``how``: see ``LIVE``."""
-        self._c.executescript(LIVE[how])
-        self._c.execute("UPDATE sexton_instance SET live_view = 'sexton_live' WHERE id = ?", (INSTANCE,))
+        self._c.execute(LIVE[how].encode())
+        self._c.execute("UPDATE sexton.instance SET live_view = 'public.sexton_live' WHERE id = %s", (INSTANCE,))
 
     def drop_live_view(self, how: str) -> None:
         """Drop the view, as a wrong migration does."""
-        self._c.execute(f"DROP {'TABLE' if how == 'copy' else 'VIEW'} sexton_live")
+        self._c.execute("DROP TABLE sexton_live" if how == "copy" else "DROP VIEW sexton_live")
 
     def refresh_copy(self, now: int) -> None:
-        """Fill the copy from the owner's tables as they are now, as its job does."""
-        with self._transaction() as c:
-            for table in ("sexton_live", "sexton_live_as_of"):
-                c.execute(f"DELETE FROM {table}")
-            c.execute(f"INSERT INTO sexton_live {_LIVE_THINGS}")
-            c.execute("INSERT INTO sexton_live_as_of VALUES (?)", (now,))
+        """Fill the copy from the owner's tables as they are now (ms since 1970), as its job does."""
+        with self._c.transaction():
+            self._c.execute("DELETE FROM sexton_live")
+            self._c.execute("DELETE FROM sexton_live_as_of")
+            self._c.execute(f"INSERT INTO sexton_live {_LIVE_THINGS}")
+            self._c.execute("INSERT INTO sexton_live_as_of VALUES (to_timestamp(%s / 1000.0))", (now,))
 
     def close(self) -> None:
         """Close the connection, which rolls back an open transaction, as the death of a process does."""
         self._c.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._c.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._c
-        except BaseException:
-            self._c.execute("ROLLBACK")
-            raise
-        self._c.execute("COMMIT")
-
     def prepare(self, thing: Thing) -> None:
         """Announce a thing before its first file is written."""
-        with self._transaction() as c:
-            contract.prepare(c, INSTANCE, f"load {thing.id}", [thing.id], thing.vault, [thing.prefix], TTL_SECONDS)
+        with self._c.transaction():
+            contract.prepare(
+                self._c, INSTANCE, f"load {thing.id}", [thing.id], thing.vault, [thing.prefix], TTL_SECONDS
+            )
 
     def commit(self, thing: Thing, files: Sequence[tuple[str, int]], inputs: Sequence[str] = ()) -> None:
         """Make a thing visible, and mark its compaction inputs in the same transaction."""
-        with self._transaction() as c:
-            c.execute("INSERT INTO thing VALUES (?, ?, ?, ?, 1)", thing)
-            c.executemany(
-                "INSERT INTO file VALUES (?, ?, ?, ?)", [(thing.id, thing.vault, key, size) for key, size in files]
-            )
-            first = c.execute("SELECT count(*) FROM shown").fetchone()[0]
+        with self._c.transaction():
+            self._c.execute("INSERT INTO thing VALUES (%s, %s, %s, %s, true)", thing)
+            places = [(thing.id, thing.vault, key, size) for key, size in files]
+            self._c.cursor().executemany("INSERT INTO file VALUES (%s, %s, %s, %s)", places)
+            [(first,)] = self._c.execute("SELECT count(*) FROM shown")
             keys = (self._spelled(thing, key, n) for n, (key, _) in enumerate(files, first))
-            c.executemany("INSERT INTO shown VALUES (?, ?, ?)", [(thing.id, thing.vault, key) for key in keys])
+            spelled = [(thing.id, thing.vault, key) for key in keys]
+            self._c.cursor().executemany("INSERT INTO shown VALUES (%s, %s, %s)", spelled)
             for id_ in inputs:
-                c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
-                contract.mark(c, INSTANCE, "compacted", [self._by_keys(id_, None)])
-            contract.commit(c, INSTANCE, [thing.id])
+                self._c.execute("UPDATE thing SET live = false WHERE id = %s", (id_,))
+                contract.mark(self._c, INSTANCE, "compacted", [self._by_keys(id_, None)])
+            contract.commit(self._c, INSTANCE, [thing.id])
 
     def drop(self, ids: Sequence[str], how: str, parent: str | None = None, more: Sequence[str] = ()) -> None:
         """Drop things: each becomes one mark, by prefix, by keys (with ``more`` keys), or without any files."""
         above = None if parent is None else ("dropped", parent)
-        with self._transaction() as c:
+        with self._c.transaction():
             for id_ in ids:
-                c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
-                self._mark(c, "dropped", id_, how, above if id_ != parent else None, more)
+                self._c.execute("UPDATE thing SET live = false WHERE id = %s", (id_,))
+                self._mark("dropped", id_, how, above if id_ != parent else None, more)
 
     def mark_live_thing(self, id_: str, how: str) -> None:
         """Mark a thing that is still referenced: an owner's mistake."""
-        with self._transaction() as c:
-            self._mark(c, "orphan", id_, how, None, ())
+        with self._c.transaction():
+            self._mark("orphan", id_, how, None, ())
 
     def undrop(self, ids: Sequence[str], kind: str = "dropped") -> None:
         """Undrop all of these things or none."""
-        with self._transaction() as c:
-            contract.undrop(c, INSTANCE, kind, ids)
+        with self._c.transaction():
+            contract.undrop(self._c, INSTANCE, kind, ids)
             for id_ in ids:
-                c.execute("UPDATE thing SET live = 1 WHERE id = ?", (id_,))
+                self._c.execute("UPDATE thing SET live = true WHERE id = %s", (id_,))
 
     def _spelled(self, thing: Thing, key: str, n: int) -> str:
         """Return a live key in one of the spellings that owners' metadata have."""
@@ -159,21 +151,19 @@ class Shop:
         )
         return spellings[n % len(spellings)]
 
-    def _mark(
-        self, c: sqlite3.Connection, kind: str, id_: str, how: str, above: tuple[str, str] | None, more: Sequence[str]
-    ) -> None:
+    def _mark(self, kind: str, id_: str, how: str, above: tuple[str, str] | None, more: Sequence[str]) -> None:
         if how == "prefix":
-            c.execute(
-                "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, parent_kind, parent_id) "
-                "SELECT ?, ?, id, vault, prefix, ?, ? FROM thing WHERE id = ?",
+            self._c.execute(
+                "INSERT INTO sexton.mark (instance, kind, id, vault, prefix, parent_kind, parent_id) "
+                "SELECT %s, %s, id, vault, prefix, %s, %s FROM thing WHERE id = %s",
                 (INSTANCE, kind, *(above or (None, None)), id_),
             )
         elif how == "keys":
-            contract.mark(c, INSTANCE, kind, [self._by_keys(id_, above, more)])
+            contract.mark(self._c, INSTANCE, kind, [self._by_keys(id_, above, more)])
         else:
-            contract.mark(c, INSTANCE, kind, [contract.NewMark(id=id_, vault="disk", parent=above)])
+            contract.mark(self._c, INSTANCE, kind, [contract.NewMark(id=id_, vault="disk", parent=above)])
 
     def _by_keys(self, id_: str, above: tuple[str, str] | None, more: Sequence[str] = ()) -> contract.NewMark:
-        rows = self._c.execute("SELECT vault, key, bytes FROM file WHERE thing = ? ORDER BY key", (id_,)).fetchall()
+        rows = self._c.execute("SELECT vault, key, bytes FROM file WHERE thing = %s ORDER BY key", (id_,)).fetchall()
         keys = (*(row[1] for row in rows), *more)
         return contract.NewMark(id=id_, vault=rows[0][0], keys=keys, bytes=sum(r[2] for r in rows), parent=above)

@@ -7,28 +7,23 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton.contract import NewMark
 from sexton.storage.model import MARKER_KEY
-from tests.servers.postgres import Cluster, new_database
+from tests.servers.postgres import new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
+def rig() -> Rig:
     return Rig(new_database()).instance()
 
 
-@pytest.fixture
-def pg(postgres: Cluster) -> Rig:
-    return Rig(new_database()).instance()
-
-
-def test_expiry_finer_than_a_millisecond_does_not_block_a_range(pg: Rig, tmp_path: Path) -> None:
-    root = pg.local(tmp_path / "v")
-    pg.sql("SELECT {}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '60.0005 seconds')")
-    pg.later(400_000)
+def test_expiry_finer_than_a_millisecond_does_not_block_a_range(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.sql("SELECT {}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '60.0005 seconds')")
+    rig.later(400_000)
     (root / MARKER_KEY).unlink()
 
-    report = pg.round()
+    report = rig.round()
 
     assert kept_texts(report) == {"vault disk: NO_MARKER": 1}
 
@@ -50,19 +45,19 @@ TTLS = {
 
 
 @pytest.mark.parametrize("ttl", TTLS)
-def test_time_to_live_is_judged_by_its_instant(pg: Rig, ttl: str) -> None:
+def test_time_to_live_is_judged_by_its_instant(rig: Rig, ttl: str) -> None:
     call = f"SELECT {{}}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '{ttl}')"
 
     if TTLS[ttl]:
-        pg.sql(call)
+        rig.sql(call)
     else:
         with pytest.raises(DBAPIError, match="SX006 txn_ttl"):
-            pg.sql(call)
+            rig.sql(call)
 
-    assert pg.count("mark") == TTLS[ttl]
+    assert rig.count("mark") == TTLS[ttl]
 
 
-@pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
+@pytest.mark.parametrize("value", ["9223372036854775807", "1125899906842625", "-1"])
 def test_impossible_size_is_refused(rig: Rig, value: str) -> None:
     names = "(instance, kind, id, vault, keys, bytes)"
 
@@ -70,18 +65,11 @@ def test_impossible_size_is_refused(rig: Rig, value: str) -> None:
         rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', 'm', 'disk', '[\"a\"]', {value})")
 
 
-def test_id_of_bytes_is_refused(rig: Rig) -> None:
-    names = "(instance, kind, id, vault, keys)"
-
-    with pytest.raises(IntegrityError, match="names_are_text"):
-        rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', x'6d', 'disk', '[\"a\"]')")
-
-
 @pytest.mark.parametrize("call", ["undrop('shop', 'dropped', ARRAY['m', NULL])", "commit('shop', NULL)"])
-def test_null_id_is_refused(pg: Rig, call: str) -> None:
-    pg.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+def test_null_id_is_refused(rig: Rig, call: str) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
 
     with pytest.raises(DBAPIError, match="SX006"):
-        pg.sql(f"SELECT {{}}{call}")
+        rig.sql(f"SELECT {{}}{call}")
 
-    assert pg.count("mark") == 1
+    assert rig.count("mark") == 1

@@ -44,12 +44,7 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize(
-    ("clean_url", "same_run"),
-    [("sqlite", True), ("postgresql", False)],
-    ids=["activity-retried", "next-round"],
-    indirect=["clean_url"],
-)
+@pytest.mark.parametrize("same_run", [True, False], ids=["activity-retried", "next-round"])
 def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     clean_url: str, tmp_path: Path, point: str, same_run: bool
 ) -> None:
@@ -76,7 +71,6 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     assert again.count("lease", state="BUSY") == 0
 
 
-@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("point", ["resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"])
 def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_path: Path, point: str) -> None:
     rig = Rig(clean_url).instance()

@@ -1,6 +1,6 @@
 """Hostile clients do not keep stops, renewals and health checks from being answered.
 
-The test prints how long the answers took. A quiet machine needs less than 2 s; the bound here is for a busy one.
+The test prints how long the answers took. A quiet machine needs less than 2 s.
 """
 
 import json
@@ -20,10 +20,11 @@ from tests.servers.api_process import ApiProcess
 from tests.servers.certificate import certificate
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
-ATTACK_SECONDS = 15
-ANSWER_SECONDS = 30.0
+ANSWERS = 20
+"""Of each kind during the attack."""
 KINDS = ("health", "stop", "renewal")
 
 
@@ -38,7 +39,6 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("kinds", "tls", "files"),
     [
@@ -65,8 +65,7 @@ def test_stop_renew_and_health_answer_under_attack(
             began = time.time()
             with _attack(api, tmp_path, kinds, tls=tls):
                 under_way = time.time()
-                time.sleep(ATTACK_SECONDS)
-            _wait_for(judge, len(_answers(judge)) // len(KINDS) + 5)
+                _wait_for(judge, len(_answers(judge)) // len(KINDS) + ANSWERS)
         log = api.log()
 
     answers = _answers(judge)
@@ -79,7 +78,6 @@ def test_stop_renew_and_health_answer_under_attack(
             f"{len(attacked)} was {attacked[len(attacked) // 2]:.2f} s, and the longest {attacked[-1]:.2f} s"
         )
     assert {answer.status for answer in answers} == {200}
-    assert max(answer.seconds for answer in answers) < ANSWER_SECONDS
     assert "Traceback" not in log
 
 
@@ -87,7 +85,7 @@ def test_stop_renew_and_health_answer_under_attack(
 def _judge(api: ApiProcess, home: Path) -> Iterator[Forked]:
     tokens = {api_judge.OPERATOR: api.token("operate@*"), api_judge.JOB: api.token("sync:copy@shop")}
     judge = Forked("judge", "tests.fault.api_judge", [api.url], home, os.environ | tokens)
-    judge.start(lambda: bool(_answers(judge)), 60)
+    judge.start(lambda: bool(_answers(judge)))
     try:
         yield judge
     finally:
@@ -102,7 +100,7 @@ def _attack(api: ApiProcess, home: Path, kinds: tuple[str, ...], *, tls: bool) -
     arguments = [api.address[0], str(api.address[1]), *kinds]
     clients = Forked("hostile", "tests.fault.hostile_clients", arguments, home, env)
     try:
-        clients.start(lambda: "under way" in clients.log.read_text(), 120)
+        clients.start(lambda: "under way" in clients.log.read_text())
         yield
     finally:
         clients.kill()
@@ -115,7 +113,8 @@ def _answers(judge: Forked) -> list[Answer]:
 
 def _wait_for(judge: Forked, number: int) -> None:
     """Wait until each kind of request has as many answers."""
-    until = time.monotonic() + 120
-    while min(sum(answer.kind == kind for answer in _answers(judge)) for kind in KINDS) < number:
-        assert time.monotonic() < until, f"no answers: {judge.tail(5)}"
-        time.sleep(0.2)
+
+    def answered() -> dict[str, int]:
+        return {kind: sum(answer.kind == kind for answer in _answers(judge)) for kind in KINDS}
+
+    eventually(f"each kind has {number} answers", answered, lambda answers: min(answers.values()) >= number)

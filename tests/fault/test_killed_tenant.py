@@ -1,25 +1,32 @@
 """An instance with a record of every kind in three vaults is dropped, and its worker is killed again and again."""
 
-import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from sexton.marks.model import InstanceMode
 from tests.integration.owners.catalog.shop import Shop
 from tests.integration.owners.catalog.test_dropped_instance import RETAINED, fill, left, records
 
 WORKER = """
-import sys
+import itertools, os, signal, sys
 from contextlib import suppress
+from sexton.kernel.crash_points import installed
 from sexton.marks.model import InstanceMode
 from sexton.recycle.errors import PlanRefused
 from sexton.marks.lease_port import LeaseBusy
 from tests.integration.owners.catalog.shop import Shop
-shop = Shop(sys.argv[1])
+url, visits = sys.argv[1], int(sys.argv[2])
+
+def live(_, seen=itertools.count(1)):
+    if next(seen) == visits:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+shop = Shop(url)
+hook = installed(live)
+hook.__enter__()
 while shop.registry.instance("shop").mode != InstanceMode.DELETED or shop.refs():
     with shop.db.read() as c:
         plans = [plan.id for plan in shop.rounds.plans.approvals.waiting(c)]
@@ -27,11 +34,12 @@ while shop.registry.instance("shop").mode != InstanceMode.DELETED or shop.refs()
         shop.round(plan=plans[0] if plans else None)
     shop.later(1_300)  # past the lease of a worker that was killed, and in the end past the upload grace
 """
-MOST_KILLS = 60
+"""A worker that kills itself at its n-th visit of a crash point; 0: never."""
+LIVES = (3, 8, 13, 21, 40, 55, 70, 90, 34, 5)
+"""The visit at which each of the first workers dies."""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_dropped_instance_is_deleted_though_workers_are_killed(clean_url: str, tmp_path: Path) -> None:
     shop = Shop(clean_url).register()
     for name in ("disk", "two", "three"):
@@ -44,21 +52,14 @@ def test_a_dropped_instance_is_deleted_though_workers_are_killed(clean_url: str,
     shop.catalog.drop_instance()
     shop.later(RETAINED)
 
-    kills, records_too_early = 0, False
-    while shop.registry.instance("shop").mode != InstanceMode.DELETED or shop.refs():
-        assert kills < MOST_KILLS
-        worker = subprocess.Popen([sys.executable, "-c", WORKER, clean_url])
-        try:
-            worker.wait(random.uniform(0.6, 2.2) if kills < 12 else 60)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
-            kills += 1
+    ends, records_too_early = list[int](), False
+    for visits in (*LIVES, 0):
+        ends.append(subprocess.run([sys.executable, "-c", WORKER, clean_url, str(visits)], check=False).returncode)
         records_too_early |= records(shop) < count and left(shop) != kept
-        time.sleep(0.1)
 
-    print(f"killed {kills} times")
-    assert kills >= 1  # a fast machine deletes everything in two seconds
+    print(ends)
+    assert ends[0] == -signal.SIGKILL
+    assert ends[-1] == 0
     assert not records_too_early
     assert (left(shop), records(shop), shop.refs()) == (kept, 0, set())
     shop.close()

@@ -8,18 +8,13 @@ from sqlalchemy import create_engine, text
 from sexton import contract
 from sexton.contract import NewMark, Refused
 from sexton.kernel.crash_points import installed
-from tests.servers.postgres import Cluster, new_database
+from tests.servers.postgres import new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
-    return Rig(new_database()).instance()
-
-
-@pytest.fixture
-def pg(postgres: Cluster) -> Rig:
+def rig() -> Rig:
     return Rig(new_database()).instance()
 
 
@@ -36,48 +31,48 @@ def test_undrop_of_a_parent_with_a_deleted_child_is_refused(rig: Rig, tmp_path: 
         contract.undrop(c, "shop", "own", ["table"])
 
 
-def test_deleted_id_marked_from_an_old_snapshot_blocks_nothing(pg: Rig, tmp_path: Path) -> None:
-    root = pg.local(tmp_path / "v")
+def test_deleted_id_marked_from_an_old_snapshot_blocks_nothing(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     put(root, "b.dat")
-    pg.later(10)  # the rest of the test lets real time pass over a mark's age instead of moving the clock
-    pg.sql("ALTER TABLE {}clock DISABLE TRIGGER ALL")
-    pg.sql("UPDATE {}clock SET offset_seconds = 0")
-    owner = create_engine(pg.url, isolation_level="REPEATABLE READ").connect()
+    rig.later(10)  # the rest of the test lets real time pass over a mark's age instead of moving the clock
+    rig.sql("ALTER TABLE {}clock DISABLE TRIGGER ALL")
+    rig.sql("UPDATE {}clock SET offset_seconds = 0")
+    owner = create_engine(rig.url, isolation_level="REPEATABLE READ").connect()
     owner.execute(text("SELECT count(*) FROM sexton.mark_history")).scalar()
     insert = (
         "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', 'm', 'disk', '[\"a.dat\"]')"
     )
     old = "UPDATE {}mark SET marked_at = marked_at - interval '4 hours'"
-    pg.sql(insert)
-    pg.sql(old)
-    pg.round()
+    rig.sql(insert)
+    rig.sql(old)
+    rig.round()
     owner.execute(text(insert.replace("{}", "sexton.")))
     owner.commit()
-    pg.mark("dropped", NewMark(id="n", vault="disk", keys=("b.dat",)))
-    pg.sql(old)
+    rig.mark("dropped", NewMark(id="n", vault="disk", keys=("b.dat",)))
+    rig.sql(old)
 
-    report = pg.round()
+    report = rig.round()
 
     assert (report.state, report.removed) == ("SUCCEEDED", 2)
     assert listing(root) == {}
 
 
 @pytest.mark.slow
-def test_open_undrop_blocks_claims_and_the_round_still_ends(pg: Rig, tmp_path: Path) -> None:
-    root = pg.local(tmp_path / "v")
+def test_open_undrop_blocks_claims_and_the_round_still_ends(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     for name in ("m", "other"):
-        pg.mark("dropped", NewMark(id=name, vault="disk", keys=("a.dat",)))
-    pg.later(10_801)
-    owner = pg.db.engine.connect()
+        rig.mark("dropped", NewMark(id=name, vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    owner = rig.db.engine.connect()
 
     def undrop_and_stay(name: str) -> None:
         if name == "resolve.stored":
             contract.undrop(owner, "shop", "dropped", ["other"])
 
     with installed(undrop_and_stay):
-        report = pg.round()
+        report = rig.round()
     owner.rollback()
     owner.close()
 

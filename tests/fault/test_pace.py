@@ -18,6 +18,7 @@ from tests.fault.conftest import Faulty
 from tests.servers.fault_proxy import FaultProxy, _Fault
 from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig
 
 STORM_SECONDS = 5.0
@@ -78,13 +79,6 @@ def in_background(act: Callable[[], RoundReport]) -> tuple[threading.Thread, lis
     return thread, ended
 
 
-def until(true: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
 def test_r39_store_outage_fails_no_mark_and_slows_requests(
@@ -97,7 +91,7 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(
     thread, ended = in_background(rig.round)
     while thread.is_alive():
         rates += [f.keys_per_second for f in PaceStore(rig.db).figures()]
-        time.sleep(0.1)
+        thread.join(0.1)
 
     [report] = ended
     assert isinstance(report, RoundReport), report
@@ -121,10 +115,10 @@ def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> N
     rig, proxy = stormy
     proxy.begin(3_600)
     thread, ended = in_background(rig.round)
-    until(lambda: proxy.raging)
+    eventually("the store refuses", lambda: proxy.raging)
 
     rig.controls.put(ControlKind.STOP, "shop", "drill")
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
 
     assert isinstance(ended[0], Halted)
     assert rig.count("mark", state="CLAIMED") > 0

@@ -18,7 +18,6 @@ ALL = settings(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_history_loses_no_needed_file_and_leaves_no_garbage() -> None:
     reached: Counter[str] = Counter()
 

@@ -1,6 +1,5 @@
 """A killed broker, purger or node loses no acknowledged entry."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,11 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.model import Mode, WalSettings
+from sexton.wal.model import Facts, Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
@@ -22,10 +20,8 @@ from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
+from tests.support.eventually import eventually
 
-SECONDS = 60.0
-pytestmark = pytest.mark.timeout(300)
 AGAIN = [1, pytest.param(10, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 
 
@@ -41,7 +37,6 @@ class Deployment:
 
     def __init__(self, home: Path, kafka: kafka_server.Kafka) -> None:
         self.home, self.kafka, self.url = home, kafka, new_database()
-        schema.init(self.url, DEPLOYMENT)
         self.db = Database.open(self.url)
         self.store, place = WalStore(self.db), KafkaPlace(kafka.address)
         self.topic = place.topic()
@@ -71,7 +66,11 @@ class Deployment:
         return self.store.topic(self.topic).floor or 0
 
     def start(self) -> int:
-        return self._place.log.facts([self.topic])[self.topic].start  # type: ignore[union-attr]
+        facts = eventually(
+            "Kafka answers", lambda: self._place.log.facts([self.topic])[self.topic], lambda f: isinstance(f, Facts)
+        )
+        assert isinstance(facts, Facts)
+        return facts.start
 
     def rises(self, by: int = 100) -> None:
         """Wait until the floor has risen."""
@@ -79,12 +78,14 @@ class Deployment:
         self.until(f"the floor is above {above}", lambda: self.floor > above)
 
     def until(self, event: str, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while not condition():
+        """Wait for something; no process may end by itself meanwhile."""
+
+        def look() -> object:
             dead = [f"{p.name}: {p.tail(5)}" for p in self._living if p.exit_code() not in (None, -9)]
             assert not dead, dead
-            assert time.monotonic() < deadline, f"{event}: not within {SECONDS:.0f} s"
-            time.sleep(0.02)
+            return condition()
+
+        eventually(event, look)
 
     def check(self) -> None:
         """Look for every acknowledged entry, with the eyes of somebody who knows nothing of Sexton."""
@@ -111,7 +112,7 @@ class Deployment:
         self._lives += 1
         process = Forked(f"{module}-{self._lives}", module, arguments, self.home, {})
         self._living.add(process)
-        process.start(ready, SECONDS)
+        process.start(ready)
         return process
 
 

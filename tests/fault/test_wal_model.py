@@ -1,23 +1,19 @@
 """Topics under random histories with crashes between all steps: no acknowledged entry is lost, and floors rise.
 
 A history consists of writes, flushes, late reports, idle marks, crashes, openings, fail-overs, moves, drops, undrops,
-restored manifests, and purges that die, over the embedded log in SQLite. It follows from its seed, which a failure
+restored manifests, and purges that die, over the embedded log. It follows from its seed, which a failure
 reports. Where the owner's map names the leaders (every other seed), the other node reports and opens regions that are
 not its own.
 """
 
 import random
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from sexton.database import schema
 from sexton.kernel.crash_points import OF_WAL
 from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, Region, World
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
 Step = tuple[int, str, Callable[[], None]]
@@ -97,24 +93,12 @@ def play(url: str, seed: int, number: int, log: Entries | None = None) -> None:
         world.db.close()
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a database with the schema and no row."""
-    file = tmp_path_factory.mktemp("wal") / "empty.db"
-    schema.init(f"sqlite:///{file}", DEPLOYMENT)
-    return file
-
-
 @pytest.mark.parametrize("seed", range(500 // STEPS))
-def test_500_random_steps_lose_nothing(empty: Path, tmp_path: Path, seed: int) -> None:
-    shutil.copy(empty, tmp_path / "wal.db")
-
+def test_500_random_steps_lose_nothing(seed: int) -> None:
     play(new_database(), seed, STEPS)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_000 + 10_000 // STEPS))
-def test_10_000_random_steps_lose_nothing(empty: Path, tmp_path: Path, seed: int) -> None:
-    shutil.copy(empty, tmp_path / "wal.db")
-
+def test_10_000_random_steps_lose_nothing(seed: int) -> None:
     play(new_database(), seed, STEPS)

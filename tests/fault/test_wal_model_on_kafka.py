@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from sexton.database import schema
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.sql.embedded_log import OutOfRange
 from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read
-from tests.integration.wal.logs import SECONDS, KafkaPlace
+from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
+from tests.support.eventually import PATIENCE_SECONDS
 
 STEPS = 100
 
@@ -44,7 +43,7 @@ class Topics(KafkaLog):
 
         for payload in payloads:
             self._producer.produce(topic, payload, partition=0, on_delivery=delivered)
-        assert self._producer.flush(SECONDS) == 0
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
         return min(offsets)
 
     def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]:
@@ -62,18 +61,13 @@ def log(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Topics(running.address)
 
 
-def run(log: Topics, home: Path, seed: int) -> None:
-    schema.init(url := new_database(), DEPLOYMENT)
-    play(url, seed, STEPS, log)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200 // STEPS))
-def test_200_random_steps_on_kafka_lose_nothing(log: Topics, tmp_path: Path, seed: int) -> None:
-    run(log, tmp_path, seed)
+def test_200_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_000 + 2_000 // STEPS))
-def test_2_000_random_steps_on_kafka_lose_nothing(log: Topics, tmp_path: Path, seed: int) -> None:
-    run(log, tmp_path, seed)
+def test_2_000_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)

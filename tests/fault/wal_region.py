@@ -18,10 +18,10 @@ from sexton.wal.orders import LeaderReport, OpenRegionOrder, Stream
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 REGION = "r1"
 FLUSH_AT, PAUSE_SECONDS = 20, 0.002
-SECONDS = 30.0
 
 
 def on_disk(file: Path, text: str) -> None:
@@ -44,7 +44,7 @@ def read(address: str, topic: str, at: int, end: int) -> dict[int, bytes]:
     consumer = Consumer({**settings, "auto.offset.reset": "error", "fetch.wait.max.ms": 50})
     consumer.assign([TopicPartition(topic, 0, at)])
     entries: dict[int, bytes] = {}
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     try:
         while at + len(entries) < end:
             assert time.monotonic() < until, f"{topic} was not read from {at} to {end}: {len(entries)}"
@@ -91,9 +91,10 @@ class Node:
 
     def end(self) -> int:
         """Return the topic's end; repeat the request until it is answered."""
-        until = time.monotonic() + SECONDS
-        while not isinstance(facts := self.log.facts([self.topic])[self.topic], Facts):
-            assert time.monotonic() < until, facts
+        facts = eventually(
+            "Kafka answers", lambda: self.log.facts([self.topic])[self.topic], lambda f: isinstance(f, Facts)
+        )
+        assert isinstance(facts, Facts)
         return facts.end
 
     def write(self) -> None:
@@ -106,7 +107,7 @@ class Node:
                 on_disk(self.home / "ledger", f"{id_}\n")
 
         self.producer.produce(self.topic, b"entry", partition=0, on_delivery=delivered)
-        self.producer.flush(SECONDS)
+        self.producer.flush(PATIENCE_SECONDS)
 
     def flush(self) -> None:
         """Write the entries in memory to disk, then report them: a crash in between reports less than is on disk."""

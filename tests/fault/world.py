@@ -5,7 +5,6 @@ during a round: between two of its statements, and never inside one of its trans
 """
 
 import itertools
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from sexton.kernel.crash_points import installed
 from tests.fault.local_round import Crash, LocalRound, Process
 from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness
+from tests.servers.postgres import driver_url
 from tests.support.reader import DatabaseReader
 from tests.support.rig import Rig
 
@@ -53,9 +53,8 @@ class Frame:
 class World:
     """The state of one history. ``apply`` does one operation and lets the witness check it."""
 
-    def __init__(self, folder: Path, template: Path, *, view: str = "", barrier: bool = False) -> None:
-        self.folder, self.file = folder, folder / "shop.db"
-        self.url = f"sqlite:///{self.file}"
+    def __init__(self, folder: Path, url: str, *, view: str = "", barrier: bool = False) -> None:
+        self.folder, self.url = folder, url
         self.numbers = itertools.count(1)
         self.items: list[Item] = []
         self.obstacles: list[Path] = []
@@ -67,12 +66,11 @@ class World:
         roots = {name: folder / name for name in ("disk", "spare")}
         for root in roots.values():
             root.mkdir(parents=True)
-        shutil.copy(template, self.file)
-        self.shop = Shop(self.file)
+        self.shop = self.owner()
         if view:
             self.shop.create_live_view(view)
         self.view, self.view_is_lost, self.barrier = view, False, barrier
-        self.witness = Witness(DatabaseReader(self.file), roots)
+        self.witness = Witness(DatabaseReader(driver_url(url)), roots)
         self.rig = self.process()
         self.add_vault("disk")
 
@@ -85,6 +83,10 @@ class World:
     def process(self) -> Process:
         """Return another worker process."""
         return Process(self.url, barrier=self.barrier)
+
+    def owner(self) -> Shop:
+        """Return another process of the owner."""
+        return Shop(driver_url(self.url), self.folder)
 
     def add_vault(self, name: str) -> None:
         """Register a vault."""

@@ -1,27 +1,27 @@
 """Read Sexton's tables with a plain driver, and compare them with reports and listings."""
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 
 from sexton.recycle.model import RoundReport
+from tests.servers.postgres import driver_url
 from tests.support.rig import GRACE, Rig
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 def rows(rig: Rig, query: str) -> Rows:
-    """Return the rows of a query; ``{}`` before a name stands for Sexton's schema or prefix."""
-    if rig.url.startswith("sqlite:///"):
-        connection = sqlite3.connect(f"file:{rig.url.removeprefix('sqlite:///')}?mode=ro", uri=True)
-        try:
-            return connection.execute(query.replace("{}", "sexton_")).fetchall()
-        finally:
-            connection.close()
-    with psycopg.connect(rig.url.replace("+psycopg", "")) as postgresql:
-        return postgresql.execute(query.replace("{}", "sexton.").encode()).fetchall()
+    """Return the rows of a query; ``{}`` before a name stands for Sexton's schema."""
+    with psycopg.connect(driver_url(rig.url)) as connection:
+        return connection.execute(query.replace("{}", "sexton.").encode()).fetchall()
+
+
+def waits_for_a_lock(rig: Rig) -> bool:
+    """Return whether somebody waits for a lock in the rig's database."""
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    return bool(rows(rig, f"{waiting} AND backend_type = 'client backend'"))
 
 
 def marks(rig: Rig) -> dict[str, str]:

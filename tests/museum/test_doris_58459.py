@@ -5,7 +5,6 @@ committed or held before the claim is not claimed, and claimed data is never com
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +17,14 @@ from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import TooLate
-from tests.museum.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
+from tests.museum.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds, waits_for_a_lock
+from tests.support.eventually import eventually
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
 EVER = 400 * 86_400
 LATE, OTHERS = ("late0", "late1"), ("other0", "other1")
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 class Meanwhile:
@@ -42,21 +41,12 @@ class Meanwhile:
         with crash_points.installed(lambda name: self._come(name, point)):
             yield
         assert self._thread.ident is not None, f"no round came to {point}"
-        self._thread.join(30)
-        assert not self._thread.is_alive()
+        self._thread.join()
 
     def _come(self, name: str, point: str) -> None:
         if name == point and self._thread.ident is None:
             self._thread.start()
-            while self._thread.is_alive() and not self._waits():
-                time.sleep(0.02)
-
-    def _waits(self) -> bool:
-        if self._rig.db.dialect == "sqlite":
-            self._thread.join(0.2)  # there is one writer: who has not done it by now waits for the round
-            return True
-        with self._rig.db.read() as c:
-            return bool(c.execute(text(WAITING)).scalar_one())
+            eventually("they are done or must wait", lambda: not self._thread.is_alive() or waits_for_a_lock(self._rig))
 
     def _run(self) -> None:
         try:
@@ -103,8 +93,7 @@ def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: P
     if owner.refused is not None:
         assert "SX001" in str(owner.refused)
     check_sums(rig, reports, before, after)
-    early = ("resolve.stored", "claim.guarded") if rig.db.dialect == "postgresql" else ("resolve.stored",)
-    assert (owner.refused is None) is (point in early)
+    assert (owner.refused is None) is (point in ("resolve.stored", "claim.guarded"))
 
 
 @pytest.mark.parametrize("point", POINTS)

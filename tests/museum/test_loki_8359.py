@@ -31,7 +31,8 @@ YOUNG = {f"young{n}" for n in range(8)}
 def settings(retention: int) -> Policy:
     """Return the policy of a configuration in which every retention is the same."""
     every = dict.fromkeys((*NAMES, "retention_seconds"), retention)
-    return Settings(deployment=DEPLOYMENT, database_url="sqlite:///unused", recycle=RecycleSection(**every)).policy()
+    url = "postgresql://nobody@unused/shop"
+    return Settings(deployment=DEPLOYMENT, database_url=url, recycle=RecycleSection(**every)).policy()
 
 
 @pytest.fixture

@@ -33,8 +33,10 @@ from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer, start_local
+from tests.support.door import door_at
+from tests.support.eventually import happened
 from tests.support.rig import DEPLOYMENT, Rig, put
-from tests.workflows.conftest import Served, slow
+from tests.workflows.conftest import Served
 from tests.workflows.test_binlog import Gc
 from tests.workflows.topics import Topics
 from workflows import ids, options
@@ -143,10 +145,11 @@ async def record_endings(scratch: Path) -> dict[str, str]:
         async with await control.build(client, settings, rig.db):
             served = Served(rig, client)
             fill(30, "a")
-            with slow("claim.committed", 0.5) as begun:
+            with door_at("claim.committed") as door:
                 handle = await served.start("shop")
-                await asyncio.to_thread(begun.wait, 20)
+                await happened(door.reached)
                 await handle.signal("cancel")
+                door.open()
                 await handle.result()
             found["recycle-instance-cancelled"] = await handle.fetch_history()
             with installed(break_always), suppress(WorkflowFailureError):

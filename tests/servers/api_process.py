@@ -7,6 +7,7 @@ from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.forked import Forked
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -48,11 +49,11 @@ class ApiProcess:
         return self._process.log.read_text()
 
     def __enter__(self) -> Self:
-        self._process.start(lambda: " listening on " in self.log(), 60)
+        self._process.start(lambda: " listening on " in self.log())
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            assert self._process.stop(30) is not None
+            assert self._process.stop(PATIENCE_SECONDS) is not None
         finally:
             self._process.kill()

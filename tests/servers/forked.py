@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from tests.support.eventually import PATIENCE_SECONDS
+
 MODULES = ("sexton.interfaces.cli.main", "sexton.interfaces.worker.process", "tests.fault.live.dying_worker")
 _SET_PARENT_DEATH_SIGNAL = 1
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -36,7 +38,7 @@ class Forked:
         """Return its exit code (negative: the signal that ended it), or None while it runs."""
         return self._process.exitcode if self._process.pid else None
 
-    def start(self, ready: Callable[[], bool], timeout: float) -> None:
+    def start(self, ready: Callable[[], bool], timeout: float = PATIENCE_SECONDS) -> None:
         """Start the process and wait until `ready()`; fail after ``timeout`` seconds."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(b"")

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from functools import cache
@@ -14,10 +13,10 @@ from typing import Any
 
 from sexton.runtime.embedded.ports import free_port
 from tests.machine import need
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.installation import ROOT
 
 SOURCE = ROOT / "examples" / "go_owner"
-READY_SECONDS = 30
 
 
 @cache
@@ -44,19 +43,16 @@ class GoOwner:
         """Start it, and wait until it listens."""
         command = [str(program()), "-listen", f"127.0.0.1:{self._port}", "-file", str(self._file), *self._arguments]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until = time.monotonic() + READY_SECONDS
-        while time.monotonic() < until:
-            try:
-                urllib.request.urlopen(f"{self.url}/v1/live/count", timeout=5).close()
-            except urllib.error.HTTPError:
-                return  # it wants a token
-            except OSError as e:
-                if "certificate" in str(e).lower() or "ssl" in str(e).lower():
-                    return  # it serves TLS
-                time.sleep(0.05)
-            else:
-                return
-        raise AssertionError("the owner does not listen")
+        eventually("the owner listens", self._listens)
+
+    def _listens(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.url}/v1/live/count", timeout=PATIENCE_SECONDS).close()
+        except urllib.error.HTTPError:
+            return True  # it wants a token
+        except OSError as e:
+            return "certificate" in str(e).lower() or "ssl" in str(e).lower()  # it serves TLS
+        return True
 
     def kill(self) -> None:
         """End it at once."""

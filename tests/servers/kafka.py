@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, is_open
 from tests.support import downloads
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 CLUSTER_ID = "c2V4dG9uLXRlc3RzLWtyZQ"
 JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-START_SECONDS = 60.0
 LOGGING = """
 <Configuration><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/></Console></Appenders>
 <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>
@@ -71,7 +70,12 @@ class Broker:
 
     def start(self) -> None:
         """Start the node, or start it again on its data."""
-        self.child.start(lambda: is_open(self.port), START_SECONDS)
+        self.child.start(lambda: is_open(self.port), PATIENCE_SECONDS)
+
+    def listens(self) -> bool:
+        """Return whether clients can connect; fail if the node has ended."""
+        self.child.check()
+        return is_open(self.port)
 
     def kill(self) -> None:
         """Send SIGKILL, and wait until the node is dead."""
@@ -108,15 +112,15 @@ class Kafka:
         """Start every node, and return when they have found each other."""
         for broker in self.brokers:
             broker.format()
-            broker.child.start(lambda: True, START_SECONDS)
+            broker.child.start(lambda: True, PATIENCE_SECONDS)
         for broker in self.brokers:
-            while not is_open(broker.port):
-                broker.child.check()
-                time.sleep(0.05)
-        admin, until = AdminClient({"bootstrap.servers": self.address}), time.monotonic() + START_SECONDS
-        while len(admin.list_topics(timeout=START_SECONDS).brokers) < len(self.brokers):
-            assert time.monotonic() < until, "Kafka's nodes do not find each other"
-            time.sleep(0.1)
+            eventually("Kafka listens", broker.listens)
+        admin = AdminClient({"bootstrap.servers": self.address})
+        eventually(
+            "Kafka's nodes find each other",
+            lambda: admin.list_topics(timeout=PATIENCE_SECONDS).brokers,
+            lambda found: len(found) == len(self.brokers),
+        )
 
     def stop(self) -> None:
         for broker in self.brokers:

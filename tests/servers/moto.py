@@ -5,7 +5,6 @@ import re
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,7 @@ from pathlib import Path
 from mypy_boto3_s3 import S3Client
 
 from tests.servers import s3
-
-START_SECONDS = 60.0
+from tests.support.eventually import eventually
 
 
 class MotoS3:
@@ -55,9 +53,10 @@ def serving(directory: Path) -> Iterator[MotoS3]:
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    until = time.monotonic() + START_SECONDS
-    while (address := re.search(r"Running on (http://\S+)", log.read_text())) is None:
+    def address() -> re.Match[str] | None:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.05)
-    return address[1]
+        return re.search(r"Running on (http://\S+)", log.read_text())
+
+    found = eventually("moto listens", address)
+    assert found is not None
+    return found[1]

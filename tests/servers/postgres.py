@@ -59,20 +59,26 @@ class Cluster:
         if not self._template:
             self._template = self.create_database()
             schema.init(self._template, DEPLOYMENT)
-            self.created.remove(self._template)  # not of the test that needed it first
+            self.keep(self._template)
         url = self.create_database(self._template, name)
         if deployment != DEPLOYMENT:
-            with psycopg.connect(url.replace("+psycopg", "")) as c:
+            with psycopg.connect(driver_url(url)) as c:
                 c.execute("UPDATE sexton.clock SET deployment = %s", (deployment,))
         return url
 
     def drop_database(self, url: str) -> None:
         """Drop a database, also one with open connections."""
         self._do(f'DROP DATABASE IF EXISTS "{url.rpartition("/")[2]}" WITH (FORCE)')
+        if url in self.created:
+            self.created.remove(url)
+
+    def keep(self, url: str) -> str:
+        """Let the end of a test not drop a database, which others need too; return its URL."""
         self.created.remove(url)
+        return url
 
     def _do(self, statement: str) -> None:
-        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
+        with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def stop(self) -> None:
@@ -93,6 +99,11 @@ def shared() -> Cluster:
 def new_database(deployment: str = DEPLOYMENT, name: str = "") -> str:
     """Return the URL of a new database of the shared server, with the schema and without rows."""
     return shared().new_database(deployment, name)
+
+
+def driver_url(url: str) -> str:
+    """Return the URL of a database as psycopg takes it, without SQLAlchemy."""
+    return url.replace("+psycopg", "")
 
 
 def count_created() -> int:

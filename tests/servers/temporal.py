@@ -7,6 +7,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
 from sexton.runtime.temporal.payloads import CONVERTER
+from tests.support.eventually import eventually_async
 
 STARTS = 5
 
@@ -28,6 +29,17 @@ async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
             if not attempts_left or "did not start within" not in str(e):
                 raise
     raise AssertionError("unreachable")
+
+
+async def schedule_rests(client: Client, id_: str) -> None:
+    """Wait until a paused schedule starts nothing any more: what was asked of it before the pause has ended too."""
+    await eventually_async(
+        "the schedule rests",
+        client.get_schedule_handle(id_).describe,
+        lambda seen: (
+            seen.schedule.state.paused and not (seen.info.running_actions or seen.raw_description.info.buffer_size)
+        ),
+    )
 
 
 class DevServer:

@@ -4,8 +4,10 @@
 - ``planned``: a rig with limits; many marks at once
 - ``claims``: claim and settle marks directly
 - ``crashes``: die at a named crash point
+- ``door``: hold a process at one
+- ``eventually``: wait for a condition
 - ``places``: buckets and directories, written without Sexton
-- ``reader``: directories and SQLite files, read without Sexton
+- ``reader``: directories and databases, read without Sexton
 - ``command``: run `sexton` in the test's process
 - ``kept``: the reasons for kept marks, as operators see them
 - ``scrape``: read metrics as Prometheus does

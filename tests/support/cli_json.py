@@ -27,12 +27,10 @@ def check_json(words: Sequence[str], printed: str) -> None:
     variants = [f"{path} {word}" for word in words if word.startswith("--")]
     if not set(LINES).isdisjoint([path, *variants]):
         return
-    commands = schema()["commands"]
-    known = [name for name in [*variants, path] if name in commands]
+    known = [name for name in [*variants, path] if name in schema()["commands"]]
     value = json.loads(printed)
     lists = known and not (path in LISTS_OR_CHANGES and "actions" in value)
-    of_command = commands[known[0]] if lists else commands[OTHERS]
-    jsonschema.validate(value, of_command | {"$defs": schema()["$defs"]})
+    validator(known[0] if lists else OTHERS).validate(value)
 
 
 def command_of(words: Sequence[str]) -> str:
@@ -45,6 +43,15 @@ def command_of(words: Sequence[str]) -> str:
         command = command.commands[word]
         path.append(word)
     return " ".join([*path, "new"] if path == ["plan"] else path)
+
+
+@cache
+def validator(command: str) -> Any:
+    """Return what compares a value with the schema of a command; the schema itself is checked once, not at each use."""
+    of_command = schema()["commands"][command] | {"$defs": schema()["$defs"]}
+    kind = jsonschema.validators.validator_for(of_command)
+    kind.check_schema(of_command)
+    return kind(of_command)
 
 
 @cache

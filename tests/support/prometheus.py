@@ -98,7 +98,10 @@ def queries() -> list[str]:
 def exported_labels() -> dict[str, set[str]]:
     """Return every metric of Sexton by the name of its samples, with its labels."""
     labels = dict(ELSEWHERE)
-    figures, pool = FigureCollector(lambda: NO_FIGURES, {}), PoolCollector(create_engine("sqlite:///none.db"))
+    figures, pool = (
+        FigureCollector(lambda: NO_FIGURES, {}),
+        PoolCollector(create_engine("postgresql+psycopg://nobody@unused/shop")),
+    )
     for family in (*figures.describe(), *pool.collect()):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels[name] = set(getattr(family, "_labelnames", ()))

@@ -1,15 +1,16 @@
-"""Read directories and SQLite files without any code of Sexton.
+"""Read directories and databases without any code of Sexton.
 
 A test that asked Sexton whether Sexton lost anything would believe the suspect.
 """
 
 import json
 import os
-import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import psycopg
 
 OWN_FOLDER = "_sexton"
 """The folder of Sexton's own files, at the top of a vault."""
@@ -59,35 +60,36 @@ def _walk(folder: Path, above: str) -> Iterator[tuple[str, int]]:
 class DatabaseReader:
     """The tables, read-only, over a connection of its own; each call sees what is committed then."""
 
-    def __init__(self, file: Path) -> None:
-        self._c = sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)
+    def __init__(self, url: str) -> None:
+        """Connect to the database at a URL of psycopg."""
+        self._c = psycopg.connect(url, autocommit=True, options="-c default_transaction_read_only=on")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the connection."""
         self._c.close()
 
     def now(self) -> int:
         """Return the clock by which marks age, in ms since 1970."""
-        seconds = "(julianday('now') - 2440587.5) * 86400 + offset_seconds"
-        return int(self.number(f"SELECT CAST({seconds} AS real) * 1000 FROM sexton_clock"))
+        return self.number(f"SELECT {_ms('clock_timestamp()')} + 1000 * offset_seconds FROM sexton.clock")
 
-    def number(self, sql: str, *parameters: object) -> int:
+    def number(self, sql: str) -> int:
         """Return the single number of a query's answer, 0 for NULL."""
-        return int(self._c.execute(sql, parameters).fetchone()[0] or 0)
+        [(number,)] = self._c.execute(sql.encode())
+        return int(number or 0)
 
     def marks(self) -> dict[tuple[str, str], Mark]:
         """Return every mark that is marked or claimed, by (kind, id)."""
         rows = self._c.execute(
             "SELECT kind, id, state, vault, prefix, keys, parent_kind, parent_id, first_pass_at IS NOT NULL, "
-            "next_try_at, quarantined_reason, lease_epoch FROM sexton_mark"
+            f"{_ms('next_try_at')}, quarantined_reason, lease_epoch FROM sexton.mark"
         )
         return {(r[0], r[1]): _mark(r) for r in rows}
 
     def history(self) -> dict[tuple[str, str], Mark]:
         """Return every mark that is deleted or discarded, by (kind, id)."""
         rows = self._c.execute(
-            "SELECT kind, id, iif(discarded IS NULL, 'GONE', 'DISCARDED'), vault, prefix, keys, parent_kind, "
-            "parent_id, 0, NULL, NULL, NULL FROM sexton_mark_history"
+            "SELECT kind, id, CASE WHEN discarded IS NULL THEN 'GONE' ELSE 'DISCARDED' END, vault, prefix, keys, "
+            "parent_kind, parent_id, false, NULL, NULL, NULL FROM sexton.mark_history"
         )
         return {(r[0], r[1]): _mark(r) for r in rows}
 
@@ -101,7 +103,7 @@ class DatabaseReader:
 
     def _stored_files(self) -> Iterator[tuple[tuple[str, str], str, str, str]]:
         """Yield mark, vault, key and the code of the outcome of each stored file; ``x``: it was dropped."""
-        for files, results in self._c.execute("SELECT files, results FROM sexton_file_list ORDER BY batch, last"):
+        for files, results in self._c.execute("SELECT files, results FROM sexton.file_list ORDER BY batch, last"):
             runs, keys, *_ = json.loads(zlib.decompress(files))
             codes, *_ = json.loads(zlib.decompress(results))
             names = [((kind, id_), vault) for kind, id_, vault, count in runs for _ in range(count)]
@@ -111,13 +113,14 @@ class DatabaseReader:
 
     def busy_until(self) -> Mapping[int, int]:
         """Return epoch → end of each active lease."""
-        return dict(self._c.execute("SELECT epoch, expires_at FROM sexton_lease WHERE state = 'BUSY'"))
+        rows = self._c.execute(f"SELECT epoch, {_ms('expires_at')} FROM sexton.lease WHERE state = 'BUSY'")
+        return dict(rows.fetchall())
 
     def tally(self) -> Mapping[str, int]:
         """Return the sums of all rounds' figures, by name."""
         names = ("claimed", "removed", "deleted", "absent", "hidden", "bytes_freed", "bytes_hidden")
-        row = self._c.execute(f"SELECT {', '.join(f'coalesce(sum({n}), 0)' for n in names)} FROM sexton_tally")
-        return dict(zip(names, row.fetchone(), strict=True))
+        [sums] = self._c.execute(f"SELECT {', '.join(f'coalesce(sum({n}), 0)::int' for n in names)} FROM sexton.tally")
+        return dict(zip(names, sums, strict=True))
 
     def live(self) -> set[tuple[str, str]]:
         """Return (vault, key) of every object that the owner's own tables reference."""
@@ -125,7 +128,12 @@ class DatabaseReader:
         return set(rows)
 
 
-def _mark(r: Sequence[object]) -> Mark:
+def _ms(instant: str) -> str:
+    """Return SQL for an instant in ms since 1970."""
+    return f"(extract(epoch FROM {instant}) * 1000)::bigint"
+
+
+def _mark(r: Sequence[Any]) -> Mark:
     kind, id_, state, vault, prefix, keys, parent_kind, parent, in_second_pass, *rest = r
     above = None if parent is None else (parent_kind, parent)
-    return Mark(kind, id_, state, vault, prefix, json.loads(keys or "[]"), above, bool(in_second_pass), *rest)
+    return Mark(kind, id_, state, vault, prefix, keys or (), above, in_second_pass, *rest)

@@ -8,12 +8,10 @@ from sqlalchemy import Connection, event, text
 
 from sexton.database.engine import Database
 
-NAMED = {
-    "postgresql": "UPDATE sexton.instance SET live_view = 'public.sexton_live' "
-    "WHERE live_view = '' AND owner = 'sql' AND to_regclass('public.sexton_live') IS NOT NULL",
-    "sqlite": "UPDATE sexton_instance SET live_view = 'sexton_live' "
-    "WHERE live_view = '' AND owner = 'sql' AND EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'sexton_live')",
-}
+NAMED = text(
+    "UPDATE sexton.instance SET live_view = 'public.sexton_live' "
+    "WHERE live_view = '' AND owner = 'sql' AND to_regclass('public.sexton_live') IS NOT NULL"
+)
 """Names the owner's view for instances that name none."""
 
 
@@ -45,7 +43,6 @@ def owner_write(db: Database) -> Iterator[Connection]:
     At its end every instance that names no live view names ``sexton_live``, if it exists, as an operator would do.
     """
     with db.write() as c:
-        if db.dialect == "postgresql":
-            c.exec_driver_sql("SET LOCAL search_path = public")
+        c.exec_driver_sql("SET LOCAL search_path = public")
         yield c
-        c.execute(text(NAMED[db.dialect]))
+        c.execute(NAMED)

@@ -1,31 +1,39 @@
 """A rig with a real Temporal server and a worker in this process, built by the composition root."""
 
-import asyncio
-import threading
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowHandle
 
 from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.interfaces.worker import control
-from sexton.kernel.crash_points import installed
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids
 
-PATIENCE_SECONDS = 30.0
+STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+
+
+class Progress(Protocol):
+    """What a workflow answers to the query of its progress."""
+
+    @property
+    def doing(self) -> str: ...
+
+
+P = TypeVar("P", bound=Progress)
 
 
 class Served:
@@ -55,30 +63,27 @@ class Served:
         self, handle: WorkflowHandle[Any, RoundReport], condition: Callable[[RoundProgress], bool]
     ) -> RoundProgress:
         """Query the progress until a condition on it holds; return it."""
-        for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            progress: RoundProgress = await handle.query("progress", result_type=RoundProgress)
-            if condition(progress):
-                return progress
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"the condition never held; the last progress was {progress}")
+
+        async def progress() -> RoundProgress:
+            return await handle.query("progress", result_type=RoundProgress)
+
+        return await eventually_async("the round's progress is as expected", progress, condition)
 
     async def waiting_reason(self, instance: str) -> str:
         """Wait until the row of the instance's running round has a reason for having no lease; return it."""
-        for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            for row in self.rig.rounds.reports.rounds(instance):
-                if row.waiting:
-                    return row.waiting
-            await asyncio.sleep(0.05)
-        raise AssertionError("no round waits")
+
+        def reason() -> str:
+            return next((row.waiting for row in self.rig.rounds.reports.rounds(instance) if row.waiting), "")
+
+        return await eventually_async("a round waits", reason)
 
     async def lease_freed(self, instance: str) -> str:
         """Wait as `waiting_reason` does, and until the lease, which is freed after the row was written, is free."""
         reason = await self.waiting_reason(instance)
-        for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            if not self.rig.count("lease", instance=instance, state="BUSY"):
-                return reason
-            await asyncio.sleep(0.05)
-        raise AssertionError("the lease was never freed")
+        await eventually_async(
+            "the lease is freed", lambda: not self.rig.count("lease", instance=instance, state="BUSY")
+        )
+        return reason
 
 
 def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> None:
@@ -96,9 +101,39 @@ def heavy_from(rig: Rig, objects: int) -> Settings:
     return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": objects})})
 
 
+async def until_doing(handle: WorkflowHandle[Any, Any], doing: str, progress: type[P]) -> P:
+    """Query the progress of a workflow until it does something; return it."""
+    return await eventually_async(
+        f"the workflow is {doing}",
+        lambda: handle.query("progress", result_type=progress),
+        lambda seen: seen.doing == doing,
+    )
+
+
+async def until_started(handle: WorkflowHandle[Any, Any], activity: str) -> None:
+    """Wait until a worker has begun an activity of a workflow."""
+
+    async def started() -> list[str]:
+        description = (await handle.describe()).raw_description
+        return [a.activity_type.name for a in description.pending_activities if a.state == STARTED]
+
+    await eventually_async(f"{activity} has begun", started, lambda activities: activity in activities)
+
+
+async def at_rest(handle: WorkflowHandle[Any, Any]) -> None:
+    """Wait until no activity of a workflow runs or waits: it does nothing until somebody signals it."""
+
+    async def pending() -> list[str]:
+        return [a.activity_type.name for a in (await handle.describe()).raw_description.pending_activities]
+
+    await eventually_async("the workflow has no activity", pending, lambda activities: not activities)
+
+
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
-    return Rig(new_database())
+def rig() -> Iterator[Rig]:
+    rig = Rig(new_database())
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture
@@ -125,17 +160,3 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of 100 marks, claimed 100 at a time."""
     for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
         monkeypatch.setattr(ranges, name, 100)
-
-
-@contextmanager
-def slow(point: str, seconds: float) -> Iterator[threading.Event]:
-    """Let each visit of a crash point take some seconds; the event is set when the first visit begins."""
-    begun = threading.Event()
-
-    def visit(name: str) -> None:
-        if name == point:
-            begun.set()
-            time.sleep(seconds)
-
-    with installed(visit):
-        yield begun

@@ -11,6 +11,7 @@ from sexton.interfaces.cli.commands import after_restore
 from sexton.interfaces.operator_service import OperatorService
 from sexton.runtime.temporal.client import pollers
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.workflows.conftest import Served
 
 
@@ -21,8 +22,7 @@ def service(served: Served, settings: Settings, temporal_server: DevServer) -> O
 
 
 async def test_polling_workers_are_refused(service: OperatorService, served: Served) -> None:
-    while not await pollers(served.client, service.settings):  # Temporal lists a worker some moments after its start
-        await asyncio.sleep(0.1)
+    await eventually_async("Temporal lists the worker", lambda: pollers(served.client, service.settings))
     with pytest.raises(after_restore.WorkersRun, match="stop every worker"):
         await asyncio.to_thread(after_restore._require_no_worker, service, True)
 

@@ -1,9 +1,7 @@
 """A binlog GC over thousands of tablets is affordable, and a dead backend delays it little."""
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstan
 from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
+from tests.workflows.test_binlog import AWAY
 from workflows import ids, options
 
 BACKENDS = ("b1", "b2", "b3", "b4", "b5")
@@ -106,11 +105,6 @@ def counted(rig: Rig) -> Iterator[list[str]]:
     event.remove(rig.db.engine, "before_cursor_execute", note)
 
 
-@pytest.fixture
-def rig(tmp_path: Path) -> Rig:
-    return Rig(new_database())
-
-
 def cut_in(field: Field) -> int:
     """Return how many statements it takes to cut what has expired, whoever lets go of it later."""
     field.commit()
@@ -119,12 +113,11 @@ def cut_in(field: Field) -> int:
     return len(statements)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tablets", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
 async def test_binlog_run_costs_no_more_with_more_tablets(
-    served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tablets: int
+    served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tablets: int
 ) -> None:
-    monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
+    monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", AWAY)
     small = Rig(new_database())
     few = cut_in(Field(Served(small, served.client), 100))
     small.db.close()

@@ -1,7 +1,6 @@
 """`sexton blockers` asks Temporal for the schedule, for workers, and for purges and binlog GCs that wait."""
 
 import asyncio
-import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ from sexton.contract import NewMark
 from sexton.insight.views import Blocker
 from sexton.interfaces.blockers.temporal import temporal_blockers
 from sexton.interfaces.operator_service import OperatorService
-from sexton.kernel.crash_points import installed
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
+from tests.support.door import door_at
+from tests.support.eventually import eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from workflows import ids
@@ -36,11 +36,12 @@ def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Oper
 
 async def find(at: OperatorService) -> dict[str, Blocker]:
     """Return the rows by what blocks; on a busy machine Temporal may need several attempts to answer in time."""
-    for _ in range(10):
-        found = await asyncio.to_thread(temporal_blockers, at)
-        if found is not None:
-            return {row.held_by: row for row in found}
-    raise AssertionError("Temporal did not answer in time in ten attempts")
+    found = await eventually_async(
+        "Temporal answers in time",
+        lambda: asyncio.to_thread(temporal_blockers, at),
+        lambda found: found is not None,
+    )
+    return {row.held_by: row for row in found or ()}
 
 
 async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temporal_server: DevServer) -> None:
@@ -91,11 +92,10 @@ async def test_paused_run_is_named(
         workflow_type, request, id=workflow_id, task_queue=ids.control_queue(DEPLOYMENT), start_signal="pause"
     )
     what, way_out = (text.format(shop=shop) for text in PAUSED[workflow_type])
-    for _ in range(100):  # Temporal lists a run some moments after its start
-        rows = await find(at)
-        if "paused" in rows and rows["paused"].what == what:
-            break
-        await asyncio.sleep(0.2)
+    # Temporal lists a run some moments after its start, and one of another test some moments after its end.
+    rows = await eventually_async(
+        "the run is named", lambda: find(at), lambda rows: "paused" in rows and rows["paused"].what == what
+    )
     await run.signal("cancel")
     await run.result()
 
@@ -123,11 +123,7 @@ async def test_paused_run_is_named_behind_many_others(
         )
         for topic in (paused, *others)
     ]
-    for _ in range(20):
-        rows = await find(at)
-        if "paused" in rows:
-            break
-        await asyncio.sleep(0.2)
+    rows = await eventually_async("the run is named", lambda: find(at), lambda rows: "paused" in rows)
     for run in runs:
         await run.terminate()
 
@@ -146,11 +142,7 @@ async def test_runs_that_were_not_asked_are_mentioned(
         )
         for name in (f"shop-{uuid.uuid4().hex[:8]}" for _ in range(21))
     ]
-    for _ in range(20):
-        rows = await find(at)
-        if "not asked" in rows:
-            break
-        await asyncio.sleep(0.2)
+    rows = await eventually_async("the others are mentioned", lambda: find(at), lambda rows: "not asked" in rows)
     for run in runs:
         await run.terminate()
 
@@ -167,24 +159,14 @@ async def test_round_paused_by_temporals_button_is_named(
     rig.mark("dropped", NewMark(id="a", vault="disk", prefix="a/"), instance=shop)
     rig.later(10_801)
     at = service(rig, settings, temporal_server.address, DEPLOYMENT)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait(name: str) -> None:
-        if name == "files.deleted":
-            begun.set()
-            go_on.wait(60)
-
-    with installed(wait):
+    with door_at("files.deleted") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 60)
+        await happened(door.reached)
         execution = WorkflowExecution(workflow_id=handle.id)
         which: dict[str, Any] = {"namespace": served.client.namespace, "execution": execution, "type": "recycle_range"}
         await served.client.workflow_service.pause_activity(PauseActivityRequest(**which))
-        for _ in range(100):  # Temporal lists it some moments later
-            if "paused in Temporal" in (rows := await find(at)):
-                break
-            await asyncio.sleep(0.2)
-        go_on.set()
+        rows = await eventually_async("the pause is named", lambda: find(at), lambda rows: "paused in Temporal" in rows)
+        door.open()
         await served.client.workflow_service.unpause_activity(UnpauseActivityRequest(**which))
         await handle.result()
 

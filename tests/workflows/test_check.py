@@ -5,7 +5,7 @@ import datetime as dt
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from sexton.runtime.spark.store import SparkWorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.support.transactions import owner_write
-from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
+from tests.workflows.conftest import Served, fill
 from workflows import ids
 from workflows.check import CheckInstance
 from workflows.options import COMPARISONS_AT_ONCE
@@ -32,8 +33,10 @@ from workflows.tick import RecycleTick
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
-    return Owned(new_database())
+def rig() -> Iterator[Rig]:
+    owned = Owned(new_database())
+    yield owned
+    owned.db.close()
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
             put(place, key)
         with owner_write(rig.db) as c:
             for key in file_keys(20)[1:]:
-                c.exec_driver_sql("INSERT INTO file VALUES ('rowset', ?, 'disk', ?, 10, ?)", (key, key, shop))
+                c.exec_driver_sql("INSERT INTO file VALUES ('rowset', %s, 'disk', %s, 10, %s)", (key, key, shop))
         (place / file_keys(20)[7]).unlink()
     rig.later(2 * 86_400)
     return made
@@ -86,7 +89,8 @@ async def test_k12_each_of_ten_instances_is_checked_once(
     made = shops(served.rig, tmp_path, 10)
     more = [await control.build(await temporal_server.connect(), settings, served.rig.db) for _ in range(2)]
     async with more[0], more[1]:
-        for _ in range(int(PATIENCE_SECONDS / 0.2)):
+
+        async def whole_checks() -> int:
             due: DueInstances = await served.client.execute_workflow(
                 RecycleTick.run,
                 TickRequest(deployment=DEPLOYMENT),
@@ -94,9 +98,9 @@ async def test_k12_each_of_ten_instances_is_checked_once(
                 task_queue=ids.control_queue(DEPLOYMENT),
             )
             assert len(due.checks) <= 4
-            if served.rig.count("check_run", state="WHOLE") == 10:
-                break
-            await asyncio.sleep(0.2)
+            return served.rig.count("check_run", state="WHOLE")
+
+        await eventually_async("every instance is checked", whole_checks, lambda checks: checks == 10)
 
     assert served.rig.count("check_run") == 10
     for shop in made:
@@ -119,7 +123,7 @@ async def test_second_check_is_refused_and_cancelled_one_is_partial(
     with monkeypatch.context() as m:
         m.setattr("sexton.check.in_process.InProcessComparison._list", listing)
         handle = await started(served, shop)
-        assert await asyncio.to_thread(listed.wait, PATIENCE_SECONDS)
+        await happened(listed)
         with pytest.raises(WorkflowAlreadyStartedError):
             await started(served, shop)
         await handle.cancel()

@@ -1,6 +1,5 @@
 """An operator can cancel, pause, resume and retry a check, and see its progress."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,8 @@ from temporalio.common import RetryPolicy
 
 from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckProgress, CheckReport, RunState
-from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from tests.support.eventually import happened
+from tests.workflows.conftest import Served, at_rest, until_doing
 from tests.workflows.test_check import rig, settings, shops, started, threshold
 from workflows import options
 
@@ -38,12 +38,7 @@ def endless_listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event
 
 
 async def until(handle: WorkflowHandle[Any, CheckReport], doing: str) -> CheckProgress:
-    for _ in range(int(PATIENCE_SECONDS / 0.05)):
-        current: CheckProgress = await handle.query("progress", result_type=CheckProgress)
-        if current.doing == doing:
-            return current
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"never {doing}; the last was {current}")
+    return await until_doing(handle, doing, CheckProgress)
 
 
 async def test_check_cancelled_by_signal_confirms_nothing(
@@ -52,7 +47,7 @@ async def test_check_cancelled_by_signal_confirms_nothing(
     [shop] = shops(served.rig, tmp_path, 1)
     with endless_listing(monkeypatch) as listed:
         handle = await started(served, shop)
-        assert await asyncio.to_thread(listed.wait, PATIENCE_SECONDS)
+        await happened(listed)
         await handle.signal("cancel")
         report = await handle.result()
 
@@ -66,15 +61,14 @@ async def test_paused_check_lists_everything_again_when_resumed(
     [shop] = shops(served.rig, tmp_path, 1)
     with endless_listing(monkeypatch) as listed:
         handle = await started(served, shop)
-        assert await asyncio.to_thread(listed.wait, PATIENCE_SECONDS)
+        await happened(listed)
         await handle.signal("pause")
         paused = await until(handle, "PAUSED")
-    await asyncio.sleep(1)
-    still = await handle.query("progress", result_type=CheckProgress)
+        await at_rest(handle)
     await handle.signal("resume")
     report = await handle.result()
 
-    assert (paused.check, still.doing) == (report.run.id, "PAUSED")
+    assert paused.check == report.run.id
     assert report.whole
     assert report.confirmed == {"LOST": 1}
 

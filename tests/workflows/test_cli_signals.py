@@ -20,8 +20,8 @@ from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
 from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT
-from tests.workflows.conftest import PATIENCE_SECONDS
 from tests.workflows.topics import Topics, rig, settings, topics
 
 __all__ = ["rig", "settings", "topics"]  # fixtures
@@ -63,16 +63,14 @@ async def test_commands_pause_resume_and_cancel_each_workflow(
         task_queue=f"{DEPLOYMENT}/control",
         start_signal="pause",  # before its first step
     )
-    for _ in range(int(PATIENCE_SECONDS / 0.1)):
-        progress = await control.progress(client, service.settings, control.subject(request))
-        if progress.doing == "PAUSED":
-            break
-        await asyncio.sleep(0.1)
-    else:
-        raise AssertionError(f"never paused: {progress}")
+    await eventually_async(
+        "the workflow is paused",
+        lambda: control.progress(client, service.settings, control.subject(request)),
+        lambda progress: progress.doing == "PAUSED",
+    )
     for signal in ("retry", "pause", last):
         await asyncio.to_thread(send_signal, service, target, signal, "as expected")
-    await asyncio.wait_for(handle.result(), PATIENCE_SECONDS)
+    await handle.result()
     with pytest.raises(SextonError, match=r"is running"):
         await asyncio.to_thread(send_signal, service, target, "cancel", "as expected")
 

@@ -12,8 +12,10 @@ from sexton.interfaces.worker import control
 from sexton.kernel import logs
 from sexton.runtime.temporal.client import connect
 from tests.servers.temporal import DevServer
+from tests.support.door import door_at
+from tests.support.eventually import happened
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.workflows.conftest import Served, fill, slow
+from tests.workflows.conftest import Served, fill
 
 
 class Lines(logging.Handler):
@@ -80,10 +82,11 @@ async def test_pause_and_cancel_log_no_traceback(
     root = served.rig.local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 300)
 
-    with slow("claim.committed", 0.5) as begun:
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await served.until(handle, lambda _: begun.is_set())
+        await happened(door.reached)
         await handle.signal("pause")
+        door.open()
         await served.waiting_reason(shop)
         await handle.signal("cancel")
         await handle.result()

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from contextlib import suppress
 
 import pytest
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
@@ -11,20 +12,21 @@ from config.settings import Settings
 from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
-from tests.workflows.conftest import PATIENCE_SECONDS
 from tests.workflows.test_blockers import find, service
 from workflows.search_attributes import REQUESTED_BY
 
 
 async def until_described(client: Client, deployment: str) -> list[schedules.ScheduleInfo]:
     """Wait until Temporal knows the attributes again, some seconds after they were registered."""
-    for _ in range(int(PATIENCE_SECONDS)):
-        try:
+
+    async def described() -> list[schedules.ScheduleInfo]:
+        with suppress(schedules.AttributesMissing):
             return await schedules.describe(client, deployment)
-        except schedules.AttributesMissing:
-            await asyncio.sleep(1)
-    raise AssertionError("the schedule was never described again")
+        return []
+
+    return await eventually_async("the schedule is described again", described)
 
 
 @pytest.mark.slow

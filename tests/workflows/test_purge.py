@@ -1,6 +1,5 @@
 """Purges of topics run on a real Temporal server, with the embedded log and a node that answers over HTTP."""
 
-import asyncio
 import threading
 from typing import Any
 
@@ -15,7 +14,9 @@ from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.integration.wal.flushing_node import flushing_node
+from tests.support.eventually import happened
 from tests.workflows.topics import Node, Topics, rig, settings, topics
+from workflows import options
 
 __all__ = ["rig", "settings", "topics"]  # fixtures
 
@@ -58,9 +59,9 @@ async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
         topics.flushed(name, "r1", 9, url)
         topics.wal.purger.preview([name])
         handle = await topics.start(name)
-        await asyncio.to_thread(flush_node.requested_flush.wait, 20)
+        await happened(flush_node.requested_flush)
         await handle.signal("purge_now")
-        report = await asyncio.wait_for(handle.result(), 20)
+        report = await handle.result()
 
     assert (report.outcome, report.error) == (PurgeOutcome.PURGED, "")
     assert topics.topic(name).log_start == 9
@@ -102,13 +103,14 @@ async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, mon
         return delete_before(self, offsets)
 
     monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
+    monkeypatch.setattr(options, "FIRST_BACKOFF_SECONDS", 600.0)
     topics.wal.purger.preview([name])
     handle = await topics.start(name)
     waiting = await topics.until(handle, "BACKING_OFF")
     failed_topic = topics.topic(name)
     broken.clear()
     await handle.signal("retry")
-    report = await asyncio.wait_for(handle.result(), 8)
+    report = await handle.result()
 
     assert ("REQUEST_TIMED_OUT" in waiting.error, waiting.tries) == (True, 1)
     assert ("REQUEST_TIMED_OUT" in failed_topic.fault, failed_topic.floor, failed_topic.log_start) == (True, 10, 0)

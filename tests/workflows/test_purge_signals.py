@@ -1,6 +1,5 @@
 """A purge obeys signals that arrive at an inconvenient moment."""
 
-import asyncio
 import threading
 from typing import Any
 
@@ -11,11 +10,14 @@ from sexton.wal.messages import PurgeOutcome, PurgeRoundProgress
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
+from tests.support.eventually import PATIENCE_SECONDS, happened
+from tests.workflows.conftest import at_rest, until_doing
 from tests.workflows.topics import Topics, rig, settings, topics
 from workflows import options
 
 __all__ = ["rig", "settings", "topics"]
 """Fixtures."""
+CHILD = "start_child_workflow_execution_initiated_event_attributes"
 
 
 @pytest.mark.slow
@@ -33,22 +35,22 @@ async def test_purge_signalled_while_preparing_does_not_purge(
 
     def look(self: PurgeRounds, topic: str) -> Any:
         entered.set()
-        assert released.wait(20)
+        assert released.wait(PATIENCE_SECONDS)
         return original(self, topic)
 
     monkeypatch.setattr(PurgeRounds, "preview", look)
     handle = await topics.start(name)
-    await asyncio.to_thread(entered.wait, 20)
+    await happened(entered)
     await handle.signal(signal)
-    await asyncio.sleep(2)
     released.set()
-    await asyncio.sleep(3)
-    floor, start = topics.topic(name).floor, topics.topic(name).log_start
     if signal == "pause":
+        await topics.until(handle, "PAUSED")
+        await at_rest(handle)
         await handle.signal("cancel")
-    report = await asyncio.wait_for(handle.result(), 20)
+    report = await handle.result()
 
-    assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
+    assert report.outcome == PurgeOutcome.CANCELLED
+    assert (topics.topic(name).floor, topics.topic(name).log_start) == (None, 0)
 
 
 def review_that_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
@@ -58,7 +60,7 @@ def review_that_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event,
 
     def review(self: PurgeRounds, after: str, _: Any) -> Any:
         entered.set()
-        assert released.wait(20)
+        assert released.wait(PATIENCE_SECONDS)
         return original(self, after, lambda: None)
 
     monkeypatch.setattr(PurgeRounds, "review", review)
@@ -74,20 +76,20 @@ async def test_signalled_round_starts_no_purge(topics: Topics, monkeypatch: pyte
         topics.flushed(name, "r1", 9)
     entered, released = review_that_waits(monkeypatch)
     handle = await topics.start_round()
-    await asyncio.to_thread(entered.wait, 20)
+    await happened(entered)
     await handle.signal(signal)
-    await asyncio.sleep(1)
     released.set()
-    await asyncio.sleep(3)
-    floors = [topics.topic(name).floor for name in names]
     if signal == "pause":
-        progress = await handle.query("progress", result_type=PurgeRoundProgress)
-        assert progress.doing == "PAUSED"
+        await until_doing(handle, "PAUSED", PurgeRoundProgress)
+        await at_rest(handle)
+        begun = [event async for event in handle.fetch_history_events() if event.HasField(CHILD)]
         await handle.signal("resume")
-    counts = await asyncio.wait_for(handle.result(), 20)
-
-    assert floors == [None, None, None]
-    assert counts.started == (3 if signal == "pause" else 0)
+        counts = await handle.result()
+        assert (begun, counts.started) == ([], 3)
+    else:
+        counts = await handle.result()
+        assert counts.started == 0
+        assert [topics.topic(name).floor for name in names] == [None, None, None]
 
 
 @pytest.mark.slow
@@ -106,17 +108,15 @@ async def test_retry_ends_the_backoff_of_a_round(topics: Topics, monkeypatch: py
 
     monkeypatch.setattr(PurgeRounds, "review", review)
     handle = await topics.start_round()
-    while (progress := await handle.query("progress", result_type=PurgeRoundProgress)).doing != "BACKING_OFF":
-        await asyncio.sleep(0.05)
+    progress = await until_doing(handle, "BACKING_OFF", PurgeRoundProgress)
     broken.clear()
     await handle.signal("retry")
-    counts = await asyncio.wait_for(handle.result(), 20)
+    counts = await handle.result()
 
     assert (progress.tries, progress.backoff_seconds, counts.started) == (1, 600.0, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> None:
     name = "wal-many"
     topics.log.create(name)
@@ -124,15 +124,7 @@ async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> N
     topics.wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=regions))
     topics.log.append(name, [b"entry"] * 20)
     topics.wal.store.enable(name, Mode.DELETE, "shop")
-    handle = await topics.start(name)
-    ended = asyncio.ensure_future(handle.result())
-    await asyncio.wait({ended}, timeout=150)
-    description = await handle.describe()
-    pending = [
-        (p.activity_type.name, p.attempt, p.last_failure.message)
-        for p in description.raw_description.pending_activities
-    ]
-    if not ended.done():
-        ended.cancel()
 
-    assert ended.done(), (description.status, pending)
+    report = await (await topics.start(name)).result()
+
+    assert report.outcome == PurgeOutcome.BLOCKED

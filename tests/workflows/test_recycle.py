@@ -1,11 +1,10 @@
 """Rounds run on a real Temporal server."""
 
-import asyncio
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
@@ -16,8 +15,10 @@ from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.planning import policy
 from sexton.runtime.spark.session import SparkFailed
+from tests.support.door import door_at
+from tests.support.eventually import PATIENCE_SECONDS, eventually, happened
 from tests.support.rig import listing, put
-from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
+from tests.workflows.conftest import Served, fill
 from workflows import ids
 
 
@@ -144,14 +145,14 @@ async def test_cancelled_round_frees_its_lease(served: Served, shop: str, tmp_pa
     rig.later(10_801)
     claimed = threading.Event()
 
-    def slowly(name: str) -> None:
-        if name == "claim.committed":
+    def until_told(name: str) -> None:
+        if name == "claim.committed" and not claimed.is_set():
             claimed.set()
-            time.sleep(1.5)
+            eventually("the activity is told of the cancel", activity.is_cancelled)
 
-    with installed(slowly):
+    with installed(until_told):
         handle = await served.start(shop)
-        await asyncio.to_thread(claimed.wait, 20)
+        await happened(claimed)
         await handle.cancel()
         with pytest.raises(WorkflowFailureError) as ended:
             await handle.result()
@@ -204,17 +205,12 @@ async def test_cancel_at_the_end_of_an_activity_stops_the_round(
     marks = (NewMark(id=f"t{n}", vault="disk", keys=(f"{n}.dat",)) for n in range(1_000))
     rig.mark("dropped", *marks, instance=shop)
     rig.later(10_801)
-    claimed = threading.Event()
 
-    def at_claim(name: str) -> None:
-        if name == "claim.committed" and not claimed.is_set():
-            claimed.set()
-            time.sleep(0.3)
-
-    with installed(at_claim):
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(claimed.wait, 20)
+        await happened(door.reached)
         await handle.cancel()
+        door.open()
         with pytest.raises(WorkflowFailureError):
             await handle.result()
 

@@ -1,6 +1,5 @@
 """Memory and histories do not grow with the number of marks."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from sexton.contract import NewMark
 from tests.servers.temporal import DevServer
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from tests.workflows.conftest import Served
 
@@ -36,7 +36,7 @@ def worker_process(rig: Rig, temporal_server: DevServer, tmp_path: Path) -> Iter
         )
         yield process.pid
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,8 @@ async def test_worker_memory_and_history_stay_small(
     rig.later(10_801)
     client = await temporal_server.connect()
     handle = await Served(rig, client).start(shop)
-    at_ten_percent = 0
-    while not at_ten_percent:
-        await asyncio.sleep(0.05)
-        if rig.count("mark_history") >= marks // 10:
-            at_ten_percent = _resident(worker_process)
+    await eventually_async("a tenth is deleted", lambda: rig.count("mark_history"), lambda n: n >= marks // 10)
+    at_ten_percent = _resident(worker_process)
 
     report = await handle.result()
     growth = (_resident(worker_process) - at_ten_percent) / MIB

@@ -1,6 +1,5 @@
 """Every workflow can be found by instance and by who asked, and the Temporal UI shows what it did."""
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +19,8 @@ from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
 from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, put
-from tests.workflows.conftest import PATIENCE_SECONDS
 from tests.workflows.topics import Topics, rig, settings, topics
 from workflows import ids
 from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE
@@ -32,14 +31,14 @@ __all__ = ["rig", "settings", "topics"]  # fixtures
 
 async def listed(client: Client, query: str, types: set[str]) -> Mapping[str, WorkflowExecution]:
     """Wait until a list by a query has an ended workflow of each type; return the newest of each."""
-    for _ in range(int(PATIENCE_SECONDS / 0.2)):
-        found: dict[str, WorkflowExecution] = {}
+
+    async def found() -> dict[str, WorkflowExecution]:
+        newest: dict[str, WorkflowExecution] = {}
         async for execution in client.list_workflows(f"{query} AND ExecutionStatus = 'Completed'"):
-            found.setdefault(execution.workflow_type, execution)
-        if found.keys() == types:
-            return found
-        await asyncio.sleep(0.2)
-    raise AssertionError(f"the list by {query} has {sorted(found)}")
+            newest.setdefault(execution.workflow_type, execution)
+        return newest
+
+    return await eventually_async(f"the list by {query} has all", found, lambda newest: newest.keys() == types)
 
 
 async def description(client: Client, execution: WorkflowExecution) -> WorkflowExecutionDescription:

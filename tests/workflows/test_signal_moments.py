@@ -1,7 +1,5 @@
 """A round obeys signals that arrive within a page, while it waits for its lease and while it backs off."""
 
-import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,10 @@ from temporalio.client import WorkflowFailureError
 from sexton.kernel.errors import BadInput
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
+from tests.support.door import Door, door_at
+from tests.support.eventually import eventually_async, happened
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill, slow
+from tests.workflows.conftest import Served, fill
 
 
 @pytest.mark.slow
@@ -22,12 +22,13 @@ async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 500)
 
-    with slow("claim.committed", 0.5) as begun:
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         await handle.signal("pause")
-        await asyncio.sleep(0.1)
+        await handle.query("progress")  # is answered after the workflow has seen the signal
         await handle.signal("resume")
+        door.open()
         report = await handle.result()
 
     assert (report.state, report.removed) == ("SUCCEEDED", 500)
@@ -41,16 +42,18 @@ async def test_signal_during_a_refused_lease_attempt_is_obeyed(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
     thief = served.rig.leases.acquire(shop, "recycle", "somebody")
-    acquire = LeaseStore.acquire
+    acquire, door = LeaseStore.acquire, Door()
 
-    def slowly(self: LeaseStore, *given: Any) -> Any:
-        time.sleep(1)
+    def at_door(self: LeaseStore, *given: Any) -> Any:
+        door.come()
         return acquire(self, *given)
 
-    monkeypatch.setattr(LeaseStore, "acquire", slowly)
     handle = await served.start(shop)
     await served.waiting_reason(shop)
+    monkeypatch.setattr(LeaseStore, "acquire", at_door)
+    await happened(door.reached)
     await handle.signal(signal)
+    door.open()
     if signal == "pause":
         await served.until(handle, lambda p: p.doing == "PAUSED")
         served.rig.leases.free(thief)
@@ -69,10 +72,11 @@ async def test_round_set_to_observe_while_paused_fails(
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 1_000)
 
-    with slow("claim.committed", 0.2):
+    with door_at("claim.committed", visit=3) as door:
         handle = await served.start(shop)
-        await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        await happened(door.reached)
         await handle.signal("pause")
+        door.open()
         await served.until(handle, lambda p: p.doing == "PAUSED")
         rig.registry.observe(shop)
         await handle.signal("resume")
@@ -100,8 +104,9 @@ async def test_round_paused_during_a_backoff_reports_the_pause(
     await served.until(handle, lambda p: p.doing == "BACKING_OFF")
     before = await served.waiting_reason(shop)
     await handle.signal("pause")
-    while (paused := await served.waiting_reason(shop)) == before:
-        await asyncio.sleep(0.05)
+    paused = await eventually_async(
+        "the round waits for another reason", lambda: served.waiting_reason(shop), lambda reason: reason != before
+    )
     await handle.signal("cancel")
     report = await handle.result()
 

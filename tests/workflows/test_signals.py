@@ -1,6 +1,5 @@
 """An operator can cancel, pause, resume, retry and stop a round, and see its progress."""
 
-import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,10 @@ from temporalio.exceptions import CancelledError
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ControlKind
+from tests.support.door import door_at
+from tests.support.eventually import happened
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill, slow
+from tests.workflows.conftest import Served, at_rest, fill
 
 
 def failing(broken: threading.Event) -> Callable[[str], None]:
@@ -31,10 +32,11 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 
-    with slow("claim.committed", 0.3) as begun:
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         await handle.signal("cancel")
+        door.open()
         report = await handle.result()
 
     assert (report.state, report.error) == ("CANCELLED", "cancelled")
@@ -52,22 +54,21 @@ async def test_paused_round_has_no_lease_and_deletes_nothing(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 
-    with slow("claim.committed", 0.1) as begun:
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         await handle.signal("pause")
         await handle.signal("pause")
+        door.open()
         paused = await served.until(handle, lambda p: p.doing == "PAUSED")
         await served.lease_freed(shop)
+        await at_rest(handle)
         left = listing(root)
-        await asyncio.sleep(1)
-        still = listing(root)
         row = served.rig.rounds.reports.rounds(shop)[0]
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         await handle.signal("resume")
         report = await handle.result()
 
-    assert still == left
     assert 0 < len(left) < 1_000
     assert (busy, row.waiting) == (0, "paused")
     assert paused.round == report.round
@@ -81,10 +82,11 @@ async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_pa
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
 
-    with slow("resolve.stored", 1) as begun:
+    with door_at("resolve.stored") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         await handle.signal("pause")
+        door.open()
         await served.until(handle, lambda p: p.doing == "PAUSED")
         await handle.signal("cancel")
         report = await handle.result()
@@ -190,10 +192,11 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 
-    with slow("claim.committed", 0.3) as begun:
+    with door_at("claim.committed") as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         served.rig.controls.put(ControlKind.STOP, "*", "a test", "the tester")
+        door.open()
         report = await handle.result()
 
     assert report.state == "STOPPED"
@@ -212,9 +215,11 @@ async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: P
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 500)
 
-    with slow("claim.committed", 0.2):
+    with door_at("claim.committed", visit=3) as door:
         handle = await served.start(shop)
+        await happened(door.reached)
         progress = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        door.open()
         report = await handle.result()
     ended = await served.until(handle, lambda p: p.doing == "ENDED")
 

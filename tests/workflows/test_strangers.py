@@ -1,7 +1,5 @@
 """A stranger who reaches Temporal starts and signals workflows: nothing is deleted that the rows do not allow."""
 
-import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,14 +21,20 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import Carried, OpenedRound, RecycleRequest
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
+from tests.support.door import Door
 from tests.support.orders import HANDLERS
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
-from tests.workflows.conftest import Served, fill, slow
+from tests.workflows.conftest import Served, fill
 from workflows import ids
 
 STATES = ("WAITING", "ADOPTING", "PLANNING", "RECYCLING", "PAUSED", "BACKING_OFF", "CLOSING", "ENDED")
-SLOWED = {"ADOPTING": (Recycler, "adopt"), "PLANNING": (RoundStore, "plan"), "CLOSING": (RoundStore, "close")}
-"""Phases that are over at once unless their step takes a second."""
+STEPS = {
+    "ADOPTING": (Recycler, "adopt"),
+    "PLANNING": (RoundStore, "plan"),
+    "RECYCLING": (ClaimStore, "claim"),
+    "CLOSING": (RoundStore, "close"),
+}
+"""A step of each phase that is over soon, which waits behind a door until all signals have arrived."""
 SIGNALS = [name for name, line in HANDLERS[ids.RECYCLE].items() if line.startswith("signal")]
 KEPT = {"kept/held.dat", "kept/young.dat"}
 
@@ -46,16 +50,18 @@ def fill_shop(rig: Rig, root: Path, shop: str) -> None:
     rig.holds.place(held, 3_600)
 
 
-def delayed(step: Callable[..., Any]) -> Callable[..., Any]:
-    def slowly(*given: Any, **named: Any) -> Any:
-        time.sleep(1)
+def behind(door: Door, step: Callable[..., Any]) -> Callable[..., Any]:
+    def come(*given: Any, **named: Any) -> Any:
+        door.come()
         return step(*given, **named)
 
-    return slowly
+    return come
 
 
-async def reach(served: Served, shop: str, state: str, monkeypatch: pytest.MonkeyPatch) -> WorkflowHandle[Any, Any]:
-    """Start a round and wait until it is in a state."""
+async def reach(
+    served: Served, shop: str, state: str, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> WorkflowHandle[Any, Any]:
+    """Start a round and wait until it is in a state, in which the door holds it."""
     if state == "WAITING":
         served.rig.leases.acquire(shop, "recycle", "another")
     if state == "BACKING_OFF":
@@ -64,9 +70,9 @@ async def reach(served: Served, shop: str, state: str, monkeypatch: pytest.Monke
             raise BadInput("broken for the test")
 
         monkeypatch.setattr(ClaimStore, "claim", broken)
-    if state in SLOWED:
-        store, name = SLOWED[state]
-        monkeypatch.setattr(store, name, delayed(getattr(store, name)))
+    if state in STEPS:
+        store, name = STEPS[state]
+        monkeypatch.setattr(store, name, behind(door, getattr(store, name)))
     handle = await served.start(shop)
     if state == "PAUSED":
         await handle.signal("pause")
@@ -85,13 +91,14 @@ async def test_h1_no_signal_deletes_what_rows_keep(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill_shop(served.rig, root, shop)
 
-    with slow("claim.committed", 0.2):
-        handle = await reach(served, shop, state, monkeypatch)
-        for signal in ("pause", "retry", "resume", *SIGNALS, "cancel"):
-            with suppress(RPCError):  # Temporal refuses signals to a workflow that has ended
-                await handle.signal(signal)
-                await asyncio.sleep(0.05)
-        await handle.result()
+    door = Door()
+    handle = await reach(served, shop, state, door, monkeypatch)
+    for signal in ("pause", "retry", "resume", *SIGNALS, "cancel"):
+        with suppress(RPCError):  # Temporal refuses signals to a workflow that has ended
+            await handle.signal(signal)
+            await handle.query("progress")  # is answered after the workflow has seen the signal
+    door.open()
+    await handle.result()
 
     assert listing(root).keys() >= KEPT
     assert {served.rig.row("dropped", name, shop).state for name in ("held", "young")} == {"MARKED"}

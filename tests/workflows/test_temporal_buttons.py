@@ -1,14 +1,14 @@
 """Terminate, reset and pause in the Temporal UI lose nothing."""
 
-import asyncio
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import (
     PauseActivityRequest,
     ResetWorkflowExecutionRequest,
@@ -18,10 +18,14 @@ from temporalio.api.workflowservice.v1 import (
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.recycle.pipeline import ranges
+from sexton.recycle.rounds.recycler import Recycler
+from tests.support.door import door_at
+from tests.support.eventually import eventually, eventually_async, happened
 from tests.support.rig import Rig, listing, put
 from tests.workflows.conftest import Served
 
 MARKS = 1_000
+PAUSED = PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
 
 
 @pytest.fixture(autouse=True)
@@ -47,21 +51,6 @@ def fill(rig: Rig, shop: str, root: Path) -> None:
     rig.later(10_801)
 
 
-@contextmanager
-def slow(seconds: float = 0.15) -> Iterator[threading.Event]:
-    begun = threading.Event()
-    visits = iter(range(10_000))
-
-    def visit(name: str) -> None:
-        if name == "files.deleted":
-            if next(visits) == 2:
-                begun.set()
-            time.sleep(seconds)
-
-    with installed(visit):
-        yield begun
-
-
 def settled(rig: Rig, shop: str, root: Path) -> None:
     """Everything went once, and only what was marked."""
     assert listing(root) == {"live.dat": 10}
@@ -80,22 +69,29 @@ async def finish(served: Served, shop: str) -> None:
 
 @pytest.mark.slow
 async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
-    served: Served, shop: str, tmp_path: Path
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, shop, root)
+    at_work = Counter[str]()
+    recycle = Recycler.recycle
 
-    with slow() as begun:
+    def counted(*given: Any) -> Any:
+        at_work["begun"] += 1
+        try:
+            return recycle(*given)
+        finally:
+            at_work["ended"] += 1
+
+    monkeypatch.setattr(Recycler, "recycle", counted)
+    with door_at("files.deleted", visit=3) as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         await handle.terminate("by hand")
-        for _ in range(100):
-            left = len(listing(root))
-            await asyncio.sleep(1.5)
-            if len(listing(root)) == left:
-                break
-    assert left > 100
+        door.open()
+        await eventually_async("the ranges under way end", lambda: at_work["begun"] == at_work["ended"])
+    assert len(listing(root)) > 100
     rig.later(61)  # the lease ends
     await finish(served, shop)
 
@@ -113,23 +109,32 @@ async def test_paused_activity_stops_between_pages_and_continues(
     fill(rig, shop, root)
     service, namespace = served.client.workflow_service, served.client.namespace
 
-    with slow(0.8) as begun:
+    claims, begun = iter(range(10_000)), threading.Event()
+
+    def until_told(name: str) -> None:
+        if name == "claim.committed" and next(claims) == 2:
+            begun.set()
+            eventually("the activity is told of the pause", activity.is_cancelled)
+
+    with installed(until_told):
         handle = await served.start(shop)
         execution = WorkflowExecution(workflow_id=handle.id)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(begun)
         which = {"namespace": namespace, "execution": execution, "type": "recycle_range"}
         await service.pause_activity(PauseActivityRequest(**which))
-        await asyncio.sleep(4)
+
+        async def states() -> list[int]:
+            return [a.state for a in (await handle.describe()).raw_description.pending_activities]
+
+        await eventually_async("no attempt runs", states, lambda seen: seen == [PAUSED])
         left = len(listing(root))
-        await asyncio.sleep(2)
-        still = len(listing(root))
         rig.later(61)  # as if it had been paused for longer than the lease
         await service.unpause_activity(UnpauseActivityRequest(**which))
         report = await handle.result()
     rig.later(3_601)
     await served.round(shop)
 
-    assert left == still > 100
+    assert left > 100
     assert report.state == "SUCCEEDED"
     settled(rig, shop, root)
 
@@ -140,9 +145,9 @@ async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Ser
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, shop, root)
 
-    with slow() as begun:
+    with door_at("files.deleted", visit=3) as door:
         handle = await served.start(shop)
-        await asyncio.to_thread(begun.wait, 20)
+        await happened(door.reached)
         history = await handle.fetch_history()
         tasks = [e.event_id for e in history.events if e.HasField("workflow_task_completed_event_attributes")]
         reset = await served.client.workflow_service.reset_workflow_execution(
@@ -154,6 +159,7 @@ async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Ser
                 reason="a test",
             )
         )
+        door.open()
         again = served.client.get_workflow_handle(handle.id, run_id=reset.run_id)
         await again.result()
     rig.later(61)

@@ -28,8 +28,10 @@ from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
 from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.runtime.temporal.versions import BuildState, explain_no_tasks
 from tests.servers.temporal import DevServer, start_local
+from tests.support.door import door_at
+from tests.support.eventually import eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, listing
-from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill, slow
+from tests.workflows.conftest import Served, fill
 
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -54,12 +56,11 @@ async def worker_of(rig: Rig, temporal: DevServer, build: str) -> AbstractAsyncC
 
 async def until_known(client: Client, settings: Settings, build: str) -> dict[str, BuildState]:
     """Wait until Temporal knows a build; return the builds."""
-    for _ in range(int(PATIENCE_SECONDS / 0.1)):
-        known = {found.build: found.state for found in await versions.builds(client, settings)}
-        if build in known:
-            return known
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"Temporal never knew build {build}")
+
+    async def known() -> dict[str, BuildState]:
+        return {found.build: found.state for found in await versions.builds(client, settings)}
+
+    return await eventually_async(f"Temporal knows build {build}", known, lambda builds: build in builds)
 
 
 async def builds_of(client: Client, handle: WorkflowHandle[Any, Any]) -> list[str]:
@@ -78,7 +79,7 @@ def expand(db: Database) -> None:
     with db.write() as c:
         for table in (db.t.round, db.t.mark, db.t.batch):
             c.execute(text(f"ALTER TABLE {table.fullname} ADD COLUMN of_the_new_build text"))
-        c.execute(text("UPDATE sexton_alembic_version SET version_num = '0002'"))
+        c.execute(text("UPDATE sexton.alembic_version SET version_num = '0002'"))
 
 
 @pytest.mark.slow
@@ -93,9 +94,9 @@ async def test_round_moves_to_the_new_build_and_ends_once(
     async with new:
         async with old, versions.promoting_first(client, settings):
             await until_known(client, settings, NEW)
-            with slow("claim.committed", 0.3) as begun:
+            with door_at("claim.committed") as door:
                 handle = await ROUNDS.start(client, settings, RecycleRequest(instance=shop, requested_by="test"))
-                assert await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+                await happened(door.reached)
                 await asyncio.to_thread(expand, rig.db)
                 schema.check(rig.db, DEPLOYMENT)  # a process of the old build that starts now
                 await versions.promote(client, settings, NEW)
@@ -141,8 +142,11 @@ async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevSer
     """Temporal would accept it, and then give work to no worker."""
     client, settings = await temporal.connect(), of_build(rig, OLD)
     async with await worker_of(rig, temporal, OLD), versions.promoting_first(client, settings):
-        while (await until_known(client, settings, OLD))[OLD] is not BuildState.CURRENT:
-            await asyncio.sleep(0.1)
+        await eventually_async(
+            "the first build is current",
+            lambda: until_known(client, settings, OLD),
+            lambda builds: builds[OLD] is BuildState.CURRENT,
+        )
     queue = WorkflowQueue((Build(), Build(DEPLOYMENT, NEW)), Build(DEPLOYMENT, OLD))  # so it is a minute later
 
     refusal = await versions._refusal(client, DEPLOYMENT, OLD, queue)
@@ -160,11 +164,13 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
     async with await worker_of(rig, temporal, NEW):
         await until_known(client, settings, NEW)
         await versions.promote(client, settings, NEW)
-        while (before := await _worker(client, settings)).state != "OK":
-            await asyncio.sleep(0.1)
+        before = await eventually_async(
+            "the workers are well", lambda: _worker(client, settings), lambda seen: seen.state == "OK"
+        )
         await client.workflow_service.set_worker_deployment_current_version(none)  # as a party that reaches Temporal
-        while (after := await _worker(client, settings)) == before:
-            await asyncio.sleep(0.1)
+        after = await eventually_async(
+            "the workers are judged otherwise", lambda: _worker(client, settings), lambda seen: seen != before
+        )
 
     assert (after.state, after.todo) == ("FAIL", f"sexton worker promote {NEW}")
     assert "no build of workers is current" in after.detail
@@ -194,12 +200,7 @@ async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevSe
 
 async def queue_where(client: Client, settings: Settings, condition: Callable[[WorkflowQueue], bool]) -> WorkflowQueue:
     """Wait until the queue of workflows is as a condition says; return it."""
-    for _ in range(int(PATIENCE_SECONDS / 0.1)):
-        queue = await workflow_queue(client, settings)
-        if condition(queue):
-            return queue
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"the condition never held; the last queue was {queue}")
+    return await eventually_async("the queue is as expected", lambda: workflow_queue(client, settings), condition)
 
 
 async def test_without_versioning_every_worker_takes_every_task(served: Served, shop: str, tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """Topics on the embedded log, with regions that need their entries, and the node that flushes them."""
 
-import asyncio
 import threading
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from temporalio.client import WorkflowHandle
 
 from config.settings import Settings
@@ -25,15 +24,17 @@ from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions
 from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from tests.workflows.conftest import Served, until_doing
 from workflows import ids
 
 LAG = 50
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Rig:
-    return Rig(new_database())
+def rig() -> Iterator[Rig]:
+    rig = Rig(new_database())
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture
@@ -62,6 +63,18 @@ class Topics:
         self.log.append(name, [b"entry"] * entries)
         self.wal.store.enable(name, Mode.DELETE, "shop")
         return name
+
+    def copy(self, topic: str, names: Sequence[str]) -> None:
+        """Create topics with the regions and entries of this one; a statement makes thousands of them."""
+        columns = {"wal_topic": "name", "wal_region": "topic", "wal_log": "name", "wal_entry": "topic"}
+        with self.rig.db.write() as c:
+            for table, column in columns.items():
+                copies = (
+                    f"INSERT INTO sexton.{table} "
+                    f"SELECT (jsonb_populate_record(r, jsonb_build_object('{column}', name))).* "
+                    f"FROM sexton.{table} r, unnest(CAST(:names AS text[])) AS name WHERE r.{column} = :topic"
+                )
+                c.execute(text(copies), {"names": list(names), "topic": topic})
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
         report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
@@ -101,12 +114,7 @@ class Topics:
         return self.served.client.get_workflow_handle(ids.purge_wal(DEPLOYMENT, topic), result_type=PurgeReport)
 
     async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
-        for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            current = await handle.query("progress", result_type=PurgeProgress)
-            if current.doing == doing:
-                return current
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"never {doing}; the last was {current}")
+        return await until_doing(handle, doing, PurgeProgress)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
         d.model_dump(mode="json") | {"key": short_key(d.key.replace("\0", "\ufffd")), "record": d.record[:MOST_SHOWN]}
         for d in discrepancies
     )
-    text_columns = dict.fromkeys(("type", "vault", "key", "etag", "record", "detail"), Text())
+    text_columns = dict.fromkeys(("type", "vault", "key", "etag", "written", "record", "detail"), Text())
     rows = as_rows(db, data, **text_columns, expected=BigInteger(), size=BigInteger())
     now = literal(db.now(c), t.c.first_seen.type)
     constants: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
@@ -60,9 +60,9 @@ def _changes(t: Table, new: Any) -> dict[str, Any]:
         t.c.state == FindingState.GONE, and_(t.c.state == FindingState.REPAIRED, t.c.type != FindingType.ORPHAN)
     )
     # Another object under the same key is another finding: it is not proven yet.
-    is_other_object = or_(t.c.etag != new.etag, t.c.size.is_distinct_from(new.size))
+    is_other_object = or_(t.c.etag != new.etag, t.c.written != new.written, t.c.size.is_distinct_from(new.size))
     starts_over = or_(has_ended, and_(is_other_object, t.c.state != FindingState.ACCEPTED))
-    values = {name: new[name] for name in ("expected", "size", "etag", "record", "detail", "seen_in")}
+    values = {name: new[name] for name in ("expected", "size", "etag", "written", "record", "detail", "seen_in")}
     for name in ("proven_at", "confirmed_at", "proven_in"):
         values[name] = case((starts_over, null()), else_=t.c[name])
     values["state"] = case((starts_over, FindingState.OPEN.value), else_=t.c.state)

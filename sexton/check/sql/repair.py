@@ -24,7 +24,7 @@ from sexton.marks.live import names_prefix
 from sexton.marks.orphans import ORPHAN
 from sexton.marks.sql.orphans import unapproved
 from sexton.storage.model import ListedObject
-from sexton.storage.policy import MAX_KEY_BYTES
+from sexton.storage.policy import MAX_KEY_BYTES, is_rewritten
 from sexton.storage.port import Vault, Vaults
 
 PAGE_FINDINGS = 500
@@ -158,6 +158,7 @@ def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
         "vault": finding.vault,
         "keys": [finding.key],
         "etags": [finding.etag],
+        "written": [finding.written],
         "bytes": finding.size or 0,
         "parent_kind": None if rowset is None else "rowset",
         "parent_id": rowset,
@@ -181,4 +182,6 @@ def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, list[str]]:
 def _is_same(finding: Finding, objects: Mapping[tuple[str, str], ListedObject]) -> bool:
     """Return whether the object exists and is the one that was found."""
     stored = objects.get((finding.vault, finding.key))
-    return stored is not None and stored.bytes == finding.size and stored.etag == finding.etag
+    if stored is None or is_rewritten(stored.written, finding.written):
+        return False
+    return stored.bytes == finding.size and stored.etag == finding.etag

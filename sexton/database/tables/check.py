@@ -37,6 +37,7 @@ finding = table(
     bigint("expected", null=True),
     bigint("size", null=True),
     text("etag", default=""),
+    text("written", default=""),  # when the object was last written, by its store's clock
     text("record", default=""),
     text("state", CheckConstraint("state IN ('OPEN', 'ACCEPTED', 'REPAIRED', 'GONE')"), default="OPEN"),
     instant("first_seen"),

@@ -59,6 +59,7 @@ mark = table(
     boolean("absorbed", default=False),  # deleted with the files of its parent
     bigint("claimed_batch", null=True),  # the batch that claimed it; the second pass has another batch
     jsonb("etags", null=True),  # of the objects that keys name; another object under such a key is not deleted
+    jsonb("written", null=True),  # when these were last written; one that was written again is not deleted
     bigint("files_after", null=True),  # its files have higher numbers in its batch
     bigint("last_file", null=True),  # and numbers up to this one
     boolean("finished", default=False),  # all files are gone; only the owner's records and this one are left
@@ -111,6 +112,12 @@ mark = table(
     # the marks, and every claim would write it again. Not USING hash: many marks with the same key would take
     # quadratic time to insert.
     index("mark_prefix", "prefix", where="prefix IS NOT NULL"),
+    # A claim of a prefix looks for loads below it, in byte order. Without the last condition a planner without
+    # statistics would use this index for a commit, and read all loads of the instance.
+    index(
+        *("mark_prepared", "instance", "prefix"),
+        where="kind = 'prepared' AND state <> 'CLAIMED' AND prefix IS NOT NULL",
+    ),
     index("mark_one_key", "hashtext(keys ->> 0)", where="jsonb_array_length(keys) = 1"),
     index("mark_more_keys", "instance", where="jsonb_array_length(keys) > 1"),
 )

@@ -155,7 +155,7 @@ replica = table(
     word("db"),
     word("tbl"),
     word("part"),
-    bigint("version", default=-1),  # it has all versions up to here without a gap
+    bigint("continuous_version", default=-1),  # it has all versions up to here without a gap
     bigint("failed", default=-1),  # the last failed version (LFV); -1: none
     bigint("succeeded", default=-1),  # the last succeeded version (LSV); -1: none
     bigint("needs", default=0),  # the first version that it lacks

@@ -11,8 +11,9 @@ from sexton.insight.views import Event
 from sexton.insight.why.context import WhyContext
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
-from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
+from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
+from sexton.marks.sql.prepared import find_loads
 from sexton.marks.whole import WHOLE
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
@@ -47,6 +48,7 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     approvals = list(_approval_events(db, mark_row, now))
     yield from approvals
     yield from _protection_events(db, mark_row, context)
+    yield from load_events(db, mark_row, context)
     yield from _live_events(mark_row, context)
     if waits := _expand(mark_row, context).waits:
         yield Event(event="waits", text=f"kept: it waits for {waits}")
@@ -169,6 +171,23 @@ def _protection_events(db: Database, mark_row: Any, context: WhyContext) -> Iter
             yield Event(at=protection.expires_at, event="protection_ends", text=text)
 
 
+def load_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    """Yield the load that may still write and commit files below a prefix of the mark; of several the last."""
+    expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)
+    candidate = Candidate(
+        ref,
+        children=frozenset() if expansion.absorbs else None,
+        retention_starts_at=mark_row.retention_starts_at,
+        places=expansion.places,
+    )
+    with db.read() as c:
+        load = find_loads(db, c, mark_row.instance, [candidate]).get(ref)
+    if load is not None:
+        text = f"kept: load {load.owner_txn} may still write its files (prepared mark {load.id})"
+        yield Event(event="prepared", text=text)
+        yield Event(at=load.expires_at, event="load_expires", text=f"load {load.owner_txn} expires")
+
+
 def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
     """Yield the plans that contain this mark and await approval."""
     for plan_row in _open_plans(db, mark_row.instance, now):
@@ -232,5 +251,6 @@ def _expand(mark_row: Any, context: WhyContext) -> Expansion:
 
 
 def _due_mark(mark_row: Any) -> DueMark:
-    etags = tuple(mark_row._mapping["etags"] or ())  # of an orphan: without them no owner knows it as one
-    return DueMark(**{column: mark_row._mapping[column] for column in MARK_COLUMNS}, etags=etags)
+    # Of an orphan: without its ETags no owner knows it as one.
+    etags, written = (tuple(mark_row._mapping[column] or ()) for column in ("etags", "written"))
+    return DueMark(**{column: mark_row._mapping[column] for column in MARK_COLUMNS}, etags=etags, written=written)

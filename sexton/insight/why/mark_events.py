@@ -8,7 +8,7 @@ from sqlalchemy import and_, select
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why import audit
-from sexton.insight.why.blocking import blocking_events, hold_events, unclaimed_events
+from sexton.insight.why.blocking import blocking_events, hold_events, load_events, unclaimed_events
 from sexton.insight.why.context import WhyContext
 from sexton.marks.file_list import ListedFile
 from sexton.marks.model import MarkState, Reason, Ref
@@ -39,6 +39,7 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
     if mark_row.first_pass_at:
         yield from _first_pass_events(mark_row)
         yield from hold_events(db, mark_row, context)
+        yield from load_events(db, mark_row, context)
     if mark_row.last_error:
         text = f"last error ({mark_row.failures} failures): {mark_row.last_error}"
         yield Event(event="last_error", text=text)

@@ -1,4 +1,4 @@
-"""Run each request in its lane, and parse a large body in a thread."""
+"""Run each request in its lane, parse a large body in a thread, and refuse unknown parameters of changes."""
 
 import time
 from asyncio import sleep
@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,6 +20,7 @@ from sexton.interfaces.api.lanes import Lanes, is_reserved, is_stopping
 from sexton.interfaces.api.large_bodies import receive
 from sexton.interfaces.api.once import HEADER, once
 from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
+from sexton.interfaces.api.problems import READING
 from sexton.protocol.body import MAX_BODY_BYTES
 
 
@@ -39,8 +42,12 @@ class GuardedRoute(APIRoute):
         """Return the handler of FastAPI within the limits."""
         handle = super().get_route_handler()
         validator = BodyValidator(self.body_field.field_info.annotation) if self.body_field else None
+        known = _query_names(self.dependant)
 
         async def guarded(request: Request) -> Response:
+            if request.method not in READING and (unknown := request.query_params.keys() - known):
+                # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
+                raise RequestValidationError([_unknown_parameter(name) for name in sorted(unknown)])
             lanes: Lanes = request.app.state.lanes
             sender, body = _sender(request), b""
             async with AsyncExitStack() as places:
@@ -100,6 +107,16 @@ class _GuardedRequest(Request):
             finally:
                 # Parsing holds Python's lock. For as long again, no other body is parsed and all other requests run.
                 await sleep(time.monotonic() - began)
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    """Return the names of the query's parameters that a route and its dependencies take."""
+    own = {parameter.alias for parameter in dependant.query_params}
+    return own.union(*(_query_names(inner) for inner in dependant.dependencies))
+
+
+def _unknown_parameter(name: str) -> dict[str, object]:
+    return {"type": "extra_forbidden", "loc": ("query", name), "msg": "Extra parameters are not permitted"}
 
 
 async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], request: Request) -> Response:

@@ -1,9 +1,10 @@
-"""Answer errors with RFC 9457 problem documents that carry the error's code and repeat nothing that was sent.
+"""Answer errors with RFC 9457 problem documents that carry the error's code and repeat no value that was sent.
 
 An unexpected error is answered with one sentence without detail; its traceback is in the log.
 """
 
 import logging
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -64,6 +65,8 @@ from sexton.wal.port import (
 )
 
 log = logging.getLogger(__name__)
+_FIELD = re.compile("[a-z]+(_[a-z]+){0,4}")
+"""A name of a field, however mistyped."""
 
 REFUSALS = (SextonError, *AWAY)
 """Errors with a sentence for the caller: those of Sexton, and those of an unreachable database."""
@@ -230,6 +233,8 @@ def _validation_detail(error: RequestValidationError) -> str:
 
 
 def _location(mistake: dict[str, Any]) -> str:
-    """Return the place of a mistake; without the name of an unknown field, which may be a token."""
-    location = mistake["loc"][:-1] if mistake["type"] == "extra_forbidden" else mistake["loc"]
+    """Return the place of a mistake; an unknown field is named only if its name cannot be a token."""
+    location = mistake["loc"]
+    if mistake["type"] == "extra_forbidden" and not _FIELD.fullmatch(str(location[-1])):
+        location = location[:-1]
     return ".".join(str(part)[:100] for part in location)

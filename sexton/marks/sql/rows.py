@@ -47,7 +47,18 @@ def has_key_under(mark: Table, prefix: str) -> ColumnElement[bool]:
 
 def due_columns(mark: Table) -> list[Column[Any]]:
     """Return the columns of ``mark`` that ``due_mark`` reads."""
-    names = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes", "first_pass_at", "etags")
+    names = (
+        "kind",
+        "id",
+        "retention_starts_at",
+        "vault",
+        "prefix",
+        "keys",
+        "bytes",
+        "first_pass_at",
+        "etags",
+        "written",
+    )
     return [mark.c[name] for name in names]
 
 
@@ -73,7 +84,7 @@ def due_mark(row: Any) -> DueMark:
 
     Keys that are not a list of text make the mark unresolvable, not the query fail.
     """
-    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags = row
+    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags, written = row
     if keys is not None and not all(isinstance(k, str) for k in keys):
         keys = [""]  # refused as a key, so the mark is quarantined
     return DueMark(
@@ -86,6 +97,7 @@ def due_mark(row: Any) -> DueMark:
         bytes=size,
         in_second_pass=first_pass_at is not None,
         etags=tuple(etags or ()),
+        written=tuple(written or ()),
     )
 
 

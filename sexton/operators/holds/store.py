@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 MAX_SECONDS = 3650 * 86_400
 REASON_CHARACTERS = 500
 COUNT_SECONDS = 5
-"""How long a statement that counts the marks of a new hold may take (PostgreSQL): the hold is in force already."""
+"""How long a statement that counts the marks of a new hold may take: the hold is in force already."""
 
 
 class TooLate(SextonError):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.call_options import CallOptions
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
@@ -27,7 +27,7 @@ class FrontEndOptions(Message):
     ca_certs: str = ""
 
 
-class InventoryAnswer(Message):
+class InventoryAnswer(StrictMessage):
     """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
 
     ids: tuple[str, ...]

@@ -73,18 +73,10 @@ TABLES = CatalogTables(
         indexed=["table_id"],
     ),
     schemas=_table(
-        "schemas",
-        word("index_id", key=True),
-        bigint("version", key=True),
-        word("format"),
-        jsonb("inverted", null=True),
+        "schemas", word("index_id", key=True), bigint("version", key=True), word("format"), jsonb("inverted", null=True)
     ),
     partitions=_table(
-        "partitions",
-        word("id", key=True),
-        word("table_id"),
-        boolean("dropped", default=False),
-        indexed=["table_id"],
+        "partitions", word("id", key=True), word("table_id"), boolean("dropped", default=False), indexed=["table_id"]
     ),
     versions=_table(
         "versions", word("partition_id", key=True), word("table_id"), bigint("value"), indexed=["table_id"]
@@ -145,12 +137,7 @@ TABLES = CatalogTables(
     ),
     stages=_table("stages", word("id", key=True), word("vault", null=True), boolean("dropped", default=False)),
     staged_files=_table(
-        "staged_files",
-        word("id", key=True),
-        word("stage_id"),
-        word("name"),
-        bigint("bytes"),
-        indexed=["stage_id"],
+        "staged_files", word("id", key=True), word("stage_id"), word("name"), bigint("bytes"), indexed=["stage_id"]
     ),
     copy_jobs=_table(
         "copy_jobs",

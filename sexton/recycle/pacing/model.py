@@ -71,7 +71,8 @@ class Piece(NamedTuple):
 
     def cut(self, keys: int) -> "tuple[Piece, Piece]":
         """Return the first ``keys`` files, and the rest."""
-        return self._between(slice(keys)), self._between(slice(keys, None))
+        positions = range(len(self.places))
+        return self._at(positions[:keys]), self._at(positions[keys:])
 
     def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":
         """Return the files at some positions, which the store refused at an instant.
@@ -86,15 +87,7 @@ class Piece(NamedTuple):
         return self._at(positions)._replace(refusals=1 if progress else self.refusals + telling, refused_at=at)
 
     def _at(self, positions: Sequence[int]) -> "Piece":
-        page = self.page
-        etags = [page.etags[n] for n in positions] if page.etags else ()
-        page = FilePage(page.vault, [page.seqs[n] for n in positions], [page.keys[n] for n in positions], etags)
-        return self._replace(page=page, places=[self.places[n] for n in positions])
-
-    def _between(self, positions: slice) -> "Piece":
-        etags = self.page.etags[positions]
-        page = FilePage(self.page.vault, self.page.seqs[positions], self.page.keys[positions], etags)
-        return self._replace(page=page, places=self.places[positions])
+        return self._replace(page=self.page.at(positions), places=[self.places[n] for n in positions])
 
 
 class Shared(Message):

@@ -84,7 +84,7 @@ class ThreadDeleter:
             self._count_in_flight(token.instance, page.vault, 1)
             sent_at = time.monotonic()
             try:
-                results = delete_page(vault, page.keys, page.etags)
+                results = delete_page(vault, page)
             finally:
                 self._count_in_flight(token.instance, page.vault, -1)
             answer = _answer(piece, results, sent_at)
@@ -122,24 +122,23 @@ class ThreadDeleter:
             self.in_flight[instance, vault] += pages
 
 
-def delete_page(
-    vault: Vault, keys: Sequence[str], etags: Sequence[str], until: float | None = None
-) -> Sequence[KeyResult]:
+def delete_page(vault: Vault, page: FilePage, until: float | None = None) -> Sequence[KeyResult]:
     """Delete one page. A key that the vault refuses to send fails alone and does not hold back its neighbours.
 
     ``until``: when the last request may begin, in monotonic seconds; None: ``PAGE_SECONDS`` from now.
     """
     began = time.monotonic()
+    limit = () if until is None else (until,)
     try:
-        return vault.delete(keys, etags) if until is None else vault.delete(keys, etags, until)
+        if any(page.written):
+            return vault.delete_unchanged(page.keys, page.etags, page.written, *limit)
+        return vault.delete(page.keys, page.etags, *limit)
     except BadInput as e:
-        if len(keys) == 1:
-            return [KeyResult(key=keys[0], outcome=KeyOutcome.FAILED, reason=str(e))]
-        middle, until = len(keys) // 2, began + PAGE_SECONDS if until is None else until
-        return [
-            *delete_page(vault, keys[:middle], etags[:middle], until),
-            *delete_page(vault, keys[middle:], etags[middle:], until),
-        ]
+        if len(page.keys) == 1:
+            return [KeyResult(key=page.keys[0], outcome=KeyOutcome.FAILED, reason=str(e))]
+        positions, middle, until = range(len(page.keys)), len(page.keys) // 2, until or began + PAGE_SECONDS
+        halves = (page.at(positions[:middle]), page.at(positions[middle:]))
+        return [result for half in halves for result in delete_page(vault, half, until)]
 
 
 def _answer(piece: Piece, results: Sequence[KeyResult], sent_at: float) -> Answer:

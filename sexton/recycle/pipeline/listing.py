@@ -11,6 +11,7 @@ from sexton.marks.policy import Unplaced, places
 from sexton.recycle.pacing.policy import THROTTLED
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.storage.model import ListedObject
+from sexton.storage.policy import is_rewritten, rewritten_text
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 GIVEN_UP = (UNREACHABLE, THROTTLED)
@@ -18,7 +19,8 @@ GIVEN_UP = (UNREACHABLE, THROTTLED)
 FirstPage = tuple[Sequence[ListedObject], Iterator[Sequence[ListedObject]]]
 """The first page of a listing, and the rest."""
 FirstPages = Mapping[Place, "Future[FirstPage]"]
-KeyBytesEtag = tuple[str, int | None, str]
+MeantObject = tuple[str, int | None, str, str]
+"""Key, bytes, ETag and last write of an object to be deleted; empty, where any ETag or last write is meant."""
 
 
 class Lister:
@@ -69,8 +71,8 @@ class Lister:
 
 def pages_of(
     vault: Vault, mark: DueMark, place: Place, first_page: "Future[FirstPage] | None"
-) -> Iterator[Sequence[KeyBytesEtag]]:
-    """Yield key, bytes and ETag of the objects of one place of a mark, page by page."""
+) -> Iterator[Sequence[MeantObject]]:
+    """Yield the objects of one place of a mark, page by page."""
     return _unchanged_objects(vault, mark) if place.etags else _objects(vault, place, first_page)
 
 
@@ -79,13 +81,13 @@ def _first_page(vault: Vault, prefix: str) -> FirstPage:
     return next(pages, ()), pages
 
 
-def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None") -> Iterator[Sequence[KeyBytesEtag]]:
+def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None") -> Iterator[Sequence[MeantObject]]:
     """Yield the objects of a place: as listed now, or by their names alone.
 
     A conditional vault deletes no object without its ETag, so its objects are looked up by name.
     """
     if place.prefix is None and not vault.spec.conditional:
-        yield [(key, None, "") for key in place.keys or ()]
+        yield [(key, None, "", "") for key in place.keys or ()]
         return
     pages: Iterable[Sequence[ListedObject]]
     if place.prefix is None:
@@ -96,17 +98,21 @@ def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None")
         page, rest = first_page.result()
         pages = chain((page,), rest)
     for objects in pages:
-        yield [(o.key, o.bytes, o.etag) for o in objects]
+        yield [(o.key, o.bytes, o.etag, "") for o in objects]
 
 
-def _unchanged_objects(vault: Vault, mark: DueMark) -> Iterator[Sequence[KeyBytesEtag]]:
+def _unchanged_objects(vault: Vault, mark: DueMark) -> Iterator[Sequence[MeantObject]]:
     """Yield the objects that a check found, if all are unchanged; raise ``Unplaced`` if one has changed."""
     etags = dict(zip(mark.keys or (), mark.etags, strict=True))
+    written = dict(zip(mark.keys or (), mark.written, strict=True)) if mark.written else {}
     objects = vault.stat(mark.keys or ())
     for listed in objects:
+        seen = written.get(listed.key, "")
         if etags[listed.key] and listed.etag != etags[listed.key]:
             change = f"was found with ETag {etags[listed.key]} and has {listed.etag} now"
             raise Unplaced(Reason.CHANGED, f"{listed.key!r} {change}")
+        if is_rewritten(listed.written, seen):
+            raise Unplaced(Reason.CHANGED, f"{listed.key!r} {rewritten_text(listed.written, seen)}")
     if len(objects) == len(etags) and (size := sum(o.bytes for o in objects)) != mark.bytes:
         raise Unplaced(Reason.CHANGED, f"{objects[0].key!r} was found with {mark.bytes} bytes and has {size} now")
-    yield [(o.key, o.bytes, o.etag) for o in objects]
+    yield [(o.key, o.bytes, o.etag, written.get(o.key, "")) for o in objects]

@@ -181,8 +181,10 @@ class Resolver:
             for page in pages_of(vault, mark, place, first_pages.get(place)):
                 work.active_lease.keep_alive()
                 chunk.unstored += [
-                    File(mark.kind, mark.id, name, key, size, etag, next(shares, None) if size is None else None)
-                    for key, size, etag in page
+                    File(
+                        mark.kind, mark.id, name, key, size, etag, next(shares, None) if size is None else None, written
+                    )
+                    for key, size, etag, written in page
                 ]
                 chunk.files += len(page)
                 if len(chunk.unstored) >= STORE_FILES:
@@ -195,8 +197,9 @@ class Resolver:
         chunk.vaults[mark.ref] = frozenset(place.vault for place in mark_places)
         chunk.prefixes[mark.ref] = [place for place in mark_places if place.prefix is not None]
         candidate = chunk.candidates.get(mark.ref) or candidate_of(mark.ref, expansion or NO_EXPANSION, ())
-        candidate = candidate._replace(files=files, retention_starts_at=mark.retention_starts_at)
-        chunk.candidates[mark.ref] = candidate
+        chunk.candidates[mark.ref] = candidate._replace(
+            files=files, retention_starts_at=mark.retention_starts_at, places=mark_places
+        )
 
     def _store_files(self, work: BatchWork, chunk: Chunk) -> None:
         chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)

@@ -6,7 +6,7 @@ stores every record, and all tables are cut with it; otherwise each table has a 
 
 from pydantic import Field
 
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 
 MAX_COMMIT_SEQ = 2**62
 """Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
@@ -201,7 +201,7 @@ class CutPage(Message):
     """Why nothing may be deleted now: a stop, a policy list or a window."""
 
 
-class CutDone(Message):
+class CutDone(StrictMessage):
     """A backend's acknowledgement: all binlogs up to ``version`` are deleted, whatever the outcome."""
 
     uid: str

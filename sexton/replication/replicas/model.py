@@ -58,12 +58,12 @@ class PlaceResult(Message):
 
 
 class TabletReport(Message):
-    """A backend's report on one replica: the version ranges of its rowsets, or only its highest version."""
+    """A backend's report on one replica: the version ranges of its rowsets, its highest version, or both."""
 
     uid: str
     ranges: tuple[tuple[int, int], ...] | None = None
     version: int | None = None
-    """The highest version, as in Doris; with ``ranges`` it is ignored."""
+    """The highest version, as in Doris."""
     bad: bool = False
     version_miss: bool = False
     """A version is missing somewhere below the highest one."""
@@ -106,8 +106,8 @@ class Replica(Message):
     db: str
     tbl: str
     part: str
-    version: int = -1
-    """All versions up to this one can be read, by the best report so far; -1: none."""
+    continuous_version: int = -1
+    """All versions up to this one can be read, by the best report so far; -1: none. Not ``version`` of a report."""
     failed: int = -1
     """The missing version that is marked for repair; -1: none."""
     succeeded: int = -1

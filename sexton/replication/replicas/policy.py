@@ -30,10 +30,10 @@ class ReportedVersions(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A replica after a report, and the outcomes for the journal: none if nothing changed for followers."""
+    """A replica after a report, and the outcome for the journal: None if nothing changed for followers."""
 
     replica: Replica
-    outcomes: tuple[ReplicaOutcome, ...]
+    outcome: ReplicaOutcome | None
 
 
 def reported_versions(report: TabletReport) -> ReportedVersions:
@@ -42,15 +42,14 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
     Raises:
         BadInput: a version or a range is impossible.
     """
+    highest = NO_VERSION if report.version is None else report.version
+    if not NO_VERSION <= highest <= MAX_VERSION:
+        raise BadInput(f"{highest} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
+    continuous, crossing = highest, False
     if report.ranges is not None:
         graph = judged(report.ranges)
-        continuous, highest, crossing = graph.continuous, graph.highest, graph.crossing
-    else:
-        highest = NO_VERSION if report.version is None else report.version
-        if not NO_VERSION <= highest <= MAX_VERSION:
-            raise BadInput(f"{highest} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
-        continuous, crossing = highest, False
-    bad = report.bad or highest == NO_VERSION
+        continuous, highest, crossing = graph.continuous, max(graph.highest, highest), graph.crossing
+    bad = report.bad or highest == NO_VERSION or report.ranges == ()
     return ReportedVersions(
         continuous=continuous,
         needs=0 if bad else continuous + 1,
@@ -58,7 +57,7 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
         bad=bad,
         gap=highest > continuous or report.version_miss,
         crossing=crossing,
-        unknown=report.ranges is None and report.version_miss and not bad,
+        unknown=report.version_miss and continuous == highest and not bad,
     )
 
 
@@ -68,16 +67,16 @@ def _bounded(before: Replica, report: ReportedVersions) -> ReportedVersions:
     Where no version lies between the last one known to be continuous and the highest one, the gap is among those that
     were known: then nothing is.
     """
-    is_above = before.version < report.highest - 1
-    needs = max(0, min(before.needs, before.version)) if is_above else 0
-    return report._replace(continuous=min(before.version, report.highest), needs=needs)
+    known = before.continuous_version
+    needs = max(0, min(before.needs, known)) if known < report.highest - 1 else 0
+    return report._replace(continuous=min(known, report.highest), needs=needs)
 
 
 def apply_report(before: Replica, report: ReportedVersions, now: int, settings: ReplicaSettings) -> Judged:
     """Return a replica's state after a report.
 
     A missing version is retained at once. It is marked for repair only after ``gap_persist_seconds``, because versions
-    may arrive in any order. A bad replica that misses versions stays bad until it is known which.
+    may arrive in any order. A replica that is bad, or marked, stays so until a report shows that it misses none.
 
     Args:
         before: the state before the report.
@@ -89,29 +88,32 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         report = _bounded(before, report)
     was_copied = bool(before.full_copy) and _has_full_copy(before, report)
     # A replica that had a higher version before lacks it now, even if there is no gap in the report.
-    gap = not report.bad and (report.gap or (report.continuous < before.version and not was_copied))
+    lacks = report.gap or (report.continuous < before.continuous_version and not was_copied)
+    bad = report.bad or (before.bad and lacks)
+    gap = lacks and not bad
     gap_since = _gap_since(before, report, now) if gap else None
-    persists = gap_since is not None and now - gap_since >= settings.gap_persist_seconds * 1000
-    stays_bad = before.bad and gap and (report.unknown or not persists)
-    state = VersionState(before.version, before.failed, before.succeeded)
+    persists = gap_since is not None and (
+        before.failed != NO_VERSION or now - gap_since >= settings.gap_persist_seconds * 1000
+    )
+    state = VersionState(before.continuous_version, before.failed, before.succeeded)
     if was_copied:  # it has only what was copied: a higher version that it once reported may never have been committed
         state = VersionState(report.continuous, NO_VERSION, report.continuous)
-    elif not report.bad:  # the reported versions of an unreadable replica mean nothing
+    elif not bad:  # the reported versions of an unreadable replica mean nothing
         state = _state_after(state, report.continuous, gap=gap, persists=persists)
     values: dict[str, Any] = {
-        "version": state.version,
+        "continuous_version": state.version,
         "failed": state.failed,
         "succeeded": state.succeeded,
-        "needs": report.needs,
+        "needs": 0 if bad else report.needs,
         "highest": report.highest,
         "crossing": report.crossing,
         "gap_since": gap_since,
-        "bad_since": (before.bad_since or now) if report.bad or stays_bad else None,
+        "bad_since": (before.bad_since or now) if bad else None,
     }
     if was_copied:
         values |= {"full_copy": "", "full_copy_at": None}
     after = before.model_copy(update=values)
-    return Judged(after, tuple(_outcomes(before, after)))
+    return Judged(after, _outcome(before, after))
 
 
 def _has_full_copy(before: Replica, report: ReportedVersions) -> bool:
@@ -130,7 +132,7 @@ def full_copy_bound(replica: Replica, committed: int | None) -> int:
     """
     if committed is not None:
         return committed
-    return replica.version if replica.full_copy == BY_LIMIT else replica.version + 1
+    return replica.continuous_version if replica.full_copy == BY_LIMIT else replica.continuous_version + 1
 
 
 def _gap_since(before: Replica, report: ReportedVersions, now: int) -> int:
@@ -148,16 +150,15 @@ def _state_after(state: VersionState, version: int, *, gap: bool, persists: bool
     return state
 
 
-def _outcomes(before: Replica, after: Replica) -> Iterable[ReplicaOutcome]:
-    """Return the changes that followers must learn of."""
+def _outcome(before: Replica, after: Replica) -> ReplicaOutcome | None:
+    """Return the change that followers must learn of."""
+    if (after.bad, after.failed) == (before.bad, before.failed):
+        return None
     if after.bad:
-        if not before.bad:
-            yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.BAD)
-        return
-    if before.bad or (after.failed == NO_VERSION and before.failed != NO_VERSION):
-        yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.HEALTHY)
-    if after.failed != NO_VERSION and (before.bad or after.failed != before.failed):
-        yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.MISSING_VERSION, failed=after.failed)
+        return ReplicaOutcome(tablet=after.tablet, kind=ReportKind.BAD)
+    if after.failed != NO_VERSION:
+        return ReplicaOutcome(tablet=after.tablet, kind=ReportKind.MISSING_VERSION, failed=after.failed)
+    return ReplicaOutcome(tablet=after.tablet, kind=ReportKind.HEALTHY)
 
 
 def standing(replica: Replica) -> Iterable[tuple[str, ReplicaOutcome]]:

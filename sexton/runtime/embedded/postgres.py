@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -24,7 +25,8 @@ from sexton.runtime.embedded.ports import Ports
 
 READY_SECONDS = 120.0
 TRIES = 5
-"""Ports that are tried, as another program may take one between its choice and the start."""
+"""Of the start, as another program may take a port between its choice and the start."""
+PAUSE_SECONDS = 1.0
 ADMIN, ROLE, DATABASE = "postgres", "sexton_app", "sexton"
 """The superuser, and the role of Sexton and of the database whose garbage it deletes; one password for both.
 
@@ -78,9 +80,12 @@ class PostgresServer:
             try:
                 return self.child.start(self._answers, READY_SECONDS)
             except EmbeddedError as e:
-                if not remaining or "could not bind" not in str(e):
+                if remaining and "could not bind" in str(e):
+                    self._take_port()
+                elif remaining and "is still in use" in str(e):  # sessions of a killed server end within a second
+                    time.sleep(PAUSE_SECONDS)
+                else:
                     raise
-                self._take_port()
         raise AssertionError
 
     def stop(self) -> None:

@@ -235,7 +235,9 @@ class SparkComparison:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                frames.append(unknown.select(no_type, "vault", "key", no_expected, "size", "etag", no_record))
+                frames.append(
+                    unknown.select(no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
+                )
             for frame in frames:
                 written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
@@ -263,7 +265,9 @@ def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
         return None
     until = latest_judged_write(this.order.run.cutoff, this.order.grace_seconds)
     old = (f.col("written") != "") & (f.col("written") <= until)
-    return objects.select("vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old"))
+    return objects.select(
+        "vault", "name", "key", "bytes", "etag", "written", f.coalesce(old, f.lit(False)).alias("old")
+    )
 
 
 def scratch_of(setting: str, home: Path, *, local: bool) -> str:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sexton.check.model import CheckOrder, Discrepancy, FindingType
 from sexton.check.policy import UnknownObjectClassifier, is_stored
 from sexton.runtime.spark.locations import ConnectionTarget
+from sexton.storage.model import ListedObject
 
 PAGE_FINDINGS = 1_000
 """Findings written by one transaction."""
@@ -51,7 +52,9 @@ class FindingWriter:
 
 def _discrepancy(row: dict[str, Any], kinds: UnknownObjectClassifier) -> Discrepancy:
     if row["type"] is None:
-        return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
+        return kinds.unknown(
+            row["vault"], ListedObject(row["key"], row["size"], row["etag"] or "", row["written"] or "")
+        )
     return Discrepancy(
         type=FindingType(row["type"]),
         vault=row["vault"],
@@ -59,5 +62,6 @@ def _discrepancy(row: dict[str, Any], kinds: UnknownObjectClassifier) -> Discrep
         expected=row["expected"],
         size=row["size"],
         etag=row["etag"] or "",
+        written=row["written"] or "",
         record=row["record"] or "",
     )

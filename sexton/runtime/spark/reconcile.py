@@ -18,7 +18,7 @@ PREFIXES = (
     "p -> not (substring(p, -1, 1) rlike '^[A-Za-z0-9.-]$'))"
 )
 """All prefixes of a name that end with a separator, as in ``marks.policy.covering_prefixes``."""
-COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "record")
+COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "written", "record")
 
 FEW_BUCKETS, MOST_BUCKETS = 1 << 16, 1 << 23
 """Fingerprints of few buckets need no shuffle. Many buckets are compared where too many of the few differ."""
@@ -101,14 +101,16 @@ def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataF
     """Return live files that are LOST or have another size, in vaults whose listing is complete.
 
     Args:
-        objects: vault, name, key, bytes, etag.
+        objects: vault, name, key, bytes, etag, written.
         exact: vault, name, key, live, bytes, record.
         whole: names of the vaults whose listing is complete.
     """
     live = exact.where(exact.live & exact.vault.isin(list(whole))).select(
         "vault", "name", "key", f.col("bytes").alias("expected"), "record"
     )
-    listed = objects.select("vault", "name", f.col("key").alias("object_key"), f.col("bytes").alias("size"), "etag")
+    listed = objects.select(
+        "vault", "name", f.col("key").alias("object_key"), f.col("bytes").alias("size"), "etag", "written"
+    )
     joined = live.join(listed, ["vault", "name"], "left")
     lost = f.col("object_key").isNull()
     other_size = (f.col("object_key") == f.col("key")) & (f.col("size") != f.col("expected"))
@@ -139,25 +141,26 @@ def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) 
         no_number.alias("expected"),
         no_number.alias("size"),
         no_text.alias("etag"),
+        no_text.alias("written"),
         "record",
     )
 
 
 def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFrame:
-    """Return the objects that no record names: vault, key, size, etag.
+    """Return the objects that no record names: vault, key, size, etag, written.
 
     Args:
-        objects: vault, name, key, bytes, etag; only those old enough to be judged.
+        objects: vault, name, key, bytes, etag, written; only those old enough to be judged.
         exact: vault and name of the known files.
         covers: vault and name of the prefixes under which all objects are known.
     """
     on = ["vault", "name"]
     unknown = objects.join(exact.select(*on), on, "left_anti")
-    size = f.col("bytes").alias("size")
+    columns = ("vault", "key", f.col("bytes").alias("size"), "etag", "written")
     if covers.isEmpty():
-        return unknown.select("vault", "key", size, "etag")
+        return unknown.select(*columns)
     prefixes = unknown.select(*on, f.explode(f.expr(PREFIXES)).alias("prefix"))
     known = covers.select("vault", f.col("name").alias("prefix")).distinct()
     covered = prefixes.join(known, ["vault", "prefix"], "left_semi").select(*on).distinct()
     uncovered = unknown.join(covered, on, "left_anti")
-    return uncovered.select("vault", "key", size, "etag")
+    return uncovered.select(*columns)

@@ -5,20 +5,25 @@ link nor one that is created meanwhile leads a listing or an unlink to another p
 """
 
 import errno
+import math
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from types import MappingProxyType
 
 from sexton.storage.model import KeyOutcome, KeyResult
-from sexton.storage.policy import out_of_time
+from sexton.storage.policy import is_rewritten, out_of_time, rewritten_text
 
 _FOLDER_MODE = 0o755
 """Of folders for Sexton's own files: a worker that another user runs must be able to prove the vault."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
+
+NOT_SEEN: Mapping[str, str] = MappingProxyType({})
 
 
 class MissingDirectory(Exception):
@@ -112,7 +117,15 @@ def folders_in(start: int, path: str) -> list[str]:
     return sorted(f"{path}{name.decode()}/" for name in names)
 
 
-def unlink_together(root: int, parent: str, keys: Sequence[str], until: float = float("inf")) -> list[KeyResult]:
+@lru_cache(maxsize=64)  # files that were written together are often listed together
+def as_written(seconds: int) -> str:
+    """Return an instant, in whole seconds since 1970, as ``ListedObject.written``."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def unlink_together(
+    root: int, parent: str, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] = NOT_SEEN
+) -> list[KeyResult]:
     """Unlink files of one directory, durably; the directory stays.
 
     An empty directory stays too, because a writer may have just created it and be about to create a file there.
@@ -122,6 +135,7 @@ def unlink_together(root: int, parent: str, keys: Sequence[str], until: float = 
         parent: path of the directory below it, empty for itself.
         keys: paths of the files below ``root``, all directly in ``parent``.
         until: no file is unlinked after this instant, in monotonic seconds; those that are left are THROTTLED.
+        seen: key → last write of the file that is meant; one that was written again is CHANGED.
 
     Raises:
         OSError: the disk failed; the results of the keys are unknown.
@@ -130,7 +144,10 @@ def unlink_together(root: int, parent: str, keys: Sequence[str], until: float = 
         return [out_of_time(key) for key in keys]
     try:
         with open_folder(root, parent.split("/") if parent else []) as inner:
-            results = [_unlink(inner, key) if time.monotonic() <= until else out_of_time(key) for key in keys]
+            results = [
+                _unlink(inner, key, seen.get(key, "")) if time.monotonic() <= until else out_of_time(key)
+                for key in keys
+            ]
             os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
             return results
     except OSError as error:
@@ -150,7 +167,7 @@ def stat_file(root: int, path: str) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def _unlink(inner: int, key: str) -> KeyResult:
+def _unlink(inner: int, key: str, seen: str) -> KeyResult:
     name = key.rpartition("/")[2]
     if not name:
         return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="the key names a directory; only files are deleted")
@@ -158,6 +175,8 @@ def _unlink(inner: int, key: str) -> KeyResult:
         status = os.stat(name, dir_fd=inner, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
             return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="not a regular file (a directory or a link)")
+        if is_rewritten(written := as_written(math.floor(status.st_mtime)), seen):
+            return KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason=rewritten_text(written, seen))
         os.unlink(name, dir_fd=inner)
     except OSError as error:
         return _result_of_error(key, error)

@@ -6,9 +6,9 @@ No operation leaves the root (see ``files``), and a missing root is a fault, not
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from pydantic import ValidationError
 from sexton.kernel.errors import BadInput
 from sexton.storage.local import own_files
 from sexton.storage.local.files import (
+    NOT_SEEN,
     MissingDirectory,
+    as_written,
     folders_in,
     open_folder,
     open_location,
@@ -109,7 +111,7 @@ class LocalVault:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             files = [(key, stat_file(root, key)) for key in keys]
         return [
-            ListedObject(key, status.st_size, written=_written(math.floor(status.st_mtime)))
+            ListedObject(key, status.st_size, written=as_written(math.floor(status.st_mtime)))
             for key, status in files
             if status is not None
         ]
@@ -122,6 +124,15 @@ class LocalVault:
             raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
         if etags and len(etags) != len(keys):
             raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
+        return self._delete(keys, until, NOT_SEEN)
+
+    def delete_unchanged(
+        self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
+    ) -> Sequence[KeyResult]:
+        del etags  # files have none
+        return self._delete(keys, until, dict(zip(keys, written, strict=True)))
+
+    def _delete(self, keys: Sequence[str], until: float | None, seen: Mapping[str, str]) -> Sequence[KeyResult]:
         for key in keys:
             check_key(key)
         if self.spec.conditional:  # `vault add` refuses it
@@ -132,7 +143,9 @@ class LocalVault:
             by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
             until = time.monotonic() + PAGE_SECONDS if until is None else until
             return [
-                result for parent, group in by_directory for result in unlink_together(root, parent, list(group), until)
+                result
+                for parent, group in by_directory
+                for result in unlink_together(root, parent, list(group), until, seen)
             ]
 
     def abort_uploads(self, *prefixes: str) -> int:
@@ -226,7 +239,7 @@ class LocalVault:
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(ListedObject(key, size, written=_written(math.floor(written_at))))
+                page.append(ListedObject(key, size, written=as_written(math.floor(written_at))))
                 if len(page) == PAGE_KEYS:
                     yield page
                     page = []
@@ -266,9 +279,3 @@ class LocalVault:
 
     def _fault(self, reason: str, detail: str) -> VaultFault:
         return VaultFault(self.spec.name, reason, detail)
-
-
-@lru_cache(maxsize=64)  # files that were written together are often listed together
-def _written(seconds: int) -> str:
-    """Return an instant, in whole seconds since 1970, as ``ListedObject.written``."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

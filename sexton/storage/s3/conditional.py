@@ -1,12 +1,12 @@
-"""Delete conditionally: an object is deleted only while it has the ETag that was resolved."""
+"""Delete conditionally: an object is deleted only while it has the ETag that was resolved, or was not written again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from sexton.storage.model import KeyOutcome, KeyResult, ListedObject
-from sexton.storage.policy import out_of_time
+from sexton.storage.policy import is_rewritten, out_of_time, rewritten_text
 from sexton.storage.port import Throttled
 from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
 from sexton.storage.s3.delete import Target, delete, with_deleted_as
@@ -25,8 +25,16 @@ class HeadResult(NamedTuple):
     hidden: bool = False
 
 
+class Seen(NamedTuple):
+    """An object as it was seen; ``etag``, ``written``: empty if they are not known."""
+
+    key: str
+    etag: str
+    written: str
+
+
 def delete_conditionally(
-    bucket: S3Bucket, etags: dict[str, str], deleted: KeyOutcome, until: float
+    bucket: S3Bucket, etags: Mapping[str, str], deleted: KeyOutcome, until: float
 ) -> dict[str, KeyResult]:
     """Delete each key while it has its ETag.
 
@@ -50,6 +58,46 @@ def delete_conditionally(
     for target, result in zip(unclear, explained, strict=True):
         results[target.key] = result or out_of_time(target.key)
     return results
+
+
+def delete_unchanged(
+    bucket: S3Bucket, objects: Sequence[Seen], delete_one: Callable[[Seen], KeyResult], until: float
+) -> list[KeyResult]:
+    """Look up each object just before it is deleted, and delete it if it is the one that was seen.
+
+    ``If-Match`` compares the content alone: no request deletes by the time of the last write (only directory buckets of
+    AWS know such a condition).
+
+    Args:
+        bucket: of the vault.
+        objects: what was seen; one without a last write is not looked up.
+        delete_one: deletes one of them.
+        until: no request begins after this instant, in monotonic seconds.
+    """
+
+    def compare_and_delete(seen: Seen) -> KeyResult:
+        if seen.written:
+            try:
+                current = head(bucket, seen.key)
+            except Throttled as busy:
+                return throttled(seen.key, busy)
+            if current.object is None:
+                return KeyResult(seen.key, KeyOutcome.HIDDEN if current.hidden else KeyOutcome.ABSENT)
+            if change := _change(current.object, seen):
+                return KeyResult(seen.key, KeyOutcome.CHANGED, change)
+        return delete_one(seen)
+
+    results = run_together(compare_and_delete, objects, until)
+    return [result or out_of_time(seen.key) for result, seen in zip(results, objects, strict=True)]
+
+
+def _change(current: ListedObject, seen: Seen) -> str:
+    """Return how an object differs from the one that was seen; empty: it does not."""
+    if seen.etag and current.etag != seen.etag:
+        return f"rewritten since a check saw it: its ETag was {seen.etag} and is {current.etag}"
+    if is_rewritten(current.written, seen.written):
+        return rewritten_text(current.written, seen.written)
+    return ""
 
 
 def head_all(bucket: S3Bucket, keys: Sequence[str]) -> list[HeadResult]:

@@ -5,7 +5,7 @@ truncated or about other keys is a ``VaultFault``; a listing is complete or a fa
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from sexton.storage.s3 import lifecycle, listing, own_files
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
 from sexton.storage.s3.bucket import S3Bucket, throttled
-from sexton.storage.s3.conditional import delete_conditionally, head_all
+from sexton.storage.s3.conditional import Seen, delete_conditionally, delete_unchanged, head_all
 from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.purge import purge
 from sexton.storage.s3.undelete import undelete
@@ -121,23 +121,40 @@ class S3Vault:
         if etags and len(etags) != len(keys):
             raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
         self._check(keys)
-        if not keys:
-            return []
         until = time.monotonic() + PAGE_SECONDS if until is None else until
+        etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
+        results = self._delete(etag_of_key, until, conditional=self.spec.conditional)
+        return [results[key] for key in keys]
+
+    def delete_unchanged(
+        self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
+    ) -> Sequence[KeyResult]:
+        self._check(keys)
+        until = time.monotonic() + PAGE_SECONDS if until is None else until
+        probe = self.spec.probe
+        conditional = bool(probe and (probe.etag_single or probe.etag_multi)) and self.spec.versions != "purge"
+
+        def delete_one(seen: Seen) -> KeyResult:
+            by_etag = self.spec.conditional or (conditional and seen.etag != "")
+            return self._delete({seen.key: seen.etag}, until, conditional=by_etag)[seen.key]
+
+        objects = [Seen(*of_key) for of_key in zip(keys, etags, written, strict=True)]
+        return delete_unchanged(self._bucket, objects, delete_one, until)
+
+    def _delete(self, etag_of_key: Mapping[str, str], until: float, *, conditional: bool) -> dict[str, KeyResult]:
+        if not etag_of_key:
+            return {}
         try:
             versioning = self._bucket.versioning()
         except Throttled as busy:
-            return [throttled(key, busy) for key in keys]
+            return {key: throttled(key, busy) for key in etag_of_key}
         deleted = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
-        if self.spec.conditional:
-            etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
-            results = delete_conditionally(self._bucket, etag_of_key, deleted, until)
-        elif self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
-            results = purge(self._bucket, list(dict.fromkeys(keys)), until)
-        else:
-            plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)], until)
-            results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
-        return [results[key] for key in keys]
+        if conditional:
+            return delete_conditionally(self._bucket, etag_of_key, deleted, until)
+        if self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
+            return purge(self._bucket, list(etag_of_key), until)
+        plain = delete(self._bucket, [Target(key) for key in etag_of_key], until)
+        return {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
 
     def abort_uploads(self, *prefixes: str) -> int:
         for prefix in prefixes:

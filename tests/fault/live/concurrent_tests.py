@@ -18,16 +18,17 @@ import pytest
 from tests.fault.live.deployment import Deployment
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.postgres import new_database
+from tests.servers.postgres import new_database, shared
 from tests.servers.s3 import RunningS3
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 MAX_CONCURRENT_TESTS = 6
 """On two cores; with more of them requests take longer than a client waits."""
 MAX_CONCURRENT_STARTS = 3
 """Worker processes that start side by side: each needs a second of CPU."""
-TEST_SECONDS = 420
-REPORT_SECONDS = 900
+TEST_SECONDS = 4 * PATIENCE_SECONDS
+REPORT_SECONDS = 10 * PATIENCE_SECONDS
 """Timeout of a test's report, which waits for the reports of all tests before it."""
 
 
@@ -63,12 +64,14 @@ class LiveTest:
         """Yield a deployment with the instance ``shop``.
 
         Args:
-            url: its database; SQLite without one.
+            url: its database; without one, a new one of the shared server.
             temporal: address and namespace; a new namespace of the shared server without one.
             cold: whether the instance has a bucket, reached through ``deployment.proxy``, as vault ``cold``.
         """
         with self.proxy() as proxy:
-            rig = Rig(url or new_database(), endpoint_url=proxy.url).instance()
+            # Another test ends meanwhile, and would drop it.
+            own_url = url or shared().keep(new_database())
+            rig = Rig(own_url, endpoint_url=proxy.url).instance()
             bucket = ""
             if cold:
                 bucket = await asyncio.to_thread(self.servers.s3.create_bucket)
@@ -80,6 +83,8 @@ class LiveTest:
                 yield deployment
             finally:
                 self.notes += deployment.close()
+                if not url:
+                    shared().drop_database(own_url)
 
 
 Test = Callable[..., Awaitable[None]]

@@ -1,12 +1,14 @@
 """A PostgreSQL cluster of a single test, which may restart it and cut its connections."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-import pytest
 
-from tests.servers.postgres import Cluster, Unavailable
+from tests.servers.postgres import Cluster, driver_url
+from tests.support.eventually import eventually
 
 
 class OwnCluster(Cluster):
@@ -14,21 +16,22 @@ class OwnCluster(Cluster):
 
     def cut_connections(self) -> int:
         """Terminate every backend of Sexton, also busy ones; return how many there were."""
-        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
+        with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:
             statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sexton'"
             return len(connection.execute(statement).fetchall())
 
     def restart(self) -> None:
         """Crash and recover: the server flushes nothing before it ends."""
-        self._call(self._pg_ctl, "-D", self._data, "-m", "immediate", "-w", "-t", "60", "restart")
+        child = self.server.child
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGQUIT)
+        eventually("the server has ended", lambda: child.exit_code() is not None)
+        self.server.start()
 
 
 @contextmanager
-def own_cluster(*, fsync: bool = True) -> Iterator[OwnCluster]:
-    try:
-        cluster = OwnCluster(fsync=fsync)
-    except Unavailable as e:
-        pytest.skip(str(e))
+def own_cluster() -> Iterator[OwnCluster]:
+    cluster = OwnCluster()
     try:
         yield cluster
     finally:

@@ -3,9 +3,7 @@
 import asyncio
 import os
 import signal
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,21 +21,13 @@ from sexton.runtime.temporal.payloads import CONVERTER
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
 from workflows import ids
 
 ROOT = Path(__file__).parents[3]
 SHOP = "shop"
 """The one instance of a rig."""
-
-
-async def until(condition: str, holds: Callable[[], object], seconds: float = 60) -> float:
-    """Wait until a condition holds; return the seconds that took, or fail and name the condition."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < seconds, f"{condition}: not within {seconds} s"
-        await asyncio.sleep(0.1)
-    return time.monotonic() - began
 
 
 class WorkerProcess(Forked):
@@ -50,25 +40,13 @@ class WorkerProcess(Forked):
 
     async def serve(self) -> None:
         """Start the process and wait until it polls."""
-        await asyncio.to_thread(self.start, lambda: "is polling" in self.log.read_text(), 60)
+        await asyncio.to_thread(self.start, lambda: "is polling" in self.log.read_text())
 
     def freeze(self) -> None:
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)
-
-
-async def _until_known(client: Client) -> None:
-    """Wait until the server's own list of namespaces has the client's: it refreshes the list now and then."""
-    while True:
-        try:
-            await client.count_workflows()
-            return
-        except RPCError as e:
-            if e.status is not RPCStatusCode.NOT_FOUND:
-                raise
-        await asyncio.sleep(0.2)
 
 
 class Deployment:
@@ -91,7 +69,18 @@ class Deployment:
             await client.workflow_service.register_namespace(
                 RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
             )
-            await _until_known(client)
+
+            async def known() -> bool:
+                """Return whether the server's own list of namespaces has it: it refreshes the list now and then."""
+                try:
+                    await client.count_workflows()
+                except RPCError as e:
+                    if e.status is not RPCStatusCode.NOT_FOUND:
+                        raise
+                    return False
+                return True
+
+            await eventually_async("Temporal knows the namespace", known)
         rig, *rest = parts
         return cls(rig, client, *rest)
 

@@ -12,14 +12,15 @@ from sexton.operators.controls.model import ControlKind
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
-from tests.fault.live.deployment import SHOP, until
+from tests.fault.live.deployment import SHOP
 from tests.fault.live.store import deletes
+from tests.support.eventually import eventually_async
 
 PAGES = 16
-STOP_SECONDS = 5.0
-"""A stop is effective this soon (case R33)."""
-REQUEST_SECONDS = 2.0
-"""From the last look at the controls to the request's arrival, the vault's proof included, on a busy machine."""
+PAGE_SECONDS = 1.5
+PAGES_AFTER_A_STOP = 5
+"""Those of the 5 s in which a look at the controls counts (case R33), and one that is on its way; on a slow machine a
+page takes longer, and there are fewer."""
 
 
 @asynccontextmanager
@@ -39,17 +40,17 @@ async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> 
     async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
         proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await cold.fill(rig, PAGES)
-        await deployment.worker("the only one")
-        proxy.delay("DeleteObjects", 1.5)  # 24 s for all pages
+        worker = await deployment.worker("the only one")
+        proxy.delay("DeleteObjects", PAGE_SECONDS)  # 24 s for all pages
         handle = await deployment.start()
-        await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+        await eventually_async("the worker deletes", lambda: len(deletes(proxy)) >= 2)
         server.child.kill()
         down = time.monotonic()
-        await until("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
+        await eventually_async("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
 
         rig.controls.put(ControlKind.STOP, SHOP, "by the test")
         stopped = time.monotonic()
-        await until("no page in 8 s", lambda: time.monotonic() - deletes(proxy)[-1].time > 8)
+        await eventually_async("the range has ended", lambda: "Halted" in worker.log.read_text())
         pages = deletes(proxy)
         proxy.delay("DeleteObjects", 0)
         await asyncio.to_thread(server.start)
@@ -58,9 +59,9 @@ async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> 
         rig.controls.remove(ControlKind.STOP, SHOP)
         finished = await deployment.round()
 
-        last = pages[-1].time - stopped
-        live.note(f"stop → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
-        assert last <= STOP_SECONDS + REQUEST_SECONDS
+        late = [page.time - stopped for page in pages if page.time > stopped]
+        live.note(f"stop → last page begins: {max(late, default=0):.1f} s, {len(pages)} of {PAGES} pages had begun")
+        assert len(late) <= PAGES_AFTER_A_STOP
         assert after == len(pages) < PAGES
         assert (halted.state, finished.state) == ("STOPPED", "SUCCEEDED")
         assert halted.removed + finished.removed == PAGES * 100
@@ -77,7 +78,7 @@ async def test_a_round_outlives_its_temporal_server(live: LiveTest) -> None:
         await deployment.worker("the only one")
         proxy.delay("DeleteObjects", 1)
         handle = await deployment.start()
-        await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+        await eventually_async("the worker deletes", lambda: len(deletes(proxy)) >= 2)
         begun = len(deletes(proxy))
 
         server.child.kill()

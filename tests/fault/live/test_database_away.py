@@ -6,8 +6,8 @@ import pytest
 
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.database import OwnCluster, own_cluster
-from tests.fault.live.deployment import until
 from tests.fault.live.store import deletes
+from tests.support.eventually import eventually_async
 
 PAGES = 12
 TIMES = 3
@@ -27,7 +27,7 @@ async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: o
             struck, left = [], []
             for _ in range(TIMES):
                 begun = len(deletes(proxy))
-                await until("the worker deletes", lambda begun=begun: len(deletes(proxy)) >= begun + 2)
+                await eventually_async("the worker deletes", lambda begun=begun: len(deletes(proxy)) >= begun + 2)
                 left.append(rig.count("mark"))
                 struck.append(await asyncio.to_thread(blow, cluster))  # type: ignore[arg-type]
             report = await handle.result()

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -14,9 +15,11 @@ from sexton.contract import NewMark
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.temporal import schedules
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
-from tests.fault.live.database import own_cluster
-from tests.fault.live.deployment import SHOP, Deployment, until
+from tests.fault.live.deployment import SHOP, Deployment
+from tests.servers.temporal import schedule_rests
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
+from workflows import ids
 
 TENANTS = [f"tenant-{n}" for n in range(9)]
 INTERVAL = 20
@@ -64,6 +67,15 @@ def _overtaken(starts: dict[str, list[int]]) -> list[tuple[str, str]]:
     ]
 
 
+async def _rounds_begun(rig: Rig, names: Sequence[str], number: int) -> None:
+    """Wait until each of these instances has begun so many rounds."""
+    await eventually_async(
+        f"each instance has begun {number} rounds",
+        lambda: {name: len(own) for name, own in _starts(rig).items()},
+        lambda begun: all(begun.get(name, 0) >= number for name in names),
+    )
+
+
 async def _schedule(deployment: Deployment) -> None:
     settings = Settings(
         deployment=DEPLOYMENT,
@@ -76,9 +88,9 @@ async def _schedule(deployment: Deployment) -> None:
 async def _end(deployment: Deployment) -> None:
     """Pause the schedule and wait for the last round's end."""
     await schedules.pause(deployment.client, DEPLOYMENT, "the test has seen enough")
-    await until("no tick under way", lambda: not deployment.rig.count("round", state="RUNNING"), 30)
-    await asyncio.sleep(2)  # a tick that had begun may have started rounds
-    await until("the last rounds' end", lambda: not deployment.rig.count("round", state="RUNNING"), 30)
+    await schedule_rests(deployment.client, ids.tick(DEPLOYMENT))
+    for name in (SHOP, *TENANTS):
+        await deployment.client.get_workflow_handle(ids.recycle(DEPLOYMENT, name)).result()
 
 
 @side_by_side(75)
@@ -91,8 +103,8 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
         await asyncio.gather(*(deployment.worker(f"worker {n}", **EVERY) for n in range(3)))
 
         await _schedule(deployment)
-        begun = "every instance has begun its fourth round"
-        await until(begun, lambda: min(len(_starts(rig)[i]) for i in (SHOP, *TENANTS)) >= 4, 300)
+        for n in range(1, 5):
+            await _rounds_begun(rig, (SHOP, *TENANTS), n)
         await _end(deployment)
         starts = _starts(rig)
 
@@ -109,33 +121,35 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest) ->
 @side_by_side(60)
 async def test_r29_instance_with_much_garbage_delays_no_other(live: LiveTest, marks: int, cap: int) -> None:
     """Its round lasts two intervals: because there is much of it, or because an operator caps it."""
-    with own_cluster(fsync=False) as cluster:
-        async with live.deployment(cluster.new_database(), cold=False) as deployment:
-            rig = deployment.rig
-            await asyncio.to_thread(_garbage, rig, live.home / SHOP, SHOP, marks)
-            if cap:
-                PaceStore(rig.db).put_cap(f"{SHOP}/disk", cap)
-            for name in TENANTS:
-                _garbage(rig.instance(name), live.home / name, name, 5)
-            rig.later(10_801)
-            few = EVERY | {"RECYCLE__RECYCLE_CONCURRENCY": 3}
-            await asyncio.gather(*(deployment.worker(f"worker {n}", **few) for n in range(3)))
+    async with live.deployment(cold=False) as deployment:
+        rig = deployment.rig
+        await asyncio.to_thread(_garbage, rig, live.home / SHOP, SHOP, marks)
+        if cap:
+            PaceStore(rig.db).put_cap(f"{SHOP}/disk", cap)
+        for name in TENANTS:
+            _garbage(rig.instance(name), live.home / name, name, 5)
+        rig.later(10_801)
+        few = EVERY | {"RECYCLE__RECYCLE_CONCURRENCY": 3}
+        await asyncio.gather(*(deployment.worker(f"worker {n}", **few) for n in range(3)))
 
-            await _schedule(deployment)
-            await until("the big one's first round has ended", lambda: rig.rounds.reports.find_round(SHOP), 900)
-            await until("everybody had three turns", lambda: min(len(_starts(rig)[i]) for i in TENANTS) >= 3, 240)
-            await _end(deployment)
-            starts = _starts(rig)
+        await _schedule(deployment)
+        await _rounds_begun(rig, (SHOP,), 1)
+        first = deployment.client.get_workflow_handle(ids.recycle(DEPLOYMENT, SHOP))
+        await first.result()
+        for n in range(1, 4):
+            await _rounds_begun(rig, TENANTS, n)
+        await _end(deployment)
+        starts = _starts(rig)
 
-            big = rig.rounds.reports.find_round(SHOP, last=100)[-1]
-            apart = [(b - a) / 1000 for i in TENANTS for a, b in itertools.pairwise(starts[i])]
-            first = max(own[0] for own in starts.values()) - min(own[0] for own in starts.values())
-            took = ((big.ended_at or 0) - (big.started_at or 0)) / 1000
-            live.note(f"{marks} marks took {took:.1f} s")
-            live.note(f"the others: first turns within {first / 1000:.1f} s, then up to {max(apart):.1f} s apart")
-            assert big.removed == marks
-            assert took > INTERVAL  # or nobody could have been kept waiting
-            assert max(own[0] for own in starts.values()) <= starts[SHOP][1]  # nobody waits for its second turn
-            assert _overtaken({name: starts[name] for name in TENANTS}) == []
-            assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
-            assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))
+        big = rig.rounds.reports.find_round(SHOP, last=100)[-1]
+        apart = [(b - a) / 1000 for i in TENANTS for a, b in itertools.pairwise(starts[i])]
+        first = max(own[0] for own in starts.values()) - min(own[0] for own in starts.values())
+        took = ((big.ended_at or 0) - (big.started_at or 0)) / 1000
+        live.note(f"{marks} marks took {took:.1f} s")
+        live.note(f"the others: first turns within {first / 1000:.1f} s, then up to {max(apart):.1f} s apart")
+        assert big.removed == marks
+        assert took > INTERVAL  # or nobody could have been kept waiting
+        assert max(own[0] for own in starts.values()) <= starts[SHOP][1]  # nobody waits for its second turn
+        assert _overtaken({name: starts[name] for name in TENANTS}) == []
+        assert rig.count("lease", state="IDLE") == rig.count("lease") == 10
+        assert all(listing(live.home / name) == KEEP for name in (SHOP, *TENANTS))

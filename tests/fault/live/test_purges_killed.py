@@ -13,7 +13,8 @@ from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
-from tests.fault.live.deployment import Deployment, until
+from tests.fault.live.deployment import Deployment
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT
 from workflows import ids
 
@@ -73,9 +74,9 @@ async def test_purge_of_a_killed_worker_deletes_no_needed_entry(live: LiveTest, 
         dying = await deployment.worker("dying", dies_at=point)
 
         ending = asyncio.ensure_future(_purges(deployment, how))
-        await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
+        await eventually_async(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
         async with await deployment.worker_in_process():
-            reports = await asyncio.wait_for(ending, 150)
+            reports = await ending
 
         purged = TOPICS if how == "round" else TOPICS[:1]
         store = WalStore(deployment.rig.db)

@@ -1,6 +1,5 @@
 """A round whose worker dies at any crash point is finished and deletes nothing needed."""
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
-from tests.fault.live.deployment import until
+from tests.support.eventually import eventually_async
 from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(
@@ -42,10 +41,10 @@ async def test_round_survives_a_sigkill_at_every_crash_point(live: LiveTest, poi
         dying = await deployment.worker("dying", dies_at=point)
 
         handle = await deployment.start()
-        await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
+        await eventually_async(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
         died = time.monotonic()
         async with await deployment.worker_in_process():
-            await asyncio.wait_for(handle.result(), 150)
+            await handle.result()
             took = time.monotonic() - died
             rig.later(3_601)
             await deployment.round()

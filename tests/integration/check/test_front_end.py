@@ -17,6 +17,7 @@ from sexton.owners.catalog.reader import KINDS_IN_MEMORY
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.plugins import add_instance
 from tests.integration.owners.catalog.shop import Shop
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DAY
 
 TOKEN = "the token of the check"
@@ -65,7 +66,7 @@ class FrontEnd:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -129,6 +130,7 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
         {"ids": ["b", "a"]},
         {"ids": ["a", "a"]},
         {"rows": []},
+        {"ids": [], "more": True},
         [],
         {"ids": [str(n) for n in range(10**4, 10**5)]},
         {"ids": ["\ud800"]},

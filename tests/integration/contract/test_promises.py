@@ -277,9 +277,6 @@ def test_a_deleted_id_is_never_marked_again(rig: Rig) -> None:
 @pytest.mark.parametrize("leaves", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
     series = f"generate_series(1, {leaves}) AS s (n)"
-    if rig.db.dialect == "sqlite":
-        numbers = f"SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {leaves}"
-        series = f"(WITH RECURSIVE s (n) AS ({numbers}) SELECT n FROM s)"
     prefix = "'data/' || n || '/'"
 
     rig.sql(

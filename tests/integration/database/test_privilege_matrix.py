@@ -50,6 +50,10 @@ FUNCTIONS = {
     "sexton.reference(text,text[])": True,
     "sexton.mark_inserted()": False,
     "sexton.claimed_is_irrevocable()": False,
+    "sexton.covering_prefixes(text[])": False,
+    "sexton.is_covered(text,text[])": False,
+    "sexton.verify_unclaimed(text,text,text[])": False,
+    "sexton.quarantine_covering(text,text[],text[],text[],timestamp with time zone[])": False,
     "sexton.clock_never_goes_back()": False,
 }
 """Function → whether an owner's role may call it."""

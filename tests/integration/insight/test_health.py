@@ -6,6 +6,7 @@ import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
+from tests.support.clock import Clock
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
 
 WELL = ProbeAnswer()
@@ -93,7 +96,7 @@ def test_a_hanging_database_does_not_delay_livez(monkeypatch: pytest.MonkeyPatch
 
     def hangs() -> None:
         runs.append(1)
-        end.wait(60)
+        end.wait(PATIENCE_SECONDS)
 
     health = Health(live={"event_loop": lambda: None}, ready={"database": hangs, "temporal": lambda: None})
     with monkeypatch.context() as shorter, ThreadPoolExecutor(8) as threads:
@@ -117,23 +120,20 @@ def test_results_are_reused_for_a_moment() -> None:
 
 @pytest.mark.usefixtures("no_cache")
 async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_module, "LOOP_SECONDS", 1.5)
+    clock = Clock()
+    monkeypatch.setattr(health_module, "time", clock)
     health = Health(live={"event_loop": LoopWatch(asyncio.get_running_loop()).check}, ready={})
-    seen = threading.Event()
-
-    def wait_for_failure() -> None:
-        while not health.livez().failed and not seen.wait(0.1):
-            pass
-        seen.set()
 
     before = await asyncio.to_thread(health.livez)
-    thread = threading.Thread(target=wait_for_failure)
-    thread.start()
-    hung = seen.wait(60)  # in the loop, which it blocks
-    await asyncio.sleep(1.1)
+    clock.sleep(health_module.LOOP_SECONDS + 1)
+    with ThreadPoolExecutor(1) as thread:
+        during = thread.submit(health.livez).result()  # in the loop, which it blocks
 
-    assert (before, hung) == (WELL, True)
-    assert await asyncio.to_thread(health.livez) == WELL
+    async def is_well() -> bool:
+        return await asyncio.to_thread(health.livez) == WELL
+
+    assert (before, during) == (WELL, ProbeAnswer(("event_loop",)))
+    await eventually_async("the loop turns again", is_well)
 
 
 async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
@@ -141,18 +141,17 @@ async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, te
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
     running = await control.build(await temporal_server.connect(), settings, rig.db)
 
+    async def answers(code: int) -> bool:
+        return (await asyncio.to_thread(get, address, "/readyz"))[0] == code
+
     before = await asyncio.to_thread(get, address, "/readyz")
     async with running:
-        for _ in range(300):
-            ready = await asyncio.to_thread(get, address, "/readyz")
-            if ready[0] == 200:
-                break
-            await asyncio.sleep(0.1)
+        await eventually_async("the worker is ready", partial(answers, 200))
         live = await asyncio.to_thread(get, address, "/livez")
-    await asyncio.sleep(1.1)
+    await eventually_async("the worker is not ready any more", partial(answers, 503))
     after = await asyncio.to_thread(get, address, "/readyz")
     rig.db.close()
 
     assert (before[0], json.loads(before[1])["failed"]) == (503, ["temporal"])
-    assert (ready[0], live[0]) == (200, 200)
-    assert (after[0], json.loads(after[1])["failed"]) == (503, ["temporal"])
+    assert live[0] == 200
+    assert json.loads(after[1])["failed"] == ["temporal"]

@@ -20,6 +20,7 @@ from sexton.interfaces.cli import watching
 from sexton.kernel.crash_points import installed
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig, put
 
 FILES = 30
@@ -43,12 +44,12 @@ def paused_midway(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             pages += 1
             if pages == 2:
                 midway.set()
-                go_on.wait(60)
+                go_on.wait(PATIENCE_SECONDS)
 
     with installed(wait):
         thread = threading.Thread(target=worker.round)
         thread.start()
-        assert midway.wait(60)
+        assert midway.wait(PATIENCE_SECONDS)
         yield go_on
         go_on.set()
         thread.join()
@@ -175,7 +176,7 @@ def test_terminal_is_redrawn_each_second(rig: Rig, paused_midway: threading.Even
         while shown.count(b"20 of about 30 objects deleted") < 3:
             shown += os.read(reader, 65_536)
         child.send_signal(signal.SIGINT)
-        code = child.wait(30)
+        code = child.wait(PATIENCE_SECONDS)
 
     assert code == 130
     assert b"\x1b[" in shown

@@ -27,11 +27,11 @@ ENDLESS = "'file'::text AS kind, g::text AS id, 'disk'::text AS vault, 'k'::text
 MARK = DueMark("dropped", "m", 0, "disk", None, ("data/a",), 0)
 
 
-@pytest.fixture(autouse=True)
-def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", 2)
-    monkeypatch.setattr(live_sessions, "LOCK_SECONDS", 1)
-    monkeypatch.setattr(live_side, "STATEMENT_SECONDS", 2)
+def set_limits(monkeypatch: pytest.MonkeyPatch, statement: int, lock: int) -> None:
+    """Limit statements that read a view, and their waits for locks, to so many seconds."""
+    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", statement)
+    monkeypatch.setattr(live_sessions, "LOCK_SECONDS", lock)
+    monkeypatch.setattr(live_side, "STATEMENT_SECONDS", statement)
 
 
 @pytest.fixture
@@ -44,8 +44,9 @@ def shop(rig: Rig, tmp_path: Path) -> Rig:
 
 
 @pytest.fixture
-def locked(shop: Rig) -> Iterator[Rig]:
+def locked(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     """The instance's view reads a table that an open transaction of the owner has locked."""
+    set_limits(monkeypatch, 60, 1)
     with owner_write(shop.db) as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
@@ -55,7 +56,8 @@ def locked(shop: Rig) -> Iterator[Rig]:
     connection.close()
 
 
-def endless(shop: Rig) -> None:
+def endless(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, 2, 1)
     with owner_write(shop.db) as c:
         c.execute(text(f"CREATE VIEW sexton_live AS SELECT {ENDLESS}"))
 
@@ -89,8 +91,10 @@ def why(shop: Rig) -> str:
 
 
 @pytest.mark.slow
-def test_an_endless_view_keeps_everything_and_is_named(shop: Rig, tmp_path: Path) -> None:
-    endless(shop)
+def test_an_endless_view_keeps_everything_and_is_named(
+    shop: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless(shop, monkeypatch)
 
     report, checked = shop.round(), shop.check()
 
@@ -128,6 +132,7 @@ def test_a_view_that_is_slow_is_not_read_again_soon(
     with pytest.raises(OwnerSilent, match="is locked"):
         locked.owner.live("shop", [MARK], lambda: None)
     locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
+    set_limits(monkeypatch, 60, 60)
 
     if silent_seconds:
         with pytest.raises(OwnerSilent, match=r"is locked.*a worker reads it again 300 s later"):

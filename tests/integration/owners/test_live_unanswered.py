@@ -13,10 +13,11 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_sessions, live_side, owner
 from tests.integration.owners.test_live_limits import MARK, why
 from tests.servers.proxy import slow_proxy
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 from tests.support.transactions import owner_write
 
-DIVISIONS = " + ".join(["(a % b)"] * 5)
+DIVISIONS = " + ".join(["(a % b)"] * 80)
 """Some seconds of one expression, which PostgreSQL does not end at a time limit."""
 COMPUTING = (
     "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()"
@@ -45,12 +46,11 @@ def shop(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def _wait_until_idle(rig: Rig) -> None:
-    for _ in range(1_200):
+    def is_idle() -> bool:
         with rig.db.read() as c:
-            if c.execute(text(COMPUTING)).first() is None:
-                return
-        time.sleep(0.1)
-    pytest.fail("the query of the view did not end")
+            return c.execute(text(COMPUTING)).first() is None
+
+    eventually("the query of the view has ended", is_idle)
 
 
 @pytest.mark.slow
@@ -74,16 +74,17 @@ def test_no_further_query_begins_while_one_computes(shop: Rig) -> None:
 
 
 @pytest.mark.slow
-def test_a_view_is_read_again_after_its_query_has_ended(shop: Rig) -> None:
+def test_a_view_is_read_again_after_its_query_has_ended(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OwnerSilent, match="the session was closed"):
         shop.owner.live("shop", [MARK], lambda: None)
     _wait_until_idle(shop)
     shop.sql("TRUNCATE public.n")
+    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", 60)
 
     assert shop.owner.live("shop", [MARK], lambda: None) == {}
 
 
-def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
+def test_a_process_that_ignores_its_limit_is_ended(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.sql("TRUNCATE public.n")
     url = shop.url.replace("postgresql+psycopg", "postgresql")
     with psycopg.connect(url) as planted:
@@ -100,6 +101,7 @@ def test_a_process_that_ignores_its_limit_is_ended(shop: Rig) -> None:
             shop.owner.live("shop", [MARK], lambda: None)
         _wait_until_idle(shop)
         planted.close()
+    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", 60)
 
     assert shop.owner.live("shop", [MARK], lambda: None) == {}
 

@@ -11,7 +11,8 @@ from sexton.owners import caller
 from sexton.owners.call_options import CallOptions
 from sexton.owners.http.messages import LiveCount
 from sexton.owners.port import OwnerSilent
-from tests.integration.wal.test_slow_nodes import GUARD_SECONDS, slow_node
+from tests.integration.wal.test_slow_nodes import slow_node
+from tests.support.eventually import PATIENCE_SECONDS
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x="
 
@@ -38,7 +39,7 @@ def test_call_of_a_dripping_owner_ends(chunks: Callable[[], Iterator[bytes]], mo
     with slow_node(chunks, 0.05) as (address, _):
         thread = threading.Thread(target=ask, args=(f"http://{address}",), daemon=True)
         thread.start()
-        thread.join(GUARD_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), "many times its limit later it still waits"
 
     assert "within" in reasons[0]

@@ -12,6 +12,7 @@ from sexton.protection.model import Item, Protection, ProtectionSettings, Sealed
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig, put
 
 NAMED = 100
@@ -31,10 +32,12 @@ def test_p22_each_chunk_protects_from_its_commit(
     rig.later(10_801)
     items = [Item("disk", key) for key in keys]
     rig.protections.open(Protection(instance="shop", job="j", owner="ada", digest=digest(items)), 80_000)
-    registering = threading.Event()
+    first_round_ended, half_registered = threading.Event(), threading.Event()
 
     def rounds() -> None:
         for wave in range(4):  # the last chunks find nothing marked, the first ones come before any claim
+            if wave == 3:
+                assert half_registered.wait(PATIENCE_SECONDS)
             wave_keys = keys[wave * objects // 4 : (wave + 1) * objects // 4]
             for n, key in enumerate(wave_keys):
                 (root / key).parent.mkdir(parents=True, exist_ok=True) if n % 1_000 == 0 or objects < 1_000 else None
@@ -46,16 +49,17 @@ def test_p22_each_chunk_protects_from_its_commit(
             )
             rig.later(10_801)
             rig.round()
-            registering.set()
+            first_round_ended.set()
 
     with ThreadPoolExecutor(1) as pool:
         recycling = pool.submit(rounds)
-        while not registering.wait(1):
-            assert not recycling.done(), recycling.exception()
+        eventually("the first round has ended", lambda: first_round_ended.is_set() or recycling.done())
         receipts: list[Sealed] = []
         for n in range(0, objects, chunk):
             put(root, f"later/{n}.dat")
             receipts.append(rig.registrar.add("shop", "j", n // chunk, items[n : n + chunk]))
+            if n >= objects // 2:
+                half_registered.set()
         recycling.result()
     sealed = rig.registrar.seal("shop", "j", on_missing=REPORT).sealed
     rig.round()
@@ -83,7 +87,7 @@ def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_pat
     renewed, not_found = set[str](), set[str]()
 
     def renew(job: str) -> None:
-        start.wait(30)
+        start.wait(PATIENCE_SECONDS)
         try:
             store.renew("shop", job, 600)
             renewed.add(job)
@@ -101,7 +105,7 @@ def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_pat
         start = threading.Barrier(len(jobs) + 1)
         with ThreadPoolExecutor(len(jobs)) as pool:
             sides = [pool.submit(renew, job) for job in jobs]
-            start.wait(30)
+            start.wait(PATIENCE_SECONDS)
             store.end_due("shop")
             for side in sides:
                 side.result()

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from tests.integration.replication.binlog_instance import BinlogInstance
-from tests.support.rig import DEPLOYMENT
 
 
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
     """A clean database."""
-    schema.init(clean_url, DEPLOYMENT)
     database = Database.open(clean_url)
     yield database
     database.close()

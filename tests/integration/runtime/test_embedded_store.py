@@ -1,7 +1,6 @@
 """Of the embedded S3 server's ports only the S3 port obeys, and only whoever has its keys."""
 
 import re
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3 import S3Server
 from tests.servers.s3 import client
+from tests.support.eventually import eventually
 
 BUCKET, KEY, BODY = "kept-bucket", "table/file", b"x" * 100_000
 HTTP_ATTACKS = (
@@ -44,9 +44,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.start()
     client(server.endpoint_url, "access", "secret-secret").create_bucket(Bucket=BUCKET)
     client(server.endpoint_url, "access", "secret-secret").put_object(Bucket=BUCKET, Key=KEY, Body=BODY)
-    deadline = time.monotonic() + 30
-    while len(open_ports(server)) < PORTS and time.monotonic() < deadline:
-        time.sleep(0.1)  # parts that S3 does not need begin to listen later
+    # Parts that S3 does not need begin to listen later.
+    eventually(f"{PORTS} ports are open", lambda: len(open_ports(server)) >= PORTS)
     yield server
     server.stop()
 

@@ -1,7 +1,5 @@
 """Spark workers report how busy they are; one that is silent for half a minute is absent."""
 
-import asyncio
-
 import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
@@ -9,6 +7,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.runtime.spark import presence
 from sexton.runtime.spark.presence import reporting
 from sexton.runtime.spark.store import SparkWorkerStore
+from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
 
 
@@ -65,11 +64,14 @@ async def test_a_worker_reports_until_it_ends(
         report(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers, "report", failing_once)
+
+    async def has_a_busy_slot() -> bool:
+        return workers.count_slots() == (2, 1)
+
     async with reporting(workers, 2, lambda: busy):
         assert workers.count_slots() == (2, 2)
         busy = 1
-        while workers.count_slots() != (2, 1):
-            await asyncio.sleep(0.01)
+        await eventually_async("it reports a busy slot", has_a_busy_slot)
 
     assert refused
     assert workers.count_slots() == (0, 0)

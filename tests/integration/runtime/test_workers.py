@@ -1,6 +1,6 @@
 """Workers report their role, build and settings, and the doctor names what differs between them."""
 
-import asyncio
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import select, update
@@ -12,6 +12,7 @@ from sexton.operators.settings.store import SettingStore
 from sexton.runtime.workers import presence
 from sexton.runtime.workers.presence import own_settings, reporting
 from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
 
 RETENTION = "recycle.retention_seconds"
@@ -52,11 +53,13 @@ async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatc
     monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
-    async with reporting(workers, "control", load()):
-        while not (present := workers.present()):
-            await asyncio.sleep(0.01)
 
-    [reported] = present
+    async def present() -> Sequence[WorkerPresence]:
+        return workers.present()
+
+    async with reporting(workers, "control", load()):
+        [reported] = await eventually_async("it reports", present)
+
     assert (reported.role, reported.metrics, reported.settings[RETENTION]) == ("control", "127.0.0.1:9464", "1001")
     assert "deployment" not in reported.settings
     assert list(workers.present()) == []

@@ -28,10 +28,10 @@ def _leave_marker(spec: VaultSpec, **changes: object) -> Marker:
     return marker
 
 
-@pytest.mark.parametrize("name", ["Cold", "_cold", "c" * 64, "c/d", ""])
-def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, spec: VaultSpec, name: str) -> None:
-    with pytest.raises(BadInput, match="lower-case letters, digits, - and _"):
-        add_vault(rig.registry, spec.model_copy(update={"name": name}), DEPLOYMENT, "")
+def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, spec: VaultSpec) -> None:
+    for name in ("Cold", "_cold", "c" * 64, "c/d", ""):
+        with pytest.raises(BadInput, match="lower-case letters, digits, - and _"):
+            add_vault(rig.registry, spec.model_copy(update={"name": name}), DEPLOYMENT, "")
 
     assert list(Path(spec.location).iterdir()) == []
     assert add_vault(rig.registry, spec, DEPLOYMENT, "").name == "cold"

@@ -109,14 +109,17 @@ def test_the_log_uses_each_action_of_its_policy(gate: PolicyGate, place: Bucket)
     assert gate.used == _actions(gate.policy)
 
 
-@pytest.mark.parametrize("action", ["s3:ListBucket", "s3:PutObject", "s3:GetObject", "s3:DeleteObject"])
-def test_the_probe_needs_each_of_these_actions(gate: PolicyGate, place: Bucket, action: str) -> None:
-    gate.policy = _without(vault_policy(_spec(place)), action)
+def test_the_probe_needs_each_of_these_actions(gate: PolicyGate, place: Bucket) -> None:
+    actions = ["s3:ListBucket", "s3:PutObject", "s3:GetObject", "s3:DeleteObject"]
+    refused = {}
+    for action in actions:
+        gate.policy = _without(vault_policy(_spec(place)), action)
+        with suppress(VaultFault):
+            S3Vault(_spec(place), place.endpoint_url).probe()
+        refused[action] = {refusal for refusal, _ in gate.refused}
+        gate.refused.clear()
 
-    with suppress(VaultFault):
-        S3Vault(_spec(place), place.endpoint_url).probe()
-
-    assert {refused for refused, _ in gate.refused} == {action}
+    assert refused == {action: {action} for action in actions}
 
 
 def test_other_prefixes_and_buckets_are_refused(gate: PolicyGate, place: Bucket, s3_server: RunningS3) -> None:

@@ -74,43 +74,37 @@ def test_a_versioned_bucket_is_probed_without_leftovers(
     assert client.list_object_versions(Bucket=spec.location).get("Versions", []) == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "seen"),
-    [
+def test_a_bucket_that_locks_objects_is_detected(
+    spec: VaultSpec, s3_server: RunningS3, subtests: pytest.Subtests
+) -> None:
+    for rule, seen in [
         (None, "on"),
         ({"Mode": "COMPLIANCE", "Days": 30}, "COMPLIANCE for 30 days"),
         ({"Mode": "GOVERNANCE", "Years": 2}, "GOVERNANCE for 2 years"),
-    ],
-)
-def test_a_bucket_that_locks_objects_is_detected(
-    spec: VaultSpec, s3_server: RunningS3, rule: dict[str, object] | None, seen: str
-) -> None:
-    client, name = s3_server.client(), f"lock-{uuid.uuid4().hex[:8]}"
-    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
-    if rule:
-        locks = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": rule}}
-        client.put_object_lock_configuration(Bucket=name, ObjectLockConfiguration=locks)
-    vault = S3Vault(spec.model_copy(update={"location": name}), s3_server.endpoint_url)
+    ]:
+        with subtests.test(rule=rule, seen=seen):
+            client, name = s3_server.client(), f"lock-{uuid.uuid4().hex[:8]}"
+            client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+            if rule:
+                locks = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": rule}}
+                client.put_object_lock_configuration(Bucket=name, ObjectLockConfiguration=locks)
+            vault = S3Vault(spec.model_copy(update={"location": name}), s3_server.endpoint_url)
 
-    assert vault.probe().object_lock == seen
+            assert vault.probe().object_lock == seen
 
 
-@pytest.mark.parametrize(
-    ("deaf", "single", "multi"),
-    [
+def test_a_store_that_ignores_etags_is_detected(spec: VaultSpec, proxy: FaultProxy, subtests: pytest.Subtests) -> None:
+    for deaf, single, multi in [
         ({"DeleteObjects"}, True, False),
         ({"DeleteObject"}, False, True),
         ({"DeleteObject", "DeleteObjects"}, False, False),
-    ],
-)
-def test_a_store_that_ignores_etags_is_detected(
-    spec: VaultSpec, proxy: FaultProxy, deaf: set[str], single: bool, multi: bool
-) -> None:
-    proxy.ignores_etags = frozenset(deaf)
+    ]:
+        with subtests.test(deaf=deaf, single=single, multi=multi):
+            proxy.ignores_etags = frozenset(deaf)
 
-    seen = S3Vault(spec, proxy.url).probe()
+            seen = S3Vault(spec, proxy.url).probe()
 
-    assert (seen.etag_single, seen.etag_multi) == (single, multi)
+            assert (seen.etag_single, seen.etag_multi) == (single, multi)
 
 
 def test_a_store_that_refuses_the_probe_is_no_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
@@ -206,15 +200,13 @@ def test_add_list_and_probe_print_the_result_of_the_probe(
     assert stored.etag_multi is False
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_arguments_that_name_no_vault_are_wrong_usage(
+    s3_rig: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
+) -> None:
+    for words in [
         ("--local", ".", "--conditional"),
         ("--local", ".", "--versions", "purge"),
         ("--s3", "bucket", "--versions", "all"),
-    ],
-)
-def test_arguments_that_name_no_vault_are_wrong_usage(
-    s3_rig: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-) -> None:
-    assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64
+    ]:
+        with subtests.test(words=words):
+            assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64

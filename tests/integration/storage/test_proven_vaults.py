@@ -83,14 +83,17 @@ def test_a_failed_proof_is_not_cached(deployment: Deployment) -> None:
     assert deployment.vaults.get("i1", "hot").read_marker() == MARKER
 
 
-@pytest.mark.parametrize("what", ["vault_uuid", "deployment", "instance", "name"])
-def test_a_different_marker_is_foreign_and_names_the_difference(deployment: Deployment, what: str) -> None:
-    deployment.marker.write_text(MARKER.model_copy(update={what: "other"}).model_dump_json())
+def test_a_different_marker_is_foreign_and_names_the_difference(
+    deployment: Deployment, subtests: pytest.Subtests
+) -> None:
+    for what in ["vault_uuid", "deployment", "instance", "name"]:
+        with subtests.test(what=what):
+            deployment.marker.write_text(MARKER.model_copy(update={what: "other"}).model_dump_json())
 
-    fault = refusal(deployment)
+            fault = refusal(deployment)
 
-    assert fault.reason == "FOREIGN_MARKER"
-    assert f"{what} is 'other' in the marker" in fault.detail
+            assert fault.reason == "FOREIGN_MARKER"
+            assert f"{what} is 'other' in the marker" in fault.detail
 
 
 @pytest.mark.parametrize("changes", [{"deployment": "prod"}, {"instance": "i2"}, {"name": "cold"}, {"uuid": "1"}])

@@ -27,9 +27,8 @@ def test_per_key_errors_in_a_200_keep_only_those_keys(place: Bucket, proxy: Faul
     assert [place.has(f"wh/d/{n}") for n in (3, 4, 700)] == [True, False, True]
 
 
-@pytest.mark.parametrize(
-    ("code", "outcome"),
-    [
+def test_each_per_key_code_has_its_outcome(place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests) -> None:
+    for code, outcome in [
         ("NoSuchKey", KeyOutcome.ABSENT),
         ("InternalError", KeyOutcome.THROTTLED),
         ("ServiceUnavailable", KeyOutcome.THROTTLED),
@@ -37,12 +36,11 @@ def test_per_key_errors_in_a_200_keep_only_those_keys(place: Bucket, proxy: Faul
         ("ThrottlingException", KeyOutcome.THROTTLED),
         ("PreconditionFailed", KeyOutcome.FAILED),
         ("Unheard", KeyOutcome.FAILED),
-    ],
-)
-def test_each_per_key_code_has_its_outcome(place: Bucket, proxy: FaultProxy, code: str, outcome: KeyOutcome) -> None:
-    proxy.fail_keys({"wh/d/1": code}, times=1)
+    ]:
+        with subtests.test(code=code, outcome=outcome):
+            proxy.fail_keys({"wh/d/1": code}, times=1)
 
-    assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [outcome, KeyOutcome.DELETED]
+            assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [outcome, KeyOutcome.DELETED]
 
 
 def test_a_bucket_missing_for_one_key_is_missing_for_all(place: Bucket, proxy: FaultProxy) -> None:
@@ -52,16 +50,20 @@ def test_a_bucket_missing_for_one_key_is_missing_for_all(place: Bucket, proxy: F
         place.vault().delete(["d/1", "d/2"])
 
 
-@pytest.mark.parametrize("status", [503, 500, 429])
-def test_a_busy_store_throttles_the_page_without_a_retry(place: Bucket, proxy: FaultProxy, status: int) -> None:
+def test_a_busy_store_throttles_the_page_without_a_retry(
+    place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests
+) -> None:
     place.put("wh/d/1")
-    proxy.fail_next("DeleteObjects", status, "SlowDown")
+    statuses = [503, 500, 429]
+    for status in statuses:
+        with subtests.test(status=status):
+            proxy.fail_next("DeleteObjects", status, "SlowDown")
 
-    results = place.vault().delete(["d/1", "d/2"])
+            results = place.vault().delete(["d/1", "d/2"])
 
-    assert [result.outcome for result in results] == [KeyOutcome.THROTTLED, KeyOutcome.THROTTLED]
-    assert place.has("wh/d/1")
-    assert [entry.status for entry in proxy.log if entry.operation == "DeleteObjects"] == [status]
+            assert [result.outcome for result in results] == [KeyOutcome.THROTTLED, KeyOutcome.THROTTLED]
+            assert place.has("wh/d/1")
+    assert [entry.status for entry in proxy.log if entry.operation == "DeleteObjects"] == statuses
 
 
 def test_a_store_too_busy_for_its_versioning_throttles_the_page(place: Bucket, proxy: FaultProxy) -> None:
@@ -125,12 +127,13 @@ DELETE_REPLIES = {
 }
 
 
-@pytest.mark.parametrize("what", DELETE_REPLIES)
-def test_a_contradictory_delete_reply_is_a_fault(place: Bucket, proxy: FaultProxy, what: str) -> None:
-    proxy.answer_next("DeleteObjects", DELETE_REPLIES[what].encode())
+def test_a_contradictory_delete_reply_is_a_fault(place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests) -> None:
+    for what in DELETE_REPLIES:
+        with subtests.test(what=what):
+            proxy.answer_next("DeleteObjects", DELETE_REPLIES[what].encode())
 
-    with pytest.raises(VaultFault, match="BAD_REPLY"):
-        place.vault().delete(["d/1", "d/2"])
+            with pytest.raises(VaultFault, match="BAD_REPLY"):
+                place.vault().delete(["d/1", "d/2"])
 
 
 @pytest.mark.parametrize(
@@ -172,12 +175,15 @@ LISTINGS = {
 }
 
 
-@pytest.mark.parametrize("what", LISTINGS)
-def test_a_listing_that_cannot_be_complete_is_a_fault(place: Bucket, proxy: FaultProxy, what: str) -> None:
-    proxy.answer_next("ListObjectsV2", LISTINGS[what].encode())
+def test_a_listing_that_cannot_be_complete_is_a_fault(
+    place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests
+) -> None:
+    for what in LISTINGS:
+        with subtests.test(what=what):
+            proxy.answer_next("ListObjectsV2", LISTINGS[what].encode())
 
-    with pytest.raises(VaultFault, match="BAD_REPLY"):
-        keys(place.vault(), "d/")
+            with pytest.raises(VaultFault, match="BAD_REPLY"):
+                keys(place.vault(), "d/")
 
 
 def test_a_listing_that_repeats_a_page_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
@@ -213,26 +219,22 @@ def test_a_listing_that_breaks_on_page_two_is_a_fault(place: Bucket, proxy: Faul
         next(pages)
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "reason"),
-    [
+def test_a_refused_page_is_a_fault_with_its_reason(place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests) -> None:
+    place.put("wh/d/1")
+    for status, code, reason in [
         (403, "AccessDenied", "DENIED"),
         (403, "InvalidAccessKeyId", "DENIED"),
         (400, "ExpiredToken", "DENIED"),
         (404, "NoSuchBucket", "NO_BUCKET"),
         (400, "MalformedXML", "BAD_REPLY"),
-    ],
-)
-def test_a_refused_page_is_a_fault_with_its_reason(
-    place: Bucket, proxy: FaultProxy, status: int, code: str, reason: str
-) -> None:
-    place.put("wh/d/1")
-    proxy.fail_next("DeleteObjects", status, code)
+    ]:
+        with subtests.test(status=status, code=code, reason=reason):
+            proxy.fail_next("DeleteObjects", status, code)
 
-    with pytest.raises(VaultFault) as caught:
-        place.vault().delete(["d/1"])
-    assert (caught.value.reason, code in caught.value.detail) == (reason, True)
-    assert place.has("wh/d/1")
+            with pytest.raises(VaultFault) as caught:
+                place.vault().delete(["d/1"])
+            assert (caught.value.reason, code in caught.value.detail) == (reason, True)
+            assert place.has("wh/d/1")
 
 
 def test_wrong_credentials_are_denied(

@@ -1,18 +1,23 @@
 """Purging a versioned bucket deletes every version of exactly the named keys."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import pytest
 
 from sexton.storage.model import KeyOutcome
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import delete as s3_delete
+from sexton.storage.s3 import purge as s3_purge
 from sexton.storage.s3 import vault as s3_vault
 from sexton.storage.s3 import versions as s3_versions
+from sexton.storage.s3.bucket import S3Bucket
+from sexton.storage.s3.delete import Results, Target
 from sexton.storage.s3.vault import S3Vault
 from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.clock import Clock
 from tests.support.places import Bucket
 
 
@@ -147,14 +152,19 @@ def test_a_thousand_keys_with_many_versions_end_in_time(
 ) -> None:
     for version in range(3):
         place.put("wh/d/1", str(version).encode())
+    clock, delete_together = Clock(), s3_delete._delete_together
+
+    def slowly(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
+        clock.sleep(0.6 * s3_vault.PAGE_SECONDS)
+        return delete_together(bucket, targets)
+
     monkeypatch.setattr(s3_delete, "PAGE_KEYS", 1)
-    proxy.delay("DeleteObjects", 0.6)
-    for module in (s3_vault, s3_versions):
-        monkeypatch.setattr(module, "PAGE_SECONDS", 1.0)
+    with monkeypatch.context() as slow:
+        slow.setattr(s3_delete, "_delete_together", slowly)
+        for module in (s3_bucket, s3_delete, s3_purge, s3_vault, s3_versions):
+            slow.setattr(module, "time", clock)
+        assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
-    assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
-
-    proxy.delay("DeleteObjects", 0.0)
     assert 0 < sum(remaining_versions(place)["wh/d/1"]) < 3
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.DELETED]
 

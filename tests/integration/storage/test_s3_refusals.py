@@ -7,22 +7,20 @@ from tests.servers.fault_proxy import FaultProxy
 from tests.support.places import Bucket
 
 
-@pytest.mark.parametrize(
-    ("said", "seconds"),
-    [
-        *(("7", 7.0), ("0.5", 0.5), ("100000", 60.0), ("soon", None), ("", None), ("-3", None)),
-        *(("Fri, 01 Jan 2100 00:00:00 GMT", 60.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)),
-    ],
-)
-@pytest.mark.parametrize("status", [503, 429])
 def test_the_wait_requested_by_a_busy_store_is_reported(
-    place: Bucket, proxy: FaultProxy, status: int, said: str, seconds: float | None
+    place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests
 ) -> None:
-    proxy.fail_next("DeleteObjects", status, "SlowDown", retry_after=said)
+    for status in [503, 429]:
+        for said, seconds in [
+            *(("7", 7.0), ("0.5", 0.5), ("100000", 60.0), ("soon", None), ("", None), ("-3", None)),
+            *(("Fri, 01 Jan 2100 00:00:00 GMT", 60.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)),
+        ]:
+            with subtests.test(status=status, said=said, seconds=seconds):
+                proxy.fail_next("DeleteObjects", status, "SlowDown", retry_after=said)
 
-    results = place.vault().delete(["d/1", "d/2"])
+                results = place.vault().delete(["d/1", "d/2"])
 
-    assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, seconds)] * 2
+                assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, seconds)] * 2
 
 
 @pytest.mark.parametrize("code", ["ObjectLocked", "ObjectLockedByRetention"])
@@ -44,9 +42,12 @@ LOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "message"), LOCKS)
-def test_a_lock_is_recognised_by_the_stores_messages(place: Bucket, proxy: FaultProxy, code: str, message: str) -> None:
-    error = f"<Error><Key>wh/d/1</Key><Code>{code}</Code><Message>{message}</Message></Error>"
-    proxy.answer_next("DeleteObjects", f"<DeleteResult>{error}</DeleteResult>".encode())
+def test_a_lock_is_recognised_by_the_stores_messages(
+    place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests
+) -> None:
+    for code, message in LOCKS:
+        with subtests.test(code=code, message=message):
+            error = f"<Error><Key>wh/d/1</Key><Code>{code}</Code><Message>{message}</Message></Error>"
+            proxy.answer_next("DeleteObjects", f"<DeleteResult>{error}</DeleteResult>".encode())
 
-    assert place.vault().delete(["d/1"])[0].reason == f"LOCKED: {code}: {message}"
+            assert place.vault().delete(["d/1"])[0].reason == f"LOCKED: {code}: {message}"

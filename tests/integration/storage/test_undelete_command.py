@@ -149,22 +149,19 @@ def test_a_foreign_round_or_one_that_hid_nothing_is_refused(
     assert (elsewhere.code, "hid nothing in vault hot" in elsewhere.err) == (1, True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
+def test_arguments_that_name_no_key_are_refused(
+    cold: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
+) -> None:
+    for words, code in [
         ((), 64),
         (("--vault", "cold"), 64),
         (("--prefix", "d/"), 64),
         (("--vault", "cold", "--prefix", "d/", "--round", "1"), 64),
         (("--vault", "hot", "--prefix", "d/", "--yes"), 1),
         (("--vault", "cold", "--prefix", "_sexton/", "--yes"), 1),
-    ],
-)
-def test_arguments_that_name_no_key_are_refused(
-    cold: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
-) -> None:
-    assert run(cold, capsys, "undelete", "shop", *words).code == code
+    ]:
+        with subtests.test(words=words, code=code):
+            assert run(cold, capsys, "undelete", "shop", *words).code == code
 
 
 def test_a_vault_without_versions_needs_a_backup(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,21 +126,19 @@ def test_a_prefix_lists_only_its_own_keys(place: Place) -> None:
     assert keys(vault, "nowhere/") == []
 
 
-@pytest.mark.parametrize(
-    "key", ["", "/d/1", "d/../../x", "..", "d//1", "d/./1", "d\0", "_sexton/vault.json", "d/_sexton/x", "\ud800"]
-)
-def test_an_ambiguous_key_refuses_its_page_before_any_delete(place: Place, key: str) -> None:
+def test_an_ambiguous_key_refuses_its_page_before_any_delete(place: Place, subtests: pytest.Subtests) -> None:
     place.put("wh/d/1")
+    for key in ["", "/d/1", "d/../../x", "..", "d//1", "d/./1", "d\0", "_sexton/vault.json", "d/_sexton/x", "\ud800"]:
+        with subtests.test(key=key):
+            with pytest.raises(BadInput):
+                place.vault().delete(["d/1", key])
+            assert place.has("wh/d/1")
 
-    with pytest.raises(BadInput):
-        place.vault().delete(["d/1", key])
-    assert place.has("wh/d/1")
 
-
-@pytest.mark.parametrize("prefix", ["", "/", "d/../", "_", "_sexton/", "d//", "../"])
-def test_a_root_or_ambiguous_prefix_is_not_listed(place: Place, prefix: str) -> None:
-    with pytest.raises(BadInput):
-        place.vault().list(prefix)
+def test_a_root_or_ambiguous_prefix_is_not_listed(place: Place, subtests: pytest.Subtests) -> None:
+    for prefix in ["", "/", "d/../", "_", "_sexton/", "d//", "../"]:
+        with subtests.test(prefix=prefix), pytest.raises(BadInput):
+            place.vault().list(prefix)
 
 
 def test_the_marker_is_never_overwritten(place: Place) -> None:

@@ -30,18 +30,18 @@ def listed(vault: Vault, parts: Sequence[VaultPart]) -> list[str]:
     return [one.key for part in parts for page in vault.list_part(part) for one in page]
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 100])
-def test_parts_hold_each_object_once_without_own_files(place: Place, count: int) -> None:
+def test_parts_hold_each_object_once_without_own_files(place: Place, subtests: pytest.Subtests) -> None:
     odd = [f"odd/{n}/{name}" for n, name in enumerate(ODD)] + [f"odd/{name}/1" for name in ODD]
     put_all(place, [f"wh/{key}" for key in [*KEYS, *odd]])
     put_all(place, ["wh2/a", "w"])
     vault = place.vault()
     vault.write_marker(MARKER)
+    for count in [1, 2, 5, 100]:
+        with subtests.test(count=count):
+            parts = vault.parts(count)
 
-    parts = vault.parts(count)
-
-    assert sorted(listed(vault, parts)) == sorted([*KEYS, *odd])
-    assert len(parts) == len(set(parts)) >= min(count, 5)
+            assert sorted(listed(vault, parts)) == sorted([*KEYS, *odd])
+            assert len(parts) == len(set(parts)) >= min(count, 5)
 
 
 def test_vaults_without_a_prefix_or_objects_are_cut_too(place: Place) -> None:
@@ -86,14 +86,16 @@ def test_a_part_of_a_lost_bucket_is_a_fault_and_no_end(s3_server: RunningS3) -> 
         listed(gone, [VaultPart("a/")])
 
 
-@pytest.mark.parametrize("name", ["x/", "wh/a", "wh/", "wh/a/b/"])
-def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    def page(*_: object, **__: object) -> dict[str, Any]:
-        return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
+def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for name in ["x/", "wh/a", "wh/", "wh/a/b/"]:
+        with subtests.test(name=name):
 
-    monkeypatch.setattr(listing, "_page", page)
-    with pytest.raises(VaultFault, match="BAD_REPLY"):
-        Bucket(None, "http://127.0.0.1:1", "bucket").vault().parts(10)  # type: ignore[arg-type]
+            def page(*_: object, name: str = name, **__: object) -> dict[str, Any]:
+                return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
+
+            monkeypatch.setattr(listing, "_page", page)
+            with pytest.raises(VaultFault, match="BAD_REPLY"):
+                Bucket(None, "http://127.0.0.1:1", "bucket").vault().parts(10)  # type: ignore[arg-type]
 
 
 def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,14 +173,12 @@ def test_any_folders_are_cut_into_parts_that_hold_each_key_once(every: list[str]
         assert len(holds) == 1
 
 
-@pytest.mark.parametrize(
-    ("probe", "whether"),
-    [
+def test_byte_order_is_assumed_only_after_a_probe(subtests: pytest.Subtests) -> None:
+    for probe, whether in [
         (None, False),
         (Probe(order="byte", start_after=True), True),
         (Probe(order="byte"), False),
         (Probe(order="path", start_after=True), False),
-    ],
-)
-def test_byte_order_is_assumed_only_after_a_probe(probe: Probe | None, whether: bool) -> None:
-    assert in_bytes(probe) is whether
+    ]:
+        with subtests.test(probe=probe, whether=whether):
+            assert in_bytes(probe) is whether

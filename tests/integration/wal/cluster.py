@@ -1,22 +1,12 @@
 """Three nodes of Kafka that lead in turn, with one-line operations for tests."""
 
 import time
-from collections.abc import Callable
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
 from tests.servers.kafka import Broker, Kafka
-
-SECONDS = 120.0
-
-
-def until(event: str, condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait for a condition, or fail with the name of the event."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{event}: not within {seconds:.0f} s"
-        time.sleep(0.05)
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 
 class Cluster:
@@ -27,7 +17,7 @@ class Cluster:
 
     def leader(self, topic: str) -> Broker:
         """Return the broker that leads a topic's partition, as soon as one does."""
-        until(f"somebody leads {topic}", lambda: self._partition(topic).leader >= 0)
+        eventually(f"somebody leads {topic}", lambda: self._partition(topic).leader >= 0)
         return self.brokers[self._partition(topic).leader]
 
     def follower(self, topic: str) -> Broker:
@@ -37,7 +27,7 @@ class Cluster:
 
     def has_left(self, topic: str, broker: Broker) -> None:
         """Wait until another one leads."""
-        until(f"another one leads {topic}", lambda: self._partition(topic).leader not in (-1, broker.number))
+        eventually(f"another one leads {topic}", lambda: self._partition(topic).leader not in (-1, broker.number))
 
     def mend(self, topic: str) -> None:
         """Start those that died, thaw those that are frozen, and wait until all have what the leader has."""
@@ -45,12 +35,12 @@ class Cluster:
             if broker.child.exit_code() is not None:
                 broker.start()
             broker.thaw()
-        until(f"all follow {topic}", lambda: len(self._partition(topic).isrs) == len(self.brokers))
+        eventually(f"all follow {topic}", lambda: len(self._partition(topic).isrs) == len(self.brokers))
 
     def elect_first(self, topic: str) -> Broker:
         """Let the topic's first replica, which led it in the beginning, lead it again; return it."""
         first = self._partition(topic).replicas[0]
-        until(f"{first} leads {topic}", lambda: self._elected(topic) and self._partition(topic).leader == first)
+        eventually(f"{first} leads {topic}", lambda: self._elected(topic) and self._partition(topic).leader == first)
         return self.brokers[first]
 
     def _elected(self, topic: str) -> bool:
@@ -62,7 +52,7 @@ class Cluster:
         return True
 
     def _partition(self, topic: str) -> PartitionMetadata:
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 return self._admin().list_topics(topic, timeout=1).topics[topic].partitions[0]

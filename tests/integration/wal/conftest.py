@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
-from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
+
+EMBEDDED, KAFKA = "embedded", "kafka"
+ON_BOTH_LOGS = pytest.mark.parametrize("place", [EMBEDDED, KAFKA], indirect=True)
+"""Of the tests of what a log does; all others use the embedded one."""
 
 
 @pytest.fixture(scope="session")
@@ -25,23 +26,17 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def db(clean_url: str) -> Iterator[Database]:
     """A clean database."""
-    schema.init(clean_url, DEPLOYMENT)
     database = Database.open(clean_url)
     yield database
     database.close()
 
 
-@pytest.fixture(params=["embedded", "kafka"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
-    """A log: the embedded one, and Kafka."""
-    if request.param == "kafka":
-        yield KafkaPlace(request.getfixturevalue("kafka").address)
-        return
-    url = new_database()
-    schema.init(url, DEPLOYMENT)
-    database = Database.open(url)
-    yield EmbeddedPlace(database)
-    database.close()
+@pytest.fixture
+def place(request: pytest.FixtureRequest, db: Database) -> LogPlace:
+    """Return the embedded log, or the one that a test asks for."""
+    if getattr(request, "param", EMBEDDED) == KAFKA:
+        return KafkaPlace(request.getfixturevalue("kafka").address)
+    return EmbeddedPlace(db)
 
 
 @pytest.fixture

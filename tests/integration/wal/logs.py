@@ -13,9 +13,9 @@ from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import TopicLog
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 _numbers = count()
-SECONDS = 20.0
 
 
 class EntryGone(Exception):
@@ -93,7 +93,7 @@ class KafkaPlace:
 
         for _ in range(number):
             self._producer.produce(topic, b"entry", key=b"key", partition=0, on_delivery=delivered)
-        assert self._producer.flush(SECONDS) == 0
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
         return min(first)
 
     def read(self, topic: str, at: int) -> Sequence[int]:
@@ -101,7 +101,7 @@ class KafkaPlace:
         consumer = Consumer({**settings, "enable.partition.eof": True, "fetch.wait.max.ms": 100})
         consumer.assign([TopicPartition(topic, 0, at)])
         ids: list[int] = []
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         try:
             while time.monotonic() < until:
                 message = consumer.poll(1.0)
@@ -117,18 +117,17 @@ class KafkaPlace:
                     raise KafkaException(error)
         finally:
             consumer.close()
-        raise AssertionError(f"{topic} was not read to its end within {SECONDS:.0f} s")
+        raise AssertionError(f"{topic} was not read to its end within {PATIENCE_SECONDS:.0f} s")
 
     def _create(self, name: str, partitions: int, config: dict[str, str]) -> None:
-        until = time.monotonic() + SECONDS
-        while True:
+        def is_created() -> bool:
             try:
                 self._admin.create_topics([NewTopic(name, partitions, self._copies, config=config)])[name].result()
-                break
             except KafkaException as e:  # the one of that name is still being deleted
-                if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > until:
+                if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-                time.sleep(0.05)
-        while not isinstance(self.log.facts([name])[name], Facts):
-            assert time.monotonic() < until, self.log.facts([name])[name]
-            time.sleep(0.02)
+                return False
+            return True
+
+        eventually(f"{name} is created", is_created)
+        eventually(f"{name} is there", lambda: isinstance(self.log.facts([name])[name], Facts))

@@ -1,6 +1,5 @@
 """A replay over the API returns every entry or raises an error."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +20,13 @@ from sexton.protocol.topics import (
 )
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
+from tests.integration.wal.conftest import KAFKA, ON_BOTH_LOGS
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
+from tests.support.clock import Clock
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -106,6 +108,7 @@ def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
     rig.db.close()
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
@@ -122,6 +125,7 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert served.topics.purge(topic).floor == 50
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
@@ -139,6 +143,7 @@ def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> No
     assert served.topics.replays.find(early.pin.id) is None
 
 
+@ON_BOTH_LOGS
 def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
     topic = served.topic(2_000)
 
@@ -147,6 +152,7 @@ def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
         assert [e.id for e in replay] == list(range(2_000))
 
 
+@ON_BOTH_LOGS
 def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
@@ -162,6 +168,7 @@ def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
         assert c.execute(served.topics.db.t.wal_pin.select()).all() == []
 
 
+@ON_BOTH_LOGS
 def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
@@ -182,6 +189,7 @@ def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     assert (unknown.value.code, unknown.value.status) == ("FORBIDDEN", 403)
 
 
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     topic = served.topic(3)
@@ -189,26 +197,21 @@ def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
 
     with served.replay(topic) as replay:
         until = replay.pin.expires_at
-        over = time.monotonic() + 20
-        while (pin := served.topics.replays.find(replay.pin.id)) is not None and pin.expires_at == until:
-            assert time.monotonic() < over
-            time.sleep(0.05)
+        pins = served.topics.replays
+        eventually("the pin is renewed", lambda: (pin := pins.find(replay.pin.id)) is None or pin.expires_at > until)
+        assert pins.find(replay.pin.id) is not None
         assert [e.id for e in replay] == [0, 1, 2]
 
-    assert pin is not None
 
-
+@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
         served.topics.replays.release(replay.pin.id)
-        over = time.monotonic() + 20
         for _ in iter(replay):
-            while replay._lost is None:  # the next renewal
-                assert time.monotonic() < over
-                time.sleep(0.05)
+            eventually("the next renewal fails", lambda: replay._lost)
 
 
 def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
@@ -226,6 +229,7 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     assert [its.state for its in served.topics.store.regions(topic)] == [RegionState.MAPPED]
 
 
+@ON_BOTH_LOGS
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
     other = Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2)
@@ -248,6 +252,7 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     assert answer.status_code == 403
 
 
+@ON_BOTH_LOGS
 def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r1", 4)
@@ -301,11 +306,13 @@ def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 
+@ON_BOTH_LOGS
 def test_replay_needs_bootstrap_servers(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)
 
 
+@ON_BOTH_LOGS
 def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
     topic = served.topic(50)
 
@@ -315,11 +322,13 @@ def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
         assert [e.id for e in replay] == list(range(50))
 
 
+@pytest.mark.parametrize("place", [KAFKA], indirect=True)
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
+    clock = Clock()
+    monkeypatch.setattr(kafka, "time", clock)
     monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
             if entry.id == 0:
-                time.sleep(1.5)  # the region flushes to make room
+                clock.sleep(kafka.SILENCE_SECONDS + 1)  # the region flushes to make room

@@ -6,14 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
-from tests.support.rig import DEPLOYMENT
 
 SECONDS, REGIONS = 2.0, 200
 TOPICS = ("wal-x", "wal-y")
@@ -21,7 +19,6 @@ TOPICS = ("wal-x", "wal-y")
 
 @pytest.fixture
 def topics(clean_url: str) -> Iterator[TopicStores]:
-    schema.init(clean_url, DEPLOYMENT)
     db = Database.open(clean_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()

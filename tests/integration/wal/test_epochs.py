@@ -19,16 +19,17 @@ def break_epoch(topics: TopicStores, topic: str, epoch: int, generation: int | N
             c.execute(update(t).where(t.c.name == topic).values(generation=generation))
 
 
-@pytest.mark.parametrize("epoch", [MAX_EPOCH_STEP + 4, MAX_EPOCH, MAX_EPOCH + 1, MOST])
-def test_opening_raises_an_epoch_by_a_bounded_step(topics: TopicStores, epoch: int) -> None:
-    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=3, first=0))
-    before = topics.store.regions(topic)
+def test_opening_raises_an_epoch_by_a_bounded_step(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for epoch in [MAX_EPOCH_STEP + 4, MAX_EPOCH, MAX_EPOCH + 1, MOST]:
+        with subtests.test(epoch=epoch):
+            topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=3, first=0))
+            before = topics.store.regions(topic)
 
-    with pytest.raises(EpochTooHigh, match="region r1 of topic"):
-        topics.open(topic, "r1", 99, epoch=epoch)
+            with pytest.raises(EpochTooHigh, match="region r1 of topic"):
+                topics.open(topic, "r1", 99, epoch=epoch)
 
-    assert topics.store.regions(topic) == before
-    assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH_STEP + 3).start == 100
+            assert topics.store.regions(topic) == before
+            assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH_STEP + 3).start == 100
 
 
 def test_no_map_or_opening_names_an_epoch_above_the_ceiling(topics: TopicStores) -> None:
@@ -46,35 +47,41 @@ def test_no_map_or_opening_names_an_epoch_above_the_ceiling(topics: TopicStores)
     assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH).start == 100
 
 
-@pytest.mark.parametrize("epoch", [MAX_EPOCH, MOST, 2**63 - 1])
-def test_reset_repairs_a_region_at_the_last_epoch(topics: TopicStores, resets: ResetStore, epoch: int) -> None:
-    topic = topics.mapped_topic(100)
-    break_epoch(topics, topic, epoch)
-    with pytest.raises((OldEpoch, EpochTooHigh), match="sexton wal reset"):
-        topics.open(topic, "r1", 9, epoch=5)
+def test_reset_repairs_a_region_at_the_last_epoch(
+    topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
+) -> None:
+    for epoch in [MAX_EPOCH, MOST, 2**63 - 1]:
+        with subtests.test(epoch=epoch):
+            topic = topics.mapped_topic(100)
+            break_epoch(topics, topic, epoch)
+            with pytest.raises((OldEpoch, EpochTooHigh), match="sexton wal reset"):
+                topics.open(topic, "r1", 9, epoch=5)
 
-    resets.reset_region(topic, "r1", 10)
-    late = topics.flushed(topic, "r1", 99, epoch=0)
-    pin = topics.open(topic, "r1", 9, epoch=5)
-    topics.replays.release(pin.id)
+            resets.reset_region(topic, "r1", 10)
+            late = topics.flushed(topic, "r1", 99, epoch=0)
+            pin = topics.open(topic, "r1", 9, epoch=5)
+            topics.replays.release(pin.id)
 
-    assert (late.ignored, pin.start) == (1, 10)
-    assert topics.flushed(topic, "r1", 49, epoch=5).taken == 1
-    assert topics.purge(topic).floor == 50
+            assert (late.ignored, pin.start) == (1, 10)
+            assert topics.flushed(topic, "r1", 49, epoch=5).taken == 1
+            assert topics.purge(topic).floor == 50
 
 
-@pytest.mark.parametrize("epoch", [MAX_EPOCH, MOST, 2**63 - 1])
-def test_reset_of_a_topic_repairs_its_regions_and_map(topics: TopicStores, resets: ResetStore, epoch: int) -> None:
-    topic = topics.mapped_topic(100)
-    break_epoch(topics, topic, epoch, generation=MOST)
+def test_reset_of_a_topic_repairs_its_regions_and_map(
+    topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
+) -> None:
+    for epoch in [MAX_EPOCH, MOST, 2**63 - 1]:
+        with subtests.test(epoch=epoch):
+            topic = topics.mapped_topic(100)
+            break_epoch(topics, topic, epoch, generation=MOST)
 
-    resets.reset_topic(topic)
-    topics.map(topic, RegionMapping(region="r1", epoch=5))
-    late = topics.flushed(topic, "r1", 99, epoch=4)
+            resets.reset_topic(topic)
+            topics.map(topic, RegionMapping(region="r1", epoch=5))
+            late = topics.flushed(topic, "r1", 99, epoch=4)
 
-    assert late.ignored == 1
-    assert topics.flushed(topic, "r1", 49, epoch=5).waiting == 1
-    assert topics.purge(topic).floor == 50
+            assert late.ignored == 1
+            assert topics.flushed(topic, "r1", 49, epoch=5).waiting == 1
+            assert topics.purge(topic).floor == 50
 
 
 def test_operator_sets_the_epoch_of_a_region(topics: TopicStores, resets: ResetStore) -> None:

@@ -11,6 +11,7 @@ from sexton.wal.model import FlushCandidate, Flushed, Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
+from tests.support.clock import Clock
 
 ENTRIES, PLACES, MANY = 30, 6, 40
 SETTINGS = WAL_SETTINGS.model_copy(update={"flush_entries": 10})
@@ -28,6 +29,7 @@ class AskedNodes:
 
 @pytest.fixture(autouse=True)
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "time", Clock())  # no node flushes, and the timeout is over at once
     monkeypatch.setattr(flushing, "MAX_REGIONS", PLACES)
 
 
@@ -49,7 +51,7 @@ def reports_address(topics: TopicStores, instance: str, node: str) -> None:
 
 def flush(topics: TopicStores, topic: str) -> tuple[dict[str, list[str]], Flushed]:
     nodes, floors = AskedNodes(), FloorStore(topics.db, SETTINGS, ControlStore(topics.db))
-    flushed = Flusher(floors, nodes, 0.2, lambda _: None).flush(topic, lambda: None)
+    flushed = Flusher(floors, nodes, 60.0, lambda _: None).flush(topic, lambda: None)
     return nodes.regions, flushed
 
 

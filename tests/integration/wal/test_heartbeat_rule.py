@@ -8,14 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert, select, update
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.model import KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.reports import merge, reported_need
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
 
 IDS = st.integers(0, 12)
 PROGRESS = st.lists(IDS, min_size=1, max_size=2).map(tuple)
@@ -35,7 +33,6 @@ STREAMS = st.lists(st.builds(Stream, flushed=IDS | st.none(), idle=IDS | st.none
 def database(tmp_path: Path) -> Iterator[Database]:
     """One region of one topic."""
     url = new_database()
-    schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     with db.write() as c:
         c.execute(insert(db.t.wal_topic).values(name="wal-0", instance="shop"))

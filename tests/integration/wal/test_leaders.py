@@ -1,5 +1,6 @@
 """A purge survives a change of the topic's leader at any moment, and deletes no needed entry."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.wal import kafka
@@ -17,17 +17,16 @@ from sexton.wal.model import BlockReason, Facts, Purged
 from sexton.wal.policy import SLACK
 from sexton.wal.port import LogFault
 from sexton.wal.purger import Purger
-from tests.integration.wal.cluster import Cluster, until
+from tests.integration.wal.cluster import Cluster
 from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
-from tests.support.rig import DEPLOYMENT
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 # A producer must not wait a minute for a frozen leader, nor write an entry twice when it repeats a request.
 PRODUCING = {"socket.timeout.ms": "3000", "enable.idempotence": "true"}
 ENTRIES, FLOOR = 250, 100
-SECONDS = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +41,14 @@ class Watched(KafkaLog):
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
         self.faults: list[LogFault] = []
+        self.deleting = threading.Event()
+        """Set when it asks Kafka to delete entries."""
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         return self._noted(super().facts(topics))
 
     def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
+        self.deleting.set()
         return self._noted(super().delete_before(offsets))
 
     def _noted(self, answers: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,8 +70,7 @@ def log(cluster: Cluster) -> Watched:
 
 @pytest.fixture
 def topics(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[TopicStores]:
-    schema.init(url := new_database(), DEPLOYMENT)
-    db = Database.open(url)
+    db = Database.open(new_database())
     place = KafkaPlace(cluster.address, copies=3, **PRODUCING)
     place.log = log
     yield TopicStores(db, place)
@@ -95,7 +96,7 @@ def _mended(cluster: Cluster, topic: str) -> Iterator[None]:
 
 def purged(topics: TopicStores, topic: str, first: Purged | None = None) -> Purged:
     """Repeat a purge until it is done; on the way the floor only rises, and the topic never begins above it."""
-    deadline, floor, done = time.monotonic() + SECONDS, 0, first or topics.purge(topic)
+    deadline, floor, done = time.monotonic() + PATIENCE_SECONDS, 0, first or topics.purge(topic)
     while True:
         now = done.floor or 0
         assert floor <= now <= FLOOR
@@ -118,7 +119,7 @@ def all_is_there(topics: TopicStores, topic: str, ids: Sequence[int]) -> None:
         read_ids[:] = topics.place.read(topic, ids[0])
         return len(read_ids) >= len(ids)
 
-    until(f"{topic} is readable to its end", read_to_the_end)
+    eventually(f"{topic} is readable to its end", read_to_the_end)
     assert read_ids == list(ids)
 
 
@@ -165,8 +166,9 @@ def test_leader_that_dies_before_a_follower_deletes_is_safe(
     leader, slow = cluster.leader(topic), cluster.follower(topic)
     slow.freeze()  # no DeleteRecords is answered until it has followed
     with ThreadPoolExecutor(1) as pool:
+        log.deleting.clear()
         purging = pool.submit(topics.purge, topic)
-        time.sleep(1.0)
+        assert log.deleting.wait(PATIENCE_SECONDS)
         assert not purging.done()
         leader.kill()
         slow.thaw()

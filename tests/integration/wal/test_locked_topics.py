@@ -8,22 +8,20 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, OpenRegionOrder, RegionMapping
 from sexton.wal.sql import parts
 from tests.integration.wal.logs import EmbeddedPlace
-from tests.integration.wal.test_region_locks import HANG_SECONDS, wait_for_lock
 from tests.integration.wal.topic_stores import TopicStores
-from tests.support.rig import DEPLOYMENT
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 
 ENTRIES = 30
 
 
 @pytest.fixture
 def topics(clean_url: str) -> Iterator[TopicStores]:
-    schema.init(clean_url, DEPLOYMENT)
     db = Database.open(clean_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
@@ -59,10 +57,10 @@ def test_renewal_waits_for_no_other_topic(
     with ThreadPoolExecutor(1) as pool:
         with locked(topics, "zzz"):
             purging = pool.submit(topics.purger.purge, ["aaa", "zzz"])
-            wait_for_lock(topics.db)
+            wait_for_lock_waiter(topics.db)
             topics.replays.renew(pin.id)
             assert not purging.done()
-        results = purging.result(HANG_SECONDS)
+        results = purging.result(PATIENCE_SECONDS)
 
     assert {name: result.floor for name, result in results.items()} == {"aaa": 20, "zzz": 20}
 

@@ -6,6 +6,7 @@ from sexton.kernel.errors import BadInput
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
+from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone, LogPlace
 
 
@@ -15,6 +16,7 @@ def facts(place: LogPlace, topic: str) -> Facts:
     return answer
 
 
+@ON_BOTH_LOGS
 def test_facts_name_the_topic_and_its_entries(place: LogPlace) -> None:
     topic = place.topic()
     new = facts(place, topic)
@@ -26,6 +28,7 @@ def test_facts_name_the_topic_and_its_entries(place: LogPlace) -> None:
     assert facts(place, topic).id == new.id != ""
 
 
+@ON_BOTH_LOGS
 def test_only_entries_below_the_offset_are_deleted(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 250)
@@ -38,6 +41,7 @@ def test_only_entries_below_the_offset_are_deleted(place: LogPlace) -> None:
         place.read(topic, 99)
 
 
+@ON_BOTH_LOGS
 def test_deleting_again_or_less_changes_nothing(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 250)
@@ -47,6 +51,7 @@ def test_deleting_again_or_less_changes_nothing(place: LogPlace) -> None:
     assert place.log.delete_before({topic: 7}) == {topic: 100}
 
 
+@ON_BOTH_LOGS
 def test_ids_continue_after_deleting_to_the_end(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 10)
@@ -57,18 +62,21 @@ def test_ids_continue_after_deleting_to_the_end(place: LogPlace) -> None:
     assert place.read(topic, 10) == [10]
 
 
-@pytest.mark.parametrize("offset", [-1, 0, -1001])
-def test_offset_with_a_special_meaning_deletes_nothing(place: LogPlace, offset: int) -> None:
-    topic, other = place.topic(), place.topic()
-    place.append(topic, 10)
-    place.append(other, 10)
+@ON_BOTH_LOGS
+def test_offset_with_a_special_meaning_deletes_nothing(place: LogPlace, subtests: pytest.Subtests) -> None:
+    for offset in [-1, 0, -1001]:
+        with subtests.test(offset=offset):
+            topic, other = place.topic(), place.topic()
+            place.append(topic, 10)
+            place.append(other, 10)
 
-    with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
-        place.log.delete_before({other: 5, topic: offset})
+            with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
+                place.log.delete_before({other: 5, topic: offset})
 
-    assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
+            assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
 
 
+@ON_BOTH_LOGS
 def test_offset_above_the_end_is_refused_for_its_topic_only(place: LogPlace) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
@@ -83,6 +91,7 @@ def test_offset_above_the_end_is_refused_for_its_topic_only(place: LogPlace) -> 
     assert place.read(topic, 0) == list(range(10))
 
 
+@ON_BOTH_LOGS
 def test_w22_compacted_topic_is_refused_alone(place: LogPlace) -> None:
     topic, other = place.topic(compacted=True), place.topic()
     place.append(other, 10)
@@ -99,6 +108,7 @@ def test_w22_compacted_topic_is_refused_alone(place: LogPlace) -> None:
     assert list(place.log.check(other)) == []
 
 
+@ON_BOTH_LOGS
 def test_missing_topic_is_a_fault_and_others_are_answered(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 3)
@@ -114,6 +124,7 @@ def test_missing_topic_is_a_fault_and_others_are_answered(place: LogPlace) -> No
     assert deleted[topic] == 1
 
 
+@ON_BOTH_LOGS
 def test_recreated_topic_has_another_id(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 3)
@@ -125,10 +136,12 @@ def test_recreated_topic_has_another_id(place: LogPlace) -> None:
     assert facts(place, topic).end == 0
 
 
+@ON_BOTH_LOGS
 def test_partitions_are_counted(place: LogPlace) -> None:
     assert facts(place, place.topic(partitions=2)).partitions == 2
 
 
+@ON_BOTH_LOGS
 def test_request_for_no_topics_is_empty(place: LogPlace) -> None:
     assert place.log.facts([]) == {}
     assert place.log.delete_before({}) == {}
@@ -138,6 +151,7 @@ def _fill(place: LogPlace, topic: str) -> None:
     place.append(topic, 3)
 
 
+@ON_BOTH_LOGS
 def test_entry_size_is_averaged_over_the_newest(place: LogPlace) -> None:
     topic, empty = place.topic(), place.topic()
     place.append(topic, 30)

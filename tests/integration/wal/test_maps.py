@@ -58,20 +58,21 @@ def test_old_or_contradictory_map_is_refused(topics: TopicStores, topic: str) ->
     assert [r.region for r in topics.store.regions(topic)] == ["r1", "r2"]
 
 
-@pytest.mark.parametrize("generation", [MAX_GENERATION_STEP + 2, MAX_EPOCH, MAX_EPOCH + 1, MOST])
-def test_map_raises_the_generation_by_a_bounded_step(topics: TopicStores, generation: int) -> None:
-    topic = topics.mapped_topic(10)
-    before = topics.store.topic(topic), topics.store.regions(topic)
-    order = MapOrder(instance="shop", topic=topic, generation=generation, regions=(RegionMapping(region="r2"),))
+def test_map_raises_the_generation_by_a_bounded_step(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for generation in [MAX_GENERATION_STEP + 2, MAX_EPOCH, MAX_EPOCH + 1, MOST]:
+        with subtests.test(generation=generation):
+            topic = topics.mapped_topic(10)
+            before = topics.store.topic(topic), topics.store.regions(topic)
+            order = MapOrder(instance="shop", topic=topic, generation=generation, regions=(RegionMapping(region="r2"),))
 
-    with pytest.raises(EpochTooHigh, match=r"generation 1, .*send generation 2"):
-        topics.maps.put(order)
+            with pytest.raises(EpochTooHigh, match=r"generation 1, .*send generation 2"):
+                topics.maps.put(order)
 
-    assert (topics.store.topic(topic), topics.store.regions(topic)) == before
-    highest = order.model_copy(update={"generation": MAX_GENERATION_STEP + 1})
-    assert topics.maps.put(highest).generation == MAX_GENERATION_STEP + 1
-    with pytest.raises(OldMap, match=f"generation 2 is older than {MAX_GENERATION_STEP + 1}, which is known"):
-        topics.maps.put(order.model_copy(update={"generation": 2}))
+            assert (topics.store.topic(topic), topics.store.regions(topic)) == before
+            highest = order.model_copy(update={"generation": MAX_GENERATION_STEP + 1})
+            assert topics.maps.put(highest).generation == MAX_GENERATION_STEP + 1
+            with pytest.raises(OldMap, match=f"generation 2 is older than {MAX_GENERATION_STEP + 1}, which is known"):
+                topics.maps.put(order.model_copy(update={"generation": 2}))
 
 
 def test_first_map_above_the_ceiling_takes_no_name(topics: TopicStores) -> None:
@@ -85,15 +86,16 @@ def test_first_map_above_the_ceiling_takes_no_name(topics: TopicStores) -> None:
     assert topics.maps.put(order.model_copy(update={"generation": MAX_EPOCH})).generation == MAX_EPOCH
 
 
-@pytest.mark.parametrize("generation", [MAX_EPOCH - 1, MAX_EPOCH])
-def test_reset_accepts_the_maps_that_follow(topics: TopicStores, resets: ResetStore, generation: int) -> None:
-    order = MapOrder(instance="shop", topic=topics.topic(10), generation=generation)
-    topics.maps.put(order)
-    with pytest.raises(OldMap, match=f"sexton wal reset {order.topic}"):
-        topics.maps.put(order.model_copy(update={"generation": 7}))
+def test_reset_accepts_the_maps_that_follow(topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests) -> None:
+    for generation in [MAX_EPOCH - 1, MAX_EPOCH]:
+        with subtests.test(generation=generation):
+            order = MapOrder(instance="shop", topic=topics.topic(10), generation=generation)
+            topics.maps.put(order)
+            with pytest.raises(OldMap, match=f"sexton wal reset {order.topic}"):
+                topics.maps.put(order.model_copy(update={"generation": 7}))
 
-    resets.reset_topic(order.topic)
+            resets.reset_topic(order.topic)
 
-    instant = 1_800_000_000_000
-    for later in (instant, instant + 1):
-        assert topics.maps.put(order.model_copy(update={"generation": later})).generation == later
+            instant = 1_800_000_000_000
+            for later in (instant, instant + 1):
+                assert topics.maps.put(order.model_copy(update={"generation": later})).generation == later

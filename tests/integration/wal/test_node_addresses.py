@@ -43,9 +43,8 @@ def _flush(addresses: NodeAddresses, url: str, trust: Trust | None = None) -> No
     client.flush(url, [lagging_region("n")])
 
 
-@pytest.mark.parametrize(
-    ("allowed", "address"),
-    [
+def test_a_permitted_address_of_a_node_is_used(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for allowed, address in [
         ((), "10.1.2.3"),
         ((), "2001:db8::1"),
         (("10.1.0.0/16",), "10.1.2.3"),
@@ -59,21 +58,17 @@ def _flush(addresses: NodeAddresses, url: str, trust: Trust | None = None) -> No
         ((), "2002:a01:203::1"),
         (("10.1.0.0/16",), "64:ff9b::10.1.2.3"),
         (("64:ff9b::/96",), "64:ff9b::10.1.2.3"),
-    ],
-)
-def test_a_permitted_address_of_a_node_is_used(
-    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], address: str
-) -> None:
-    with _names(monkeypatch, lambda _: [address]):
-        node = NodeAddresses(allowed).resolve("http://node.example:4000/base")
+    ]:
+        with subtests.test(allowed=allowed, address=address):
+            with _names(monkeypatch, lambda _, address=address: [address]):
+                node = NodeAddresses(allowed).resolve("http://node.example:4000/base")
 
-    assert (node.host, node.port) == ("node.example", 4000)
-    assert [ip_address(each) for each in node.addresses] == [ip_address(address)]
+            assert (node.host, node.port) == ("node.example", 4000)
+            assert [ip_address(each) for each in node.addresses] == [ip_address(address)]
 
 
-@pytest.mark.parametrize(
-    ("allowed", "address"),
-    [
+def test_another_address_of_a_node_is_refused(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for allowed, address in [
         ((), "127.0.0.1"),
         ((), "::1"),
         ((), "::ffff:127.0.0.1"),
@@ -108,13 +103,13 @@ def test_a_permitted_address_of_a_node_is_used(
         (("10.1.0.0/16",), "10.2.0.1"),
         (("other.example", "*.other"), "10.1.2.3"),
         (("*.node.example",), "10.1.2.3"),
-    ],
-)
-def test_another_address_of_a_node_is_refused(
-    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], address: str
-) -> None:
-    with _names(monkeypatch, lambda _: [address]), pytest.raises(NodeSilent, match="where no node may be"):
-        NodeAddresses(allowed).resolve("http://node.example:4000")
+    ]:
+        with (
+            subtests.test(allowed=allowed, address=address),
+            _names(monkeypatch, lambda _, address=address: [address]),
+            pytest.raises(NodeSilent, match="where no node may be"),
+        ):
+            NodeAddresses(allowed).resolve("http://node.example:4000")
 
 
 def _own_addresses() -> list[str]:
@@ -143,9 +138,8 @@ def test_an_own_address_of_this_machine_needs_a_rule(monkeypatch: pytest.MonkeyP
             assert NodeAddresses(loopback=True).resolve("http://node.example").addresses == (address,)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_url_with_more_than_host_and_path_is_refused(subtests: pytest.Subtests) -> None:
+    for url in [
         "http://[fe80::1%25eth0]",
         "http://n\x1b[2Jode",
         "http://node/<b>",
@@ -157,11 +151,9 @@ def test_an_own_address_of_this_machine_needs_a_rule(monkeypatch: pytest.MonkeyP
         "http://[::1",
         "http://127.0.0.1\\@node",
         "http:///path",
-    ],
-)
-def test_a_url_with_more_than_host_and_path_is_refused(url: str) -> None:
-    with pytest.raises(NodeSilent, match="is not an address of a node"):
-        _flush(NodeAddresses(loopback=True), url)
+    ]:
+        with subtests.test(url=url), pytest.raises(NodeSilent, match="is not an address of a node"):
+            _flush(NodeAddresses(loopback=True), url)
 
 
 def test_a_second_answer_of_a_name_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,18 +207,26 @@ def test_plain_http_to_a_node_on_another_machine_is_refused(monkeypatch: pytest.
         _flush(NodeAddresses(LOOPBACK), "http://node.example:1", Trust())
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["http://user@node", "http://node/?a", "http://node/#a", "node:4000", "http://n\x1b]0;x\x07", "http://n/[a](b)"],
-)
-def test_a_heartbeat_with_such_a_url_is_refused(url: str) -> None:
-    with pytest.raises(ValidationError, match="url"):
-        Heartbeat(url=url, reports=())
-    assert Heartbeat(url="https://node:4000/base", reports=()).url == "https://node:4000/base"
+def test_a_heartbeat_with_such_a_url_is_refused(subtests: pytest.Subtests) -> None:
+    for url in [
+        "http://user@node",
+        "http://node/?a",
+        "http://node/#a",
+        "node:4000",
+        "http://n\x1b]0;x\x07",
+        "http://n/[a](b)",
+    ]:
+        with subtests.test(url=url):
+            with pytest.raises(ValidationError, match="url"):
+                Heartbeat(url=url, reports=())
+            assert Heartbeat(url="https://node:4000/base", reports=()).url == "https://node:4000/base"
 
 
-@pytest.mark.parametrize(("deployment", "loopback"), [("demo-1", True), ("test-1", True), ("shop-1", False)])
-def test_nodes_on_this_machine_are_for_development(deployment: str, loopback: bool) -> None:
-    settings = Settings(deployment=deployment, wal=WalSection(flush_nodes=["*.example", "10.0.0.0/8"])).wal_settings()
+def test_nodes_on_this_machine_are_for_development(subtests: pytest.Subtests) -> None:
+    for deployment, loopback in [("demo-1", True), ("test-1", True), ("shop-1", False)]:
+        with subtests.test(deployment=deployment, loopback=loopback):
+            settings = Settings(
+                deployment=deployment, wal=WalSection(flush_nodes=["*.example", "10.0.0.0/8"])
+            ).wal_settings()
 
-    assert (settings.flushes_loopback, settings.flush_nodes) == (loopback, ("*.example", "10.0.0.0/8"))
+            assert (settings.flushes_loopback, settings.flush_nodes) == (loopback, ("*.example", "10.0.0.0/8"))

@@ -9,6 +9,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
+from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.logs import EmbeddedPlace, EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
@@ -18,6 +19,7 @@ def block_reasons(topics: TopicStores, topic: str) -> set[BlockReason]:
     return {b.why for b in topics.purge(topic).verdict.blocked}
 
 
+@ON_BOTH_LOGS
 def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
     topic = topics.topic(10)
 
@@ -26,6 +28,7 @@ def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
     assert topics.start(topic) == 0
 
 
+@ON_BOTH_LOGS
 def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.map(topic, RegionMapping(region="r1", first=0))
@@ -42,6 +45,7 @@ def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -
     assert (done.floor, done.log_start) == (10, 9)
 
 
+@ON_BOTH_LOGS
 def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) -> None:
     topic = topics.topic(100)
     topics.map(topic, "r1", "r2")
@@ -54,6 +58,7 @@ def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) ->
     assert (done.floor, topics.start(topic)) == (None, 0)
 
 
+@ON_BOTH_LOGS
 def test_w07_all_records_below_the_floor_but_one_are_deleted(topics: TopicStores) -> None:
     topic = topics.topic(250)
     topics.map(topic, "r1", "r2")
@@ -70,6 +75,7 @@ def test_w07_all_records_below_the_floor_but_one_are_deleted(topics: TopicStores
     assert topics.store.topic(topic).floor == 100
 
 
+@ON_BOTH_LOGS
 def test_w08_logical_mode_raises_the_floor_and_deletes_nothing(topics: TopicStores) -> None:
     topic = topics.topic(250, mode=Mode.LOGICAL)
     topics.map(topic, "r1")
@@ -83,6 +89,7 @@ def test_w08_logical_mode_raises_the_floor_and_deletes_nothing(topics: TopicStor
     assert [p.done_at is not None for p in topics.store.purges(topic)] == [True]
 
 
+@ON_BOTH_LOGS
 def test_w09_empty_topic_is_not_purged_and_not_recorded(topics: TopicStores) -> None:
     topic = topics.topic()
     topics.map(topic, RegionMapping(region="r1", first=0))
@@ -93,22 +100,25 @@ def test_w09_empty_topic_is_not_purged_and_not_recorded(topics: TopicStores) -> 
     assert topics.store.purges(topic) == []
 
 
-@pytest.mark.parametrize("point", sorted(OF_WAL))
-def test_w12_next_purge_finishes_after_a_crash_at_any_point(topics: TopicStores, point: str) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 99)
+@ON_BOTH_LOGS
+def test_w12_next_purge_finishes_after_a_crash_at_any_point(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for point in sorted(OF_WAL):
+        with subtests.test(point=point):
+            topic = topics.topic(250)
+            topics.map(topic, "r1")
+            topics.purge(topic)
+            topics.flushed(topic, "r1", 99)
 
-    with installed(crash_at(point)), pytest.raises(Crash):
-        topics.purge(topic)
-    assert topics.store.topic(topic).floor == 100
-    done = topics.purge(topic)
+            with installed(crash_at(point)), pytest.raises(Crash):
+                topics.purge(topic)
+            assert topics.store.topic(topic).floor == 100
+            done = topics.purge(topic)
 
-    assert (done.floor, done.log_start) == (100, 99)
-    assert [(p.floor, p.done_at is not None) for p in topics.store.purges(topic)] == [(100, True)]
+            assert (done.floor, done.log_start) == (100, 99)
+            assert [(p.floor, p.done_at is not None) for p in topics.store.purges(topic)] == [(100, True)]
 
 
+@ON_BOTH_LOGS
 def test_w14_repeated_purges_are_recorded_once(topics: TopicStores) -> None:
     topic = topics.topic(250)
     topics.map(topic, "r1")
@@ -120,6 +130,7 @@ def test_w14_repeated_purges_are_recorded_once(topics: TopicStores) -> None:
     assert len(topics.store.purges(topic)) == 1
 
 
+@ON_BOTH_LOGS
 def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) -> None:
     two, off = topics.topic(partitions=2), topics.topic(10)
     topics.store.disable(off)
@@ -130,6 +141,7 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) ->
     assert block_reasons(topics, off) == {BlockReason.NOT_ENABLED}
 
 
+@ON_BOTH_LOGS
 def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.purge(topic)
@@ -144,6 +156,7 @@ def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
     assert topics.store.topic(topic).blocked == {}
 
 
+@ON_BOTH_LOGS
 def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     for last in (49, 99):
@@ -155,6 +168,7 @@ def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     assert [(p.floor, p.freed) for p in topics.store.purges(topic)] == [(100, 99), (50, 0)]
 
 
+@ON_BOTH_LOGS
 def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
     topic = topics.topic(200)
     topics.map(topic, RegionMapping(region="r1", first=0))
@@ -170,6 +184,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
     assert topics.store.topic(topic).freed == 149
 
 
+@ON_BOTH_LOGS
 def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> None:
     topic = topics.topic(100)
     topics.map(topic, RegionMapping(region="r1", first=0))

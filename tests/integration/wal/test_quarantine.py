@@ -5,9 +5,11 @@ import pytest
 from sexton.wal.model import Facts
 from sexton.wal.orders import RegionMapping
 from sexton.wal.port import ReplayRefused
+from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.topic_stores import TopicStores
 
 
+@ON_BOTH_LOGS
 def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r1", 39)
@@ -21,6 +23,7 @@ def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
         topics.open(topic, "r1", 39)
 
 
+@ON_BOTH_LOGS
 def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     topics.flushed(topic, "r1", 99)
@@ -33,6 +36,7 @@ def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> N
     assert "lost its last entries" in cut[topic].quarantine
 
 
+@ON_BOTH_LOGS
 def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
@@ -47,6 +51,7 @@ def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -
     assert topics.store.topic(topic).log_end == 250
 
 
+@ON_BOTH_LOGS
 def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
     topic = topics.topic(100)
     topics.map(topic, "r1", RegionMapping(region="r2", first=0))
@@ -57,6 +62,7 @@ def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
     assert topics.purge(topic).verdict.quarantine == ""
 
 
+@ON_BOTH_LOGS
 def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -> None:
     topic = topics.topic(250)
     topics.map(topic, "r1")
@@ -73,6 +79,7 @@ def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -
     assert "another one now" in topics.purge(topic).verdict.quarantine
 
 
+@ON_BOTH_LOGS
 def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> None:
     topic = topics.topic(250)
     topics.map(topic, "r1")
@@ -87,6 +94,7 @@ def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> N
     assert topics.purge(topic).floor is None
 
 
+@ON_BOTH_LOGS
 def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> None:
     topic = topics.topic(50)
     topics.map(topic, "r1")
@@ -102,6 +110,7 @@ def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> 
     assert topics.purge(topic).floor == 130
 
 
+@ON_BOTH_LOGS
 def test_w21_recreated_topic_counts_no_report(topics: TopicStores) -> None:
     topic = topics.topic(50)
     topics.map(topic, "r1")

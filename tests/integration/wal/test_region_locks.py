@@ -1,29 +1,25 @@
 """A heartbeat locks no region of another node, and a renewal of a replay waits for no heartbeat (PostgreSQL)."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import RegionOfAnotherNode
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
-from tests.support.rig import DEPLOYMENT
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 
-HANG_SECONDS = 20
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 NODES = {"mapped": "n1", "led": "n1", "own": "n2", "free": ""}
 """The leader of each region."""
 
 
 @pytest.fixture
 def topics(clean_url: str) -> Iterator[TopicStores]:
-    schema.init(clean_url, DEPLOYMENT)
     db = Database.open(clean_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
@@ -47,22 +43,12 @@ def needs(topics: TopicStores, topic: str) -> dict[str, int | None]:
     return {region.region: region.keep_from for region in topics.store.regions(topic)}
 
 
-def wait_for_lock(db: Database) -> None:
-    """Wait until a transaction waits for a lock."""
-    deadline = time.monotonic() + HANG_SECONDS
-    waiting = 0
-    while not waiting and time.monotonic() < deadline:
-        with db.read() as c:
-            waiting = c.execute(text(WAITING)).scalar_one()
-    assert waiting, "no transaction waits for a lock"
-
-
 def while_locked(topics: TopicStores, names: tuple[str, ...], do: Callable[[], object]) -> None:
     """Run a function in another thread while a transaction has locked these regions."""
     r = topics.db.t.wal_region
     with ThreadPoolExecutor(1) as pool, topics.db.write() as c:
         c.execute(select(r.c.region).where(r.c.region.in_(names)).with_for_update())
-        pool.submit(do).result(HANG_SECONDS)
+        pool.submit(do).result(PATIENCE_SECONDS)
 
 
 def test_heartbeat_locks_no_region_of_another_node(topics: TopicStores, topic: str) -> None:
@@ -81,9 +67,9 @@ def test_region_given_away_meanwhile_is_not_reported(topics: TopicStores, topic:
         with topics.db.write() as c:
             c.execute(r.update().where(r.c.region == "own").values(mapped_node="n1"))
             sending = pool.submit(report, topics, topic, "n2", "free", "own", last=49)
-            wait_for_lock(topics.db)
+            wait_for_lock_waiter(topics.db)
         with pytest.raises(RegionOfAnotherNode, match=r"region own .* is node n1's, not n2's"):
-            sending.result(HANG_SECONDS)
+            sending.result(PATIENCE_SECONDS)
 
     assert needs(topics, topic) == {"mapped": 0, "led": 10, "own": 0, "free": 50}
 

@@ -46,16 +46,17 @@ def test_other_reports_of_a_refused_heartbeat_count(topics: TopicStores) -> None
     assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 100}
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 7])
-def test_another_node_does_not_open_a_region(topics: TopicStores, epoch: int) -> None:
-    topic = topics.mapped_topic(100, of_node("n1"))
-    before = topics.store.regions(topic)
+def test_another_node_does_not_open_a_region(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for epoch in [0, 1, 7]:
+        with subtests.test(epoch=epoch):
+            topic = topics.mapped_topic(100, of_node("n1"))
+            before = topics.store.regions(topic)
 
-    with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
-        topics.replays.open(order(topic, "n2", epoch))
+            with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
+                topics.replays.open(order(topic, "n2", epoch))
 
-    assert topics.store.regions(topic) == before
-    assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
+            assert topics.store.regions(topic) == before
+            assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
 
 
 def test_first_node_holds_a_region_without_a_named_one(topics: TopicStores) -> None:

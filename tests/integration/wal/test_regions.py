@@ -155,20 +155,21 @@ def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) ->
     assert topics.start(topic) <= 100
 
 
-@pytest.mark.parametrize("departure", ["moved", "dropped"])
-def test_region_that_left_before_its_first_map_blocks(topics: TopicStores, departure: str) -> None:
-    topic = topics.topic(100)
-    if departure == "moved":
-        topics.map(topic, "r2", moved=("r1",))
-    else:
-        topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
-    topics.purge(topic)
-    topics.flushed(topic, "r2", 89)
+def test_region_that_left_before_its_first_map_blocks(topics: TopicStores, subtests: pytest.Subtests) -> None:
+    for departure in ["moved", "dropped"]:
+        with subtests.test(departure=departure):
+            topic = topics.topic(100)
+            if departure == "moved":
+                topics.map(topic, "r2", moved=("r1",))
+            else:
+                topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+            topics.purge(topic)
+            topics.flushed(topic, "r2", 89)
 
-    done = topics.purge(topic)
+            done = topics.purge(topic)
 
-    assert "r1" in done.verdict.blocked[0].said
-    assert topics.start(topic) == 0
+            assert "r1" in done.verdict.blocked[0].said
+            assert topics.start(topic) == 0
 
 
 def test_released_region_named_as_moved_again_does_not_block(topics: TopicStores) -> None:

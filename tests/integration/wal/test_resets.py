@@ -80,24 +80,27 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, 
     assert topics.start(topic) == 19
 
 
-@pytest.mark.parametrize("departure", ["moved", "dropped"])
-def test_region_that_left_blocks_after_a_topic_reset(topics: TopicStores, resets: ResetStore, departure: str) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.purge(topic)
-    dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
-    departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
-    topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
-    with topics.db.write() as c:  # its end moved back, and an operator resets it
-        c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
-    resets.reset_topic(topic)
-    topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
-    topics.purge(topic)
-    topics.flushed(topic, "r2", 99, epoch=5)
+def test_region_that_left_blocks_after_a_topic_reset(
+    topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
+) -> None:
+    for departure in ["moved", "dropped"]:
+        with subtests.test(departure=departure):
+            topic = topics.topic(100)
+            topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+            topics.purge(topic)
+            dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
+            departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
+            topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
+            with topics.db.write() as c:  # its end moved back, and an operator resets it
+                c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
+            resets.reset_topic(topic)
+            topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
+            topics.purge(topic)
+            topics.flushed(topic, "r2", 99, epoch=5)
 
-    done = topics.purge(topic)
+            done = topics.purge(topic)
 
-    assert topics.start(topic) == 0, (done.floor, done.verdict)
+            assert topics.start(topic) == 0, (done.floor, done.verdict)
 
 
 def test_map_from_before_a_reset_is_no_report(topics: TopicStores, resets: ResetStore) -> None:

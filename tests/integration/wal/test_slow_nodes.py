@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, repeat
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +17,8 @@ from sexton.wal.model import FlushCandidate
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent
 from tests.integration.wal.test_flushing import HERE, lagging_region
+from tests.support.eventually import PATIENCE_SECONDS
 
-GUARD_SECONDS = 10.0
 """Far above every limit in this file: a test that waits this long would wait for hours."""
 HEAD = b"HTTP/1.1 202 Accepted\r\nX-Filler: "
 
@@ -51,7 +52,7 @@ def slow_node(chunks: Callable[[], Iterator[bytes]], pause_seconds: float) -> It
     finally:
         over.set()
         server.close()
-        thread.join(GUARD_SECONDS)
+        thread.join(PATIENCE_SECONDS)
 
 
 def ask(client: HttpFlushClient, url: str, count: int = 1) -> list[str]:
@@ -67,7 +68,7 @@ def ask(client: HttpFlushClient, url: str, count: int = 1) -> list[str]:
 
     thread = threading.Thread(target=flush, daemon=True)
     thread.start()
-    thread.join(GUARD_SECONDS)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "many times its limit later it still waits"
     return reasons
 
@@ -80,20 +81,18 @@ def drip_handshake() -> Iterator[bytes]:
     return chain(iter([b"\x16\x03\x03\x40\x00"]), repeat(b"\x00"))
 
 
-@pytest.mark.parametrize(
-    ("scheme", "chunks"),
-    [("http", drip_head), ("https", drip_handshake), ("http", lambda: iter(()))],
-)
-def test_request_to_a_dripping_node_ends_with_its_socket(scheme: str, chunks: Callable[[], Iterator[bytes]]) -> None:
-    client, threads = HttpFlushClient(HERE, 0.5), set(threading.enumerate())
+def test_request_to_a_dripping_node_ends_with_its_socket(subtests: pytest.Subtests) -> None:
+    for scheme, chunks in [("http", drip_head), ("https", drip_handshake), ("http", lambda: iter(()))]:
+        with subtests.test(scheme=scheme, chunks=chunks.__name__):
+            client, threads = HttpFlushClient(HERE, 0.5), set(threading.enumerate())
 
-    with slow_node(chunks, 0.05) as (address, ended):
-        reasons = ask(client, f"{scheme}://{address}")
-        assert ended.wait(GUARD_SECONDS), "the connection is still open"
+            with slow_node(chunks, 0.05) as (address, ended):
+                reasons = ask(client, f"{scheme}://{address}")
+                assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
 
-    assert len(reasons) == 1
-    assert "within" in reasons[0]
-    assert set(threading.enumerate()) <= threads
+            assert len(reasons) == 1
+            assert "within" in reasons[0]
+            assert set(threading.enumerate()) <= threads
 
 
 def test_node_that_does_not_read_its_request_is_given_up() -> None:
@@ -103,27 +102,25 @@ def test_node_that_does_not_read_its_request_is_given_up() -> None:
     assert "within" in reasons[0]
 
 
-@pytest.mark.parametrize(
-    ("chunks", "reason"),
-    [
+def test_head_of_an_answer_is_bounded(subtests: pytest.Subtests) -> None:
+    for chunks, reason in [
         (lambda: chain(iter([HEAD]), repeat(b"x" * 65_536)), "a head of more than 16,384 bytes"),
         (lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"), "interim answers and no other"),
         (lambda: iter([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"]), "does not answer in HTTP/1.1"),
-    ],
-)
-def test_head_of_an_answer_is_bounded(chunks: Callable[[], Iterator[bytes]], reason: str) -> None:
-    with slow_node(chunks, 0.0) as (address, ended):
-        reasons = ask(HttpFlushClient(HERE, GUARD_SECONDS), f"http://{address}")
-        assert ended.wait(GUARD_SECONDS)
+    ]:
+        with subtests.test(reason=reason):
+            with slow_node(chunks, 0.0) as (address, ended):
+                reasons = ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}")
+                assert ended.wait(PATIENCE_SECONDS)
 
-    assert reason in reasons[0]
+            assert reason in reasons[0]
 
 
 def test_interim_answers_before_the_final_one_are_skipped() -> None:
     heads = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 202 \r\n\r\n"]
 
     with slow_node(lambda: iter(heads), 0.0) as (address, _):
-        assert ask(HttpFlushClient(HERE, GUARD_SECONDS), f"http://{address}") == [""]
+        assert ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}") == [""]
 
 
 def test_all_addresses_of_a_node_share_one_limit() -> None:
@@ -137,7 +134,7 @@ def test_all_addresses_of_a_node_share_one_limit() -> None:
         others = [stack.enter_context(socket.create_server((f"127.0.0.{n}", port))) for n in range(2, 9)]
         reasons = ask(HttpFlushClient(EightAddresses(), 0.5, Trust(insecure_http=True)), f"http://node.example:{port}")
         second, last = others[0], others[-1]
-        second.settimeout(GUARD_SECONDS)
+        second.settimeout(PATIENCE_SECONDS)
         second.accept()[0].close()
         last.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -167,7 +164,7 @@ def test_flusher_beats_while_a_node_is_slow() -> None:
 
     class Slow:
         def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
-            raise NodeSilent("beaten" if enough.wait(GUARD_SECONDS) else "no heartbeat came")
+            raise NodeSilent("beaten" if enough.wait(PATIENCE_SECONDS) else "no heartbeat came")
 
     flusher = Flusher(Behind([lagging_region("n")]), Slow(), 60.0, lambda _: None)  # type: ignore[arg-type]
 
@@ -176,20 +173,24 @@ def test_flusher_beats_while_a_node_is_slow() -> None:
 
 def test_interrupted_flusher_sends_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "REGIONS_PER_REQUEST", 1)
-    asked, interrupted = threading.Event(), threading.Event()
+    asked, heard = threading.Event(), list[threading.Event]()
     requests: list[str] = []
 
+    def event() -> threading.Event:
+        heard.append(threading.Event())
+        return heard[-1]
+
+    monkeypatch.setattr(flushing, "threading", SimpleNamespace(Event=event))  # by which the flusher stops its threads
+
     def heartbeat() -> None:
-        if asked.wait(GUARD_SECONDS):
-            interrupted.set()
+        if asked.wait(PATIENCE_SECONDS):
             raise InterruptedError
 
     class Slow:
         def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
             requests.append(url)
             asked.set()
-            interrupted.wait(GUARD_SECONDS)
-            threading.Event().wait(0.5)  # until the flusher has heard of it
+            assert heard[0].wait(PATIENCE_SECONDS)
 
     flusher = Flusher(Behind([lagging_region("n")] * 50), Slow(), 60.0, lambda _: None)  # type: ignore[arg-type]
     with pytest.raises(InterruptedError):

@@ -77,8 +77,8 @@ def test_packaged_file_is_read_if_there_is_no_other(monkeypatch: pytest.MonkeyPa
         ("SEXTON_API__LISTEN", "h", r"write HOST:PORT"),
         ("SEXTON_LOG__FORMAT", "xml", r"write console or json"),
         ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
-        ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use sqlite:///PATH"),
-        ("SEXTON_DATABASE_URL", "sqlite://", r"use sqlite:///PATH"),
+        ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use postgresql://USER@HOST/NAME"),
+        ("SEXTON_DATABASE_URL", "sqlite:///file.db", r"use postgresql://USER@HOST/NAME"),
         ("SEXTON_TEMPORAL__ADDRESS", "http://h:1", r"temporal\.address = http://h:1"),
         ("SEXTON_S3__ENDPOINT_URL", "h:9000", r"use http://HOST:PORT"),
         ("SEXTON_S3", "h", r"s3 = \*\*\* \(environment SEXTON_S3\)"),
@@ -297,7 +297,7 @@ def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatc
         load()
 
 
-@pytest.mark.parametrize(("database", "why"), [("", "has none"), ("sqlite:///x.db", "is not read beside")])
+@pytest.mark.parametrize(("database", "why"), [("", "has none"), ("postgresql://h/d", "is not read beside")])
 def test_a_missing_deployment_id_says_why(monkeypatch: pytest.MonkeyPatch, database: str, why: str) -> None:
     _write_home("SEXTON_DEPLOYMENT=demo-1\n" if database else "")
     if database:
@@ -305,3 +305,13 @@ def test_a_missing_deployment_id_says_why(monkeypatch: pytest.MonkeyPatch, datab
 
     with pytest.raises(SettingsError, match=rf"no deployment id: .*{why}.*sexton init"):
         load().require_deployment()
+
+
+@pytest.mark.parametrize(("deployment", "why"), [("", "has none"), ("prod-1", "is not read beside")])
+def test_a_missing_database_says_where_to_set_it(monkeypatch: pytest.MonkeyPatch, deployment: str, why: str) -> None:
+    _write_home("SEXTON_DATABASE_URL=postgresql://embedded/db\n" if deployment else "")
+    if deployment:
+        monkeypatch.setenv("SEXTON_DEPLOYMENT", deployment)
+
+    with pytest.raises(SettingsError, match=rf"no database: SEXTON_DATABASE_URL is not set, .*{why}.*run `sexton up`"):
+        load().require_database_url()

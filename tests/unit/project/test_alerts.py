@@ -8,7 +8,6 @@ from prometheus_client import generate_latest
 
 from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
-from tests.servers.postgres import new_database
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,
@@ -25,9 +24,9 @@ from tests.support.scrape import collector
 
 
 @pytest.fixture
-def exported(tmp_path: Path) -> str:
+def exported(postgres_url: str) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
-    rig = Rig(new_database())
+    rig = Rig(postgres_url)
     text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
     rig.db.close()
     return text

@@ -117,6 +117,54 @@ END $$;
 CREATE TRIGGER claimed_is_irrevocable BEFORE UPDATE ON sexton.mark FOR EACH ROW
     WHEN (OLD.state = 'CLAIMED' AND NEW.state <> 'CLAIMED') EXECUTE FUNCTION sexton.claimed_is_irrevocable();
 
+-- Return keys and prefixes with every beginning of them that ends with a separator. A prefix mark covers a name only if
+-- its prefix is one of these.
+CREATE FUNCTION sexton.covering_prefixes(names text[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE covering (name) AS (
+            SELECT unnest(names)
+            UNION SELECT shorter FROM covering, substring(left(name, -1) FROM '^.*[^A-Za-z0-9.-]') shorter
+            WHERE shorter IS NOT NULL
+        ) SELECT name FROM covering);
+END $$;
+
+-- Return whether the prefix of a mark, also of one that is gone, covers one of these prefixes: hardly ever. Each load
+-- asks twice, so the plan is made once in a session. The settings and the expression on instance leave it one way, the
+-- indexes of prefixes, whatever the statistics say.
+CREATE FUNCTION sexton.is_covered(instance text, prefixes text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    covering text[] := sexton.covering_prefixes(prefixes);
+BEGIN
+    RETURN EXISTS (SELECT FROM sexton.mark m
+            WHERE m.prefix = ANY (covering) AND m.instance || '' = is_covered.instance)
+        OR EXISTS (SELECT FROM sexton.mark_history h
+            WHERE h.prefix = ANY (covering) AND h.instance || '' = is_covered.instance);
+END $$;
+
+-- Raise SX001 if a claimed prefix covers one of these prefixes: a round deletes everything below it, also files that are
+-- written now. A claim that is under way ends first; a later one leaves the marks alone that this transaction has locked.
+CREATE FUNCTION sexton.verify_unclaimed(instance text, vault text, prefixes text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    claimed text;
+BEGIN
+    WITH covering AS MATERIALIZED (
+        SELECT m.kind, m.id, m.prefix, m.state FROM sexton.mark m
+        WHERE m.instance = verify_unclaimed.instance AND m.prefix = ANY (sexton.covering_prefixes(prefixes))
+            AND coalesce(m.vault = verify_unclaimed.vault, true)
+        FOR SHARE
+    ) SELECT string_agg(format('%s (%s %s)', c.prefix, c.kind, c.id), ', ') INTO claimed
+    FROM covering c WHERE c.state = 'CLAIMED';
+    IF claimed IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX001', MESSAGE = format(
+            'SX001 collected: a round deletes everything below %s; write to another prefix', left(claimed, 2000));
+    END IF;
+END $$;
+
 -- Announce files before their first upload: insert one mark of kind 'prepared' per id. parent_kind and parent_ids name
 -- what the files belong to: a hold on the parent retains them too. Return the number of marks.
 CREATE FUNCTION sexton.prepare(instance text, owner_txn text, ids text[], vault text, prefixes text[],
@@ -142,6 +190,9 @@ BEGIN
     IF (expires > present AND expires <= present + interval '8784 hours') IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 txn_ttl must be longer than 0 and at most 366 days';
     END IF;
+    IF sexton.is_covered(instance, prefixes) THEN
+        PERFORM sexton.verify_unclaimed(instance, vault, prefixes);
+    END IF;
     INSERT INTO sexton.mark (instance, kind, id, vault, prefix, owner_txn, expires_at, parent_kind, parent_id)
     SELECT prepare.instance, 'prepared', p.id, prepare.vault, p.prefix, prepare.owner_txn,
         expires, prepare.parent_kind, p.parent
@@ -158,6 +209,41 @@ BEGIN
     RETURN sexton.prepare(instance, owner_txn, ids, vault, prefixes, txn_ttl, NULL::text, NULL::text[]);
 END $$;
 
+-- Quarantine the marks whose prefixes cover files that are committed now: their owner decides about them. Raise SX001 if
+-- one was claimed since the files were announced, as they may be deleted. The update comes first: it waits for a claim
+-- that is under way, and the next statement sees it.
+CREATE FUNCTION sexton.quarantine_covering(instance text, ids text[], vaults text[], prefixes text[],
+    prepared_at timestamptz[])
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    i text := quarantine_covering.instance;
+    covering text[] := sexton.covering_prefixes(quarantine_covering.prefixes);
+    lost text;
+BEGIN
+    UPDATE sexton.mark m SET quarantined_reason = 'CHANGED',
+        last_error = format('%s was committed below its prefix %s', f.id, m.prefix)
+    FROM unnest(ids, vaults, prefixes) f (id, vault, prefix)
+    WHERE m.instance = i AND m.prefix = ANY (covering) AND starts_with(f.prefix, m.prefix)
+        AND coalesce(m.vault = f.vault, true) AND m.state <> 'CLAIMED'
+        AND m.quarantined_reason IS DISTINCT FROM 'CHANGED';
+    SELECT string_agg(l.why, '; ') INTO lost FROM (
+        SELECT f.id || ' lies below ' || m.prefix || ', claimed in batch ' || m.batch AS why
+        FROM unnest(ids, vaults, prefixes) f (id, vault, prefix)
+        JOIN sexton.mark m ON starts_with(f.prefix, m.prefix) AND coalesce(m.vault = f.vault, true)
+        WHERE m.instance = i AND m.prefix = ANY (covering) AND m.state = 'CLAIMED'
+        UNION ALL
+        SELECT f.id || ' lies below ' || h.prefix || ', deleted in batch ' || h.batch
+        FROM unnest(ids, vaults, prefixes, prepared_at) f (id, vault, prefix, prepared_at)
+        JOIN sexton.mark_history h ON starts_with(f.prefix, h.prefix) AND coalesce(h.vault = f.vault, true)
+        WHERE h.instance = i AND h.prefix = ANY (covering) AND h.batch > 0 AND h.gone_at >= f.prepared_at
+    ) l;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX001',
+            MESSAGE = format('SX001 collected: %s; roll this commit back', left(lost, 2000));
+    END IF;
+END $$;
+
 -- Delete the owner's own prepared marks; this deletion is the commit of the owner's metadata. With fewer rows than ids
 -- the owner must roll back: the rest are fenced, claimed or gone. Return the number of ids.
 -- force_custom_plan: a session that keeps plans from when the tables were small would read all history at each commit.
@@ -166,6 +252,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 DECLARE
     wanted text[] := ARRAY(SELECT DISTINCT unnest(ids));
     removed text[];
+    vaults text[];
+    prefixes text[];
+    prepared_at timestamptz[];
     lost text;
 BEGIN
     PERFORM sexton.verify_granted(instance);
@@ -175,8 +264,9 @@ BEGIN
     WITH ours AS (
         DELETE FROM sexton.mark m
         WHERE m.instance = commit.instance AND m.kind = 'prepared' AND m.id = ANY (wanted) AND m.state = 'MARKED'
-        RETURNING m.id
-    ) SELECT coalesce(array_agg(ours.id), '{}') INTO removed FROM ours;
+        RETURNING m.id, m.vault, m.prefix, m.marked_at
+    ) SELECT coalesce(array_agg(ours.id), '{}'), array_agg(ours.vault), array_agg(ours.prefix), array_agg(ours.marked_at)
+    INTO removed, vaults, prefixes, prepared_at FROM ours;
     IF cardinality(removed) < cardinality(wanted) THEN
         SELECT string_agg(w.id || ' ' || CASE
                 WHEN m.state = 'FENCED' THEN 'is fenced: a round is about to collect it; unless its transaction was aborted, commit again after that round'
@@ -190,6 +280,9 @@ BEGIN
         LEFT JOIN sexton.mark_history h ON h.instance = commit.instance AND h.kind = 'prepared' AND h.id = w.id;
         RAISE EXCEPTION USING ERRCODE = 'SX001',
             MESSAGE = format('SX001 collected: %s; roll this commit back', left(lost, 2000));
+    END IF;
+    IF sexton.is_covered(instance, prefixes) THEN
+        PERFORM sexton.quarantine_covering(instance, removed, vaults, prefixes, prepared_at);
     END IF;
     -- A repair may have marked files of these rowsets as orphans: take those marks back. A file that is already claimed
     -- or gone is lost.

@@ -107,7 +107,7 @@ def _order(operation: "Operation", values: Sequence[str]) -> "Message":
         value = text if is_text else _parsed(text)
         given[name] = [*given.get(name, ()), *(value if isinstance(value, list) else [value])] if is_list else value
     try:
-        return operation.order.model_validate(given, extra="forbid")
+        return operation.order.model_validate(given)
     except ValidationError as e:
         problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in e.errors(include_input=False))
         known = " ".join(_described(operation.order))

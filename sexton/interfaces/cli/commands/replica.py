@@ -46,7 +46,8 @@ def list_(
     none = f"every replica of {name} is healthy"
     if every:
         none = f"no replica of {name} is known: its owner places them over the API"
-    columns = ("tablet", "backend", "version", "needs", "wrong", "last failed", "FULL_COPY_ONLY", "fresh until (UTC)")
+    versions = ("continuous", "needs", "wrong", "last failed")
+    columns = ("tablet", "backend", *versions, "FULL_COPY_ONLY", "fresh until (UTC)")
     show_table("" if shown else none, columns, [replica_row(r, now) for r in shown])
     if len(page) > PAGE_ROWS:
         typer.echo(f"these are the first {PAGE_ROWS}; by backend: sexton replica backends")

@@ -21,7 +21,7 @@ def replica_row(replica: "Replica", now: int) -> tuple[object, ...]:
     return (
         replica.tablet,
         replica.backend,
-        _version(replica.version),
+        _version(replica.continuous_version),
         replica.needs,
         wrong,
         _version(replica.failed),
@@ -39,7 +39,7 @@ def show_tablet(tablet: str, replicas: "Sequence[Replica]", now: int) -> None:
     columns = (
         "backend",
         "uid",
-        "version",
+        "continuous",
         "needs from",
         "state",
         "to delete up to",
@@ -99,7 +99,7 @@ def _replica_row(replica: "Replica", now: int, *, decides: bool) -> tuple[object
     return (
         replica.backend,
         replica.uid,
-        _version(replica.version),
+        _version(replica.continuous_version),
         _needs(replica, now),
         "; ".join(text for text in texts if text),
         _cut_version(replica.desired),

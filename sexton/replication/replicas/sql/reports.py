@@ -25,7 +25,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
+from sexton.replication.journal.model import Op, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
@@ -43,7 +43,7 @@ from sexton.replication.replicas.policy import Judged, ReportedVersions
 from sexton.replication.replicas.sql.rows import to_replica
 from sexton.replication.replicas.version_graph import MAX_VERSION
 
-VERSION_COLUMNS = ("version", "failed", "succeeded", "needs", "highest")
+VERSION_COLUMNS = ("continuous_version", "failed", "succeeded", "needs", "highest")
 SIZE_COLUMNS = ("row_count", "bytes")
 FLAG_COLUMNS = ("bad", "gap", "crossing", "counts")
 NO_GAP, OLD_GAP, NEW_GAP = 0, 1, 2
@@ -81,11 +81,19 @@ class ReportStore:
             self._record_backend(c, instance, backend, report, now)
             if judged:
                 self._store(c, instance, backend, report, judged, now)
-            outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
+            outcomes = [judgement.outcome for judgement in judged if judgement.outcome is not None]
             if outcomes:
                 self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, outcomes))
             reached("report.written")
-        return _receipt(judged, outcomes, stale=len(known) - len(to_update), unknown=len(versions) - len(known))
+        kinds = Counter(outcome.kind for outcome in outcomes)
+        return ReportReceipt(
+            taken=len(judged),
+            stale=len(known) - len(to_update),
+            unknown=len(versions) - len(known),
+            bad=kinds[ReportKind.BAD],
+            missing=kinds[ReportKind.MISSING_VERSION],
+            healthy=kinds[ReportKind.HEALTHY],
+        )
 
     def _replicas(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
         t = self._db.t.replica
@@ -169,18 +177,3 @@ def _row(replica: Replica, reported: TabletReport, now: int) -> Mapping[str, Any
         "crossing": int(replica.crossing),
         "counts": int(not replica.full_copy),
     }
-
-
-def _receipt(
-    judged: Sequence[Judged], outcomes: Sequence[ReplicaOutcome], *, stale: int, unknown: int
-) -> ReportReceipt:
-    kinds = Counter(outcome.kind for outcome in outcomes)
-    last_outcomes = [judgement.outcomes[-1].kind for judgement in judged if judgement.outcomes]
-    return ReportReceipt(
-        taken=len(judged),
-        stale=stale,
-        unknown=unknown,
-        bad=kinds[ReportKind.BAD],
-        missing=kinds[ReportKind.MISSING_VERSION],
-        healthy=last_outcomes.count(ReportKind.HEALTHY),
-    )

@@ -140,7 +140,7 @@ class ReplicaStore:
 
 
 def _newest_version(t: Table) -> ColumnElement[int]:
-    """Return the highest version that any replica has of the tablet of the row that is updated."""
+    """Return the highest version up to which any replica of the updated row's tablet has all versions."""
     other = t.alias("newest")
     same_tablet = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet)
-    return select(func.max(other.c.version)).where(same_tablet).scalar_subquery()
+    return select(func.max(other.c.continuous_version)).where(same_tablet).scalar_subquery()

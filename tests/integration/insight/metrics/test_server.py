@@ -4,14 +4,12 @@ import logging
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import event, text
 
 from config.settings import MetricsSection, Settings
-from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.insight.health import Health
 from sexton.insight.metrics import labels
@@ -179,32 +177,10 @@ def test_labels_stay_few_however_many_names_occur() -> None:
     assert found("recycler_vault_recycle_status", instance_id="shop", resource_id="cold", status="other") == 500
 
 
-def test_no_statement_of_a_scrape_reads_all_marks(tmp_path: Path) -> None:
-    rig = Rig(new_database()).instance()
-    rig.holds.place(Hold(instance="shop", scope="instance", reason="look"), 60)
-    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"{n}/a.dat",)) for n in range(10)))
+def test_no_statement_of_a_scrape_reads_all_marks(rig: Rig) -> None:
+    """PostgreSQL knows of 50,000 marks that wait, and of a hold."""
     plans: list[str] = []
-
-    def explain(conn: object, cursor: object, statement: str, parameters: object, *_: object) -> None:
-        if statement.startswith("SELECT"):
-            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[attr-defined]
-            plans.extend(row[3] for row in cursor.fetchall())  # type: ignore[attr-defined]
-
-    event.listen(rig.db.engine, "before_cursor_execute", explain)
-    scrape(rig)
-    rig.db.close()
-
-    of_marks = [p for p in plans if "sexton_mark" in p]
-    assert any("sexton_mark_due" in p for p in of_marks)
-    assert [p for p in of_marks if "INDEX" not in p] == []
-    of_rounds = [p for p in plans if p.startswith("SCAN sexton_round")]
-    assert [p for p in of_rounds if not p.endswith("INDEX sexton_round_running")] == []  # rounds that run: few
-
-
-@pytest.fixture
-def postgres_plans(rig: Rig) -> Iterator[list[str]]:
-    """Plans of what is run, where PostgreSQL knows of 50,000 marks that wait."""
-    plans = []
+    rig.holds.place(Hold(instance="shop", scope="instance", reason="look"), 60)
     rig.sql(
         "INSERT INTO {}mark (instance, kind, id, vault, keys) "
         "SELECT 'shop', 'dropped', 'm' || n, 'disk', jsonb_build_array('k' || n) FROM generate_series(1, 50000) n"
@@ -218,14 +194,9 @@ def postgres_plans(rig: Rig) -> Iterator[list[str]]:
             plans.append("\n".join(row[0] for row in cursor.fetchall()))  # type: ignore[attr-defined]
 
     event.listen(rig.db.engine, "before_cursor_execute", explain)
-    yield plans
-    event.remove(rig.db.engine, "before_cursor_execute", explain)
-
-
-def test_postgresql_reads_marks_through_indexes(postgres_plans: list[str], rig: Rig) -> None:
     scrape(rig)
 
-    of_marks = [p for p in postgres_plans if "mark" in p]
+    of_marks = [p for p in plans if "mark" in p]
     assert any("mark_due" in p for p in of_marks)
     assert [p for p in of_marks if "Seq Scan on mark" in p] == []
 

@@ -19,6 +19,7 @@ from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.observing import SdkMetrics
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, scrape
 from workflows import ids
@@ -89,12 +90,12 @@ async def test_a_worker_exports_what_the_sdk_would(tmp_path: Path, temporal_serv
     await Client.connect(temporal_server.address, runtime=runtime)
 
     async with await control.build(await connect(settings, sdk.runtime), settings, rig.db, sdk):
-        text = ""
-        for _ in range(300):
+
+        async def complete() -> str:
             text = await asyncio.to_thread(read, port)
-            if "ActivityWorker" in text and "/compare" in text:
-                break
-            await asyncio.sleep(0.1)
+            return text if "ActivityWorker" in text and "/compare" in text else ""
+
+        text = await eventually_async("the workers poll", complete)
     rig.db.close()
 
     found, expected = Scraped(text), bounds(read(other))

@@ -9,17 +9,9 @@ import pytest
 from sexton.client import Sexton
 from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
-from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 Ask = Callable[..., httpx.Response]
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(new_database()).instance()
-    yield rig
-    rig.db.close()
 
 
 @pytest.fixture
@@ -33,27 +25,35 @@ def api(rig: Rig, root: Path) -> Iterator[Api]:
         yield served
 
 
+@pytest.fixture(scope="session")
+def connections() -> Iterator[httpx.Client]:
+    """Connections to all servers: a client reads the certificates of all authorities when it is made."""
+    with httpx.Client() as http:
+        yield http
+
+
 @pytest.fixture
-def ask(api: Api) -> Iterator[Ask]:
+def ask(api: Api, connections: httpx.Client) -> Ask:
     """Send a request with a token of a scope, by default one that may do everything."""
-    with httpx.Client(base_url=api.url, timeout=30) as http:
 
-        def asked(
-            method: str,
-            path: str,
-            body: object = None,
-            *,
-            scope: str = "admin",
-            chunks: Sequence[bytes] = (),
-            **more: object,
-        ) -> httpx.Response:
-            headers = {"Authorization": f"Bearer {api.token(scope)}"}
-            if chunks:
-                headers["Content-Type"] = "application/json"
-                return http.request(method, path, content=iter(chunks), headers=headers, **more)
-            return http.request(method, path, json=body, headers=headers, **more)
+    def asked(
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        scope: str = "admin",
+        chunks: Sequence[bytes] = (),
+        **more: object,
+    ) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {api.token(scope)}"}
+        url = f"{api.url}{path}"
+        if chunks:
+            headers["Content-Type"] = "application/json"
+            return connections.request(method, url, content=iter(chunks), headers=headers, **more)
+        return connections.request(method, url, json=body, headers=headers, **more)
 
-        yield asked
+    connections.cookies.clear()
+    return asked
 
 
 @pytest.fixture

@@ -54,9 +54,8 @@ def test_a_user_logs_in_until_removed(api: Api, admin: Sexton) -> None:
         Sexton.login(api.url, "ada", PASSWORD + "!")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "code"),
-    [
+def test_wrong_input_is_refused_with_a_code(ask: Ask, subtests: pytest.Subtests) -> None:
+    for method, path, body, status, code in [
         ("POST", "/v1/tokens", {"scope": "operate"}, 422, "BAD_INPUT"),
         ("POST", "/v1/tokens", {"scope": "root@shop"}, 422, "INVALID_REQUEST"),
         ("POST", "/v1/tokens", {"scope": "read", "days": 900}, 422, "INVALID_REQUEST"),
@@ -66,15 +65,12 @@ def test_a_user_logs_in_until_removed(api: Api, admin: Sexton) -> None:
         ("DELETE", "/v1/users/nobody", None, 404, "UNKNOWN_USER"),
         ("POST", "/v1/users", {"user": "ada", "scope": "read", "password": "short"}, 422, "BAD_INPUT"),
         ("POST", "/v1/users", {"user": "A da", "scope": "read", "password": PASSWORD}, 422, "BAD_INPUT"),
-    ],
-)
-def test_wrong_input_is_refused_with_a_code(
-    ask: Ask, method: str, path: str, body: object, status: int, code: str
-) -> None:
-    answer = ask(method, path, body)
+    ]:
+        with subtests.test(path=path, code=code):
+            answer = ask(method, path, body)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert PASSWORD not in answer.text
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert PASSWORD not in answer.text
 
 
 @pytest.mark.parametrize("method", ["DELETE", "POST"])
@@ -91,17 +87,15 @@ def test_a_whole_token_is_revoked_by_its_id_and_not_logged(api: Api, admin: Sext
     assert secret not in str(CallStore(rig.db).last(100))
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_a_secret_in_the_wrong_place_is_not_logged(ask: Ask, rig: Rig, subtests: pytest.Subtests) -> None:
+    for method, path, body in [
         ("DELETE", f"/v1/tokens/{PASSWORD}", None),
         ("POST", "/v1/users", {"user": PASSWORD, "scope": "read", "password": "ada ada ada ada"}),
         ("PUT", "/v1/settings/recycle.retention_seconds", {"value": PASSWORD}),
-    ],
-)
-def test_a_secret_in_the_wrong_place_is_not_logged(ask: Ask, rig: Rig, method: str, path: str, body: object) -> None:
-    assert ask(method, path, body).status_code in (400, 422)
-    assert PASSWORD not in str(CallStore(rig.db).last(100))
+    ]:
+        with subtests.test(path=path):
+            assert ask(method, path, body).status_code in (400, 422)
+            assert PASSWORD not in str(CallStore(rig.db).last(100))
 
 
 def test_a_taken_name_is_a_conflict(ask: Ask) -> None:
@@ -109,16 +103,17 @@ def test_a_taken_name_is_a_conflict(ask: Ask) -> None:
     assert [ask("POST", "/v1/users", body).status_code for _ in range(2)] == [201, 409]
 
 
-@pytest.mark.parametrize("scope", ["operate@*", "operate@shop", "read"])
-def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, scope: str) -> None:
-    before = {t.id for t in TokenStore(rig.db).all()}
-    answers: list[httpx.Response] = [
-        ask("POST", "/v1/tokens", {"scope": "admin"}, scope=scope),
-        ask("POST", "/v1/users", {"user": "ada", "scope": "admin", "password": PASSWORD}, scope=scope),
-        ask("GET", "/v1/tokens", scope=scope),
-        ask("GET", "/v1/users", scope=scope),
-    ]
+def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, subtests: pytest.Subtests) -> None:
+    for scope in ["operate@*", "operate@shop", "read"]:
+        with subtests.test(scope=scope):
+            before = {t.id for t in TokenStore(rig.db).all()}
+            answers: list[httpx.Response] = [
+                ask("POST", "/v1/tokens", {"scope": "admin"}, scope=scope),
+                ask("POST", "/v1/users", {"user": "ada", "scope": "admin", "password": PASSWORD}, scope=scope),
+                ask("GET", "/v1/tokens", scope=scope),
+                ask("GET", "/v1/users", scope=scope),
+            ]
 
-    assert {answer.status_code for answer in answers} == {403}
-    new = {t.id: str(t.scope) for t in TokenStore(rig.db).all() if t.id not in before}
-    assert set(new.values()) == {scope}  # those with which the requests were sent
+            assert {answer.status_code for answer in answers} == {403}
+            new = {t.id: str(t.scope) for t in TokenStore(rig.db).all() if t.id not in before}
+            assert set(new.values()) == {scope}  # those with which the requests were sent

@@ -1,7 +1,6 @@
 """Each request has an id and one line in the log, which repeats nothing that was sent."""
 
 import logging
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -9,6 +8,7 @@ import pytest
 
 from sexton.interfaces.api.access_log import HEADER
 from tests.servers.api import Api
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -20,13 +20,13 @@ def api(rig: Rig) -> Iterator[Api]:
 
 def lines(caplog: pytest.LogCaptureFixture, number: int) -> str:
     """Return what was logged, once it has so many lines: a line is written after its answer was sent."""
-    for _ in range(100):
-        found = [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
-        if len(found) >= number:
-            break
-        time.sleep(0.1)
-    assert len(found) == number
-    return "\n".join(found)
+
+    def logged() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
+
+    eventually(f"{number} lines", lambda: len(logged()) >= number)
+    assert len(logged()) == number
+    return "\n".join(logged())
 
 
 def get(api: Api, path: str, **headers: str) -> httpx.Response:
@@ -61,12 +61,13 @@ def test_probes_that_succeed_are_not_logged(api: Api, caplog: pytest.LogCaptureF
     assert "GET /v1/status: 200 in " in lines(caplog, 1)
 
 
-@pytest.mark.parametrize(("sent", "is_kept"), [("job-7.a_b", True), ("a b", False), ("x" * 65, False), ("", False)])
-def test_an_answer_has_the_id_of_its_request(api: Api, sent: str, is_kept: bool) -> None:
-    id_ = get(api, "/v1/status", **{HEADER: sent}).headers[HEADER]
+def test_an_answer_has_the_id_of_its_request(api: Api, subtests: pytest.Subtests) -> None:
+    for sent, is_kept in [("job-7.a_b", True), ("a b", False), ("x" * 65, False), ("", False)]:
+        with subtests.test(sent=sent, is_kept=is_kept):
+            id_ = get(api, "/v1/status", **{HEADER: sent}).headers[HEADER]
 
-    assert (id_ == sent) is is_kept
-    assert id_
+            assert (id_ == sent) is is_kept
+            assert id_
 
 
 def test_an_unexpected_error_is_logged_with_its_id(

@@ -1,4 +1,4 @@
-"""The asynchronous client protects, interrupts and refuses as the synchronous one does."""
+"""The asynchronous client protects, stops and refuses as the synchronous one does."""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sexton.client import AsyncSexton, ProtectionLost, RequestRefused
+from sexton.client.renewing import Renewals
 from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import ProtectionState
 from tests.integration.interfaces.api.copies import LOST_SECONDS, OBJECT, RENEWED_SECONDS, state
@@ -36,6 +37,39 @@ async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: 
         current = asyncio.current_task()
         assert current is not None
         assert current.cancelling() == 0
+
+
+async def test_an_async_copy_is_cancelled_at_most_once(api: Api, root: Path) -> None:
+    cancelled = 0
+    async with AsyncSexton(api.url, api.token("sync:copy@shop")) as client:
+        protected = client.protect("shop", "copy:1", owner="ada", objects=[OBJECT])
+        with pytest.raises(ProtectionLost):  # noqa: PT012
+            async with protected:
+                protected._lose("a test ends it")
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    cancelled += 1
+                protected._lose("it is lost already")
+                await protected._watch()  # it ends: nothing is left that cancels the task again
+                with pytest.raises(ProtectionLost):
+                    protected.check()
+        await asyncio.sleep(0)
+
+    assert cancelled == 1
+
+
+async def test_an_async_block_is_not_entered_with_a_lost_protection(
+    api: Api, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Renewals, "left", lambda *_: 0.0)  # the first renewal took longer than the protection lasts
+    entered = False
+    async with AsyncSexton(api.url, api.token("sync:copy@shop")) as client:
+        with pytest.raises(ProtectionLost):
+            async with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT]):
+                entered = True
+
+    assert not entered
 
 
 async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, root: Path) -> None:

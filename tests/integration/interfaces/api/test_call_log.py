@@ -242,10 +242,10 @@ def test_an_owner_that_repeats_a_call_adds_few_rows(api: Api, rig: Rig) -> None:
 
 def test_an_owners_call_that_cannot_be_logged_does_not_run(api: Api, rig: Rig) -> None:
     url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
-    rig.sql("CREATE TABLE head AS SELECT * FROM {}call_head")
+    rig.sql("CREATE TABLE public.head AS SELECT * FROM {}call_head")
     rig.sql("DELETE FROM {}call_head")
     refused = httpx.put(url, json={"value": 5}, headers=headers).status_code
-    rig.sql("INSERT INTO {}call_head SELECT * FROM head")
+    rig.sql("INSERT INTO {}call_head SELECT * FROM public.head")
     done = httpx.put(url, json={"value": 4}, headers=headers).status_code
 
     assert refused == 503

@@ -72,6 +72,16 @@ def test_a_block_is_not_entered_with_a_lost_protection(
     assert not entered
 
 
+def test_a_forked_copy_finishes_no_protection_of_its_parent(client: Sexton, rig: Rig, root: Path) -> None:
+    with (
+        pytest.raises(ProtectionLost, match="a copy of this process"),
+        client.protect("shop", "copy:1", owner="ada", objects=[OBJECT]) as protected,
+    ):
+        protected._pid = -1  # as after a fork
+
+    assert state(rig) is ProtectionState.ACTIVE
+
+
 def test_an_error_of_the_copy_is_not_replaced_by_the_loss(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(RuntimeError, match="the target is full") as caught,

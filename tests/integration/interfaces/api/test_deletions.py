@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig
 
 
@@ -49,20 +49,18 @@ def test_a_client_that_leaves_closes_the_file(api: Api, ended: int, monkeypatch:
         with httpx.stream("GET", f"{api.url}/v1/instances/shop/rounds/{ended}/deletions", headers=headers) as answer:
             assert answer.status_code == 200
             next(answer.iter_raw(1_000))
-    for _ in range(100):
-        if open_files() == before:
-            break
-        time.sleep(0.1)
-    gc.enable()
-
-    assert open_files() == before
+    try:
+        eventually("no file of a download is open", lambda: open_files() <= before)
+    finally:
+        gc.enable()
 
 
 def test_downloads_do_not_delay_other_requests(ask: Ask, api: Api, ended: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    end = threading.Event()
+    end, begun = threading.Event(), threading.Event()
 
     def wait(*_: object) -> Iterator[AuditRow]:
-        end.wait(60)
+        begun.set()
+        end.wait(PATIENCE_SECONDS)
         return iter(())
 
     monkeypatch.setattr(AuditReader, "rows", wait)
@@ -71,7 +69,7 @@ def test_downloads_do_not_delay_other_requests(ask: Ask, api: Api, ended: int, m
     threads = [threading.Thread(target=httpx.get, args=[url], kwargs={"headers": h, "timeout": 60}) for h in headers]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    assert begun.wait(PATIENCE_SECONDS)
     answer = ask("GET", "/v1/status?instance=shop", scope="read@shop")
     is_waiting = [thread.is_alive() for thread in threads]
     end.set()

@@ -77,6 +77,19 @@ def test_numbers_have_64_bits_and_no_list_is_a_tuple(document: dict[str, Any]) -
     assert [part for part in parts(document) if "prefixItems" in part] == []
 
 
+def test_every_body_refuses_unknown_fields_at_every_depth(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    sent = [o["requestBody"]["content"] for _, _, o in operations(document) if "requestBody" in o]
+    names, seen = set(re.findall(r"schemas/(\w+)", json.dumps(sent))), set[str]()
+    while names - seen:
+        seen |= (fresh := names - seen)
+        names |= set(re.findall(r"schemas/(\w+)", json.dumps([schemas[name] for name in fresh])))
+
+    objects = {name: schemas[name] for name in names if schemas[name].get("type") == "object"}
+    assert len(objects) > 50
+    assert [name for name, schema in objects.items() if schema.get("additionalProperties") is not False] == []
+
+
 def test_every_body_has_an_example_that_is_accepted(document: dict[str, Any]) -> None:
     of_owners = {f"{owner}_" for owner in owner_operations.operations()}
     named = {

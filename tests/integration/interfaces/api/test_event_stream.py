@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sexton.interfaces.api import event_stream
 from sexton.recycle.rounds.ledger import Ledger
 from tests.servers.api import Api
 from tests.servers.api_process import ApiProcess
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -84,10 +84,10 @@ def test_a_token_has_four_streams_at_once(api: Api, rig: Rig) -> None:
         for answer in open_streams:
             answer.close()
         assert statuses == [200, 200, 200, 200, 503]
-        # The server notices that a client has gone when it sends the next event.
-        for _ in range(50):
+
+        def is_open_again() -> bool:
             with client.stream("GET", url) as again:
-                if again.status_code == 200:
-                    return
-            time.sleep(0.1)
-    raise AssertionError("no place was released")
+                return again.status_code == 200
+
+        # The server notices that a client has gone when it sends the next event.
+        eventually("a place is released", is_open_again)

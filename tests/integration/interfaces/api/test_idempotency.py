@@ -88,11 +88,12 @@ def test_a_secret_is_not_stored(api: Api, rig: Rig) -> None:
         assert all(secret not in str(row) for row in c.execute(rig.db.t.answer.select()))
 
 
-@pytest.mark.parametrize("key", ["", "two words", "ä", "x" * 201])
-def test_a_wrong_key_is_refused(api: Api, rig: Rig, key: str) -> None:
-    headers = {"Authorization": f"Bearer {api.token('operate@shop')}", "Idempotency-Key": key.encode("latin-1")}
-    assert httpx.post(api.url + HOLDS, json=HOLD, headers=headers).status_code == 422
-    assert rig.count("hold") == 0
+def test_a_wrong_key_is_refused(api: Api, rig: Rig, subtests: pytest.Subtests) -> None:
+    for key in ["", "two words", "ä", "x" * 201]:
+        with subtests.test(key=key):
+            headers = {"Authorization": f"Bearer {api.token('operate@shop')}", "Idempotency-Key": key.encode("latin-1")}
+            assert httpx.post(api.url + HOLDS, json=HOLD, headers=headers).status_code == 422
+            assert rig.count("hold") == 0
 
 
 def test_a_request_that_was_cut_off_is_not_repeated(rig: Rig) -> None:
@@ -180,7 +181,7 @@ def test_what_may_have_begun_is_not_begun_again(api: Api, monkeypatch: pytest.Mo
 
     async def begin(*_: Any) -> WorkflowHandle[Any, Any]:
         begun.append(work)
-        await asyncio.sleep(1)
+        await asyncio.Event().wait()
         raise AssertionError("nobody waits for this answer")
 
     async def connected(_: Any) -> object:

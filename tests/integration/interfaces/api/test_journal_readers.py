@@ -11,6 +11,7 @@ from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.sql.store import ReplicaStore
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 
@@ -32,7 +33,7 @@ def test_slow_readers_leave_a_thread_to_others(api: Api, monkeypatch: pytest.Mon
     def waits(store: JournalStore, instance: str, after: int, follower: str = "") -> JournalPage:
         if instance != "a":
             entered.release()
-            assert release.wait(60)
+            assert release.wait(PATIENCE_SECONDS)
         return read(store, instance, after, follower)
 
     def ask(scope: str, token: str, instance: str, timeout: int) -> int:
@@ -63,7 +64,7 @@ def test_one_snapshot_of_a_journal_is_built_at_once(api: Api, monkeypatch: pytes
     def waits(store: ReplicaStore, instance: str) -> JournalSnapshot:
         if instance != "a":
             entered.release()
-            assert release.wait(60)
+            assert release.wait(PATIENCE_SECONDS)
         return snapshot(store, instance)
 
     def ask(token: str, instance: str) -> int:

@@ -24,6 +24,7 @@ from sexton.operators.access.policy import Presented
 from sexton.operators.access.sql.tokens import TokenStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 
@@ -35,7 +36,7 @@ def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monke
 
     def waits(instance: str | None) -> object:
         entered.release()
-        assert release.wait(60)
+        assert release.wait(PATIENCE_SECONDS)
         return status(instance)
 
     monkeypatch.setattr(service, "status", waits)
@@ -62,7 +63,7 @@ def test_one_token_leaves_ordinary_places_to_others(api: Api, ask: Ask, monkeypa
     def waits(instance: str | None) -> object:
         if instance == "shop":
             entered.release()
-            assert release.wait(60)
+            assert release.wait(PATIENCE_SECONDS)
         return status(instance)
 
     monkeypatch.setattr(service, "status", waits)
@@ -100,7 +101,7 @@ def test_requests_of_jobs_leave_places_to_others(
     def waits(caller: Caller, deed: Deed, *, keeps: bool = False) -> object:
         if caller.scopes[0].grant is Grant.SYNC:
             entered.release()
-            assert release.wait(60)
+            assert release.wait(PATIENCE_SECONDS)
         return recorded(caller, deed, keeps=keeps)
 
     monkeypatch.setattr(Caller, "recorded", waits)
@@ -147,14 +148,14 @@ def test_large_body_is_parsed_beside_other_requests(api: Api, ask: Ask, monkeypa
 
     def waits(body: bytes, validator: BodyValidator) -> object:
         entered.set()
-        assert release.wait(60)
+        assert release.wait(PATIENCE_SECONDS)
         return parse(body, validator)
 
     monkeypatch.setattr(guarded_route, "parse", waits)
     with ThreadPoolExecutor(1) as sender:
         upload = sender.submit(ask, "PUT", "/v1/instances/shop/protections/copy/chunks/0", "x" * 99_999)
         try:
-            assert entered.wait(60)
+            assert entered.wait(PATIENCE_SECONDS)
             health = ask("GET", "/healthz")
         finally:
             release.set()

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -110,9 +109,8 @@ def test_too_many_concurrent_logins_may_be_repeated(http: httpx.Client, api: Api
     assert free.status_code == 200
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_an_invalid_login_is_refused_without_repeating_it(http: httpx.Client, subtests: pytest.Subtests) -> None:
+    for body in [
         {},
         {"user": "ada"},
         {"user": "ada", "password": 12},
@@ -125,13 +123,12 @@ def test_too_many_concurrent_logins_may_be_repeated(http: httpx.Client, api: Api
         {"user": PASSWORD * 10, "password": "ada"},
         {"user": "ada", "password": PASSWORD * 40},
         [PASSWORD],
-    ],
-)
-def test_an_invalid_login_is_refused_without_repeating_it(http: httpx.Client, body: Any) -> None:
-    answer = http.post("/v1/token", json=body)
+    ]:
+        with subtests.test(body=body):
+            answer = http.post("/v1/token", json=body)
 
-    assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_REQUEST")
-    assert PASSWORD not in answer.text
+            assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_REQUEST")
+            assert PASSWORD not in answer.text
 
 
 def test_a_body_that_is_too_large_is_not_read(http: httpx.Client) -> None:

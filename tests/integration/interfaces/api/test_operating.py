@@ -34,19 +34,17 @@ def test_a_hold_is_placed_listed_and_released(ask: Ask, rig: Rig) -> None:
     assert [hold.id for hold in rig.holds.active("shop")] == numbers[1:]
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
+def test_a_hold_that_blocks_nothing_is_refused(ask: Ask, subtests: pytest.Subtests) -> None:
+    for body, says in [
         ({"scope": "instance", "seconds": 0}, "seconds"),
         ({"scope": "instance", "seconds": 60, "vault": "disk"}, "no further field"),
         ({"scope": "mark", "seconds": 60, "mark_kind": "table"}, "mark_id and mark_kind"),
         ({"scope": "prefix", "seconds": 60, "vault": "nope", "prefix": "data/"}, "has no vault nope"),
-    ],
-)
-def test_a_hold_that_blocks_nothing_is_refused(ask: Ask, body: dict[str, object], says: str) -> None:
-    answer = ask("POST", f"{I}/holds", body | WHY)
+    ]:
+        with subtests.test(says=says):
+            answer = ask("POST", f"{I}/holds", body | WHY)
 
-    assert (answer.status_code, says in answer.text) == (422, True), answer.text
+            assert (answer.status_code, says in answer.text) == (422, True), answer.text
 
 
 def test_what_is_absent_is_not_found(ask: Ask, rig: Rig) -> None:

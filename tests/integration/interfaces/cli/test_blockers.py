@@ -57,20 +57,23 @@ def test_every_reason_to_keep_a_mark_is_named(rig: Rig, tmp_path: Path, capsys: 
     assert no_way_out == {KeepReason.OTHER}
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_quarantined_mark_is_named_at_once(rig: Rig, reason: Reason, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quarantined_mark_is_named_at_once(
+    rig: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
+) -> None:
     rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-    rig.sql("UPDATE {}mark SET quarantined_reason = :reason", reason=str(reason))
+    for reason in Reason:
+        with subtests.test(reason=reason):
+            rig.sql("UPDATE {}mark SET quarantined_reason = :reason", reason=str(reason))
 
-    [row] = [row for row in blockers(rig, capsys) if row["held_by"] == f"quarantined: {reason}"]
+            [row] = [row for row in blockers(rig, capsys) if row["held_by"] == f"quarantined: {reason}"]
 
-    assert (row["count"], row["what"]) == (1, "1 mark")
-    assert row["since_at"] == rig.row("dropped", "a").marked_at
-    assert f"sexton quarantine list shop --reason {reason};" in row["way_out"]
-    # A retry of CHANGED deletes the object that exists now, so it is one of two choices.
-    decides = "then decide for each: sexton quarantine discard, or retry"
-    retries = f"once the cause is gone: sexton quarantine retry shop --reason {reason}"
-    assert row["way_out"].endswith(decides if reason is Reason.CHANGED else retries)
+            assert (row["count"], row["what"]) == (1, "1 mark")
+            assert row["since_at"] == rig.row("dropped", "a").marked_at
+            assert f"sexton quarantine list shop --reason {reason};" in row["way_out"]
+            # A retry of CHANGED deletes the object that exists now, so it is one of two choices.
+            decides = "then decide for each: sexton quarantine discard, or retry"
+            retries = f"once the cause is gone: sexton quarantine retry shop --reason {reason}"
+            assert row["way_out"].endswith(decides if reason is Reason.CHANGED else retries)
 
 
 def test_round_that_quarantines_a_mark_is_enough(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,19 +86,24 @@ def test_round_that_quarantines_a_mark_is_enough(rig: Rig, capsys: pytest.Captur
     assert row["count"] == 1
 
 
-@pytest.mark.parametrize("reason", [reason for reason in BlockReason if reason is not BlockReason.NOT_ENABLED])
 def test_every_reason_that_blocks_a_topic_is_named(
-    rig: Rig, reason: BlockReason, capsys: pytest.CaptureFixture[str]
+    rig: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    topic = {"name": "wal-1", "instance": "shop", "enabled": True, "fault": "the log refused it"}
-    add(rig, "wal_topic", **topic, blocked={str(reason): 1_000})
+    topic, t = {"name": "wal-1", "instance": "shop", "enabled": True, "fault": "the log refused it"}, rig.db.t.wal_topic
+    add(rig, "wal_topic", **topic, blocked={})
     add(rig, "wal_region", topic="wal-1", region="r1", epoch=1, source="map", state="MAPPED")
+    for reason in [reason for reason in BlockReason if reason is not BlockReason.NOT_ENABLED]:
+        with subtests.test(reason=reason):
+            with rig.db.write() as c:
+                c.execute(update(t).values(blocked={str(reason): 1_000}))
 
-    [row] = [row for row in blockers(rig, capsys) if row["held_by"] == reason]
+            [row] = [row for row in blockers(rig, capsys) if row["held_by"] == reason]
 
-    assert (row["what"], row["since_at"]) == ("topic wal-1", 1_000)
-    assert row["way_out"] == "sexton wal explain wal-1"
-    assert row["why"] == {BlockReason.SILENT: "region r1", BlockReason.FAULT: "the log refused it"}.get(reason, "")
+            assert (row["what"], row["since_at"]) == ("topic wal-1", 1_000)
+            assert row["way_out"] == "sexton wal explain wal-1"
+            assert row["why"] == {BlockReason.SILENT: "region r1", BlockReason.FAULT: "the log refused it"}.get(
+                reason, ""
+            )
 
 
 def test_topics_that_are_not_enabled_are_one_row(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:

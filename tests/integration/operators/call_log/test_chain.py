@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from sexton.kernel.crash_points import installed
 from sexton.operators.call_log.chain import append
 from sexton.operators.call_log.model import CallRecord, CallRow, ChainReport
 from sexton.operators.call_log.store import CallStore
+from tests.support.eventually import eventually
 from tests.support.rig import DAY, Rig
 
 CALL = CallRecord(who="ada", source="cli@here", action="stop", instance="shop", reason="a restore, \u202eat noon\n")
@@ -183,8 +183,7 @@ def test_killed_writers_leave_a_whole_chain(rig: Rig, calls: CallStore) -> None:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
     before = calls.newest()
-    while calls.newest() < before + 40:
-        time.sleep(0.01)
+    eventually("40 calls are logged", lambda: calls.newest() >= before + 40)
     for writer in writers:
         writer.send_signal(signal.SIGKILL)
         writer.wait()

@@ -1,8 +1,6 @@
 """A hold blocks deletion of every unclaimed mark that it names."""
 
-import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +14,9 @@ from sexton.marks import file_list
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore, TooLate
 from sexton.storage.model import VaultSpec
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
+from tests.support.pauses import Pauses
 from tests.support.rig import Rig, listing, put
 
 DAY = 86_400
@@ -231,7 +231,7 @@ def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) 
 
     def place(names: list[str]) -> None:
         store = HoldStore(rig.db)
-        start.wait(10)
+        start.wait(PATIENCE_SECONDS)
         for name in names:
             try:
                 store.place(mark_hold("dropped", name), DAY)
@@ -240,12 +240,14 @@ def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) 
             placed.append(name)
 
     def recycle() -> int:
-        start.wait(10)
+        start.wait(PATIENCE_SECONDS)
         return rig.round().claimed
+
+    pause = Pauses(0.02)
 
     def drowsy(name: str) -> None:
         if name.split(".")[0] in ("claim", "hold"):
-            time.sleep(random.uniform(0, 0.02))
+            pause()
 
     with crash_points.installed(drowsy), pytest.MonkeyPatch.context() as small, ThreadPoolExecutor(3) as pool:
         small.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 4)

@@ -1,7 +1,6 @@
 """A copy job that begins while another one ends: one of them is first, and no file of a running job is deleted."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,8 @@ from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.integration.owners.catalog.test_stages import EXPIRED, commit, copied, upload
+from tests.support.locks import wait_for_lock_waiter, wait_until_blocked_or_ended
 
-WAIT_SECONDS = 0.5
 """Time in which the other transaction certainly waits for a lock."""
 
 
@@ -66,11 +65,9 @@ def test_a_job_that_begins_during_a_commit_is_refused(staged: Shop) -> None:
 
     with finishing(staged, job.id):
         begin.thread.start()
-        time.sleep(WAIT_SECONDS)
-        waited = begin.result is None
+        wait_for_lock_waiter(staged.db)
     begin.thread.join()
 
-    assert waited
     assert isinstance(begin.result, WrongState)
     staged.round()
     assert staged.objects() == set()
@@ -85,7 +82,7 @@ def test_a_commit_during_a_begin_leaves_no_mark_behind(staged: Shop) -> None:
     def commit_meanwhile(*arguments: object) -> None:
         if "INSERT INTO sexton_catalog.copy_jobs" in str(arguments[2]):
             end.start()
-            time.sleep(WAIT_SECONDS)
+            wait_until_blocked_or_ended(staged.owners, end)
 
     event.listen(staged.db.engine, "before_cursor_execute", commit_meanwhile)
     second = staged.catalog.begin_copy("u1", "other", [file.id], HOUR)

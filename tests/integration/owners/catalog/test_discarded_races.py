@@ -1,7 +1,6 @@
 """An undrop of something whose mark was discarded, and another drop of it at the same time."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from sexton.owners.catalog.errors import CatalogError, WrongState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import RETAINED, Shop
-from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
 from tests.integration.owners.catalog.test_discarded import discard
+from tests.support.locks import wait_for_lock_waiter
 
 
 @pytest.fixture
@@ -43,11 +42,9 @@ def test_a_table_dropped_again_meanwhile_is_not_undropped(given_up: Shop) -> Non
         tables = CatalogTransaction(dropping, c, "shop").t.tables
         c.execute(tables.update().values(dropped=False))
         thread.start()
-        time.sleep(WAIT_SECONDS)
-        waited = not answers
+        wait_for_lock_waiter(given_up.db)
     thread.join()
 
-    assert waited
     assert isinstance(answers[0], WrongState)
     given_up.catalog.drop_table("t")
     given_up.later(RETAINED)

@@ -1,7 +1,6 @@
 """A writer that is late beside a round that removes its rowsets: the one waits for the other."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,8 @@ from sexton.owners.catalog.errors import CatalogError, WrongState
 from sexton.owners.catalog.model import Written
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
-from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter, wait_until_blocked_or_ended
 from tests.support.rig import GRACE
 
 
@@ -37,11 +37,11 @@ def test_a_late_writer_and_a_removal_do_not_deadlock(shop: Shop, order: int) -> 
     shop.round()
     shop.later(GRACE + 700)
     writing, answers, faults = Database.open(shop.url), list[BaseException](), list[str]()
-    removing, waits = threading.Event(), threading.Event()
+    removing = threading.Event()
 
     def before_write(*arguments: object) -> None:
-        if "sexton_catalog.rowsets" in str(arguments[2]) and not waits.is_set():
-            removing.wait(20)
+        if "sexton_catalog.rowsets" in str(arguments[2]):
+            removing.wait(PATIENCE_SECONDS)
 
     def write() -> None:
         written = [Written(rowset=rowset, segments=n, bytes=n) for n, rowset in enumerate(rowsets[::order], 1)]
@@ -55,14 +55,14 @@ def test_a_late_writer_and_a_removal_do_not_deadlock(shop: Shop, order: int) -> 
     def before_removal(*arguments: object) -> None:
         if str(arguments[2]).startswith("DELETE FROM sexton_catalog.rowsets ") and not removing.is_set():
             removing.set()
-            waits.wait(0.5)
+            wait_until_blocked_or_ended(shop.db, thread)
 
     event.listen(writing.engine, "before_cursor_execute", before_write)
     event.listen(shop.owners.engine, "before_cursor_execute", before_removal)
     event.listen(shop.owners.engine, "handle_error", lambda context: faults.append(str(context.original_exception)))
     thread.start()
     shop.round()
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     writing.close()
 
     assert not faults
@@ -94,11 +94,11 @@ def test_a_repeated_write_and_a_commit_of_parts_do_not_deadlock(shop: Shop) -> N
     with shop.owners.write() as c:  # as another late writer holds this one rowset
         c.execute(select(rowset.c.id).where(rowset.c.id == held).with_for_update()).all()
         commit.start()
-        time.sleep(WAIT_SECONDS)
+        wait_for_lock_waiter(shop.db)
         write.start()
-        time.sleep(WAIT_SECONDS)
+        wait_for_lock_waiter(shop.db, sessions=2)
     for thread in (commit, write):
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
     committing.close()
     writing.close()
 

@@ -6,6 +6,7 @@ from sexton.kernel import crash_points
 from sexton.marks.lease_port import LeaseLost
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from tests.integration.owners.catalog.shop import FAR_MS, GRACE, RETAINED, Shop
+from tests.support.eventually import PATIENCE_SECONDS
 
 
 def test_records_stay_for_the_second_pass_of_the_newer_attempt(shop: Shop) -> None:
@@ -29,12 +30,12 @@ def test_records_stay_for_the_second_pass_of_the_newer_attempt(shop: Shop) -> No
     def stop_at_log(point: str) -> None:
         if point == "audit.written" and threading.current_thread() is first:
             stopped.set()
-            assert resumed.wait(30)
+            assert resumed.wait(PATIENCE_SECONDS)
 
     first = threading.Thread(target=first_attempt)
     with crash_points.installed(stop_at_log):
         first.start()
-        assert stopped.wait(20)
+        assert stopped.wait(PATIENCE_SECONDS)
         shop.recycler.recycle(order, 2, lambda: None)
         before = shop.number(shop.t.tablets), shop.number(shop.t.rowsets)
         resumed.set()

@@ -18,6 +18,7 @@ from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
 from tests.integration.owners.catalog.shop import GRACE, OWN, RETAINED, Shop
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import RETENTION
 
 WEEK = 7 * 86_400
@@ -42,14 +43,14 @@ def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeyp
             heartbeat()  # the lease is valid
             if threading.current_thread() is thread and not paused.is_set():
                 paused.set()
-                assert resumed.wait(30)
+                assert resumed.wait(PATIENCE_SECONDS)
 
         mark_due(instance, {"table": cutoffs["table"]}, beat, verify)
 
     monkeypatch.setattr(shop.catalog_owner, "mark_due", paused_after_heartbeat)
     thread = threading.Thread(target=work)
     thread.start()
-    assert paused.wait(20)
+    assert paused.wait(PATIENCE_SECONDS)
     shop.later(61)  # the lease expired
     longer = OWN | dict.fromkeys(("table", "index", "partition"), WEEK)
     raised = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, longer)})
@@ -58,7 +59,7 @@ def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeyp
     order = AdoptOrder(round=newer.round, lease=newer.lease, upload_grace_seconds=GRACE, cutoffs=newer.cutoffs)
     shop.recycler.adopt(order, 1, lambda: None)
     resumed.set()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
     plan, ledger = shop.plan(), Ledger()
     for kind in plan.kinds:
         shop.recycle(newer, plan, kind, ledger)
@@ -98,7 +99,7 @@ def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, mon
 
     def paused_before(instance: str, find_refs: FindRefs) -> None:
         paused.set()
-        assert resumed.wait(30)
+        assert resumed.wait(PATIENCE_SECONDS)
         forget(instance, find_refs)
 
     def work() -> None:
@@ -108,13 +109,13 @@ def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, mon
     monkeypatch.setattr(shop.catalog_owner, "forget", paused_before)
     thread = threading.Thread(target=work)
     thread.start()
-    assert paused.wait(20)
+    assert paused.wait(PATIENCE_SECONDS)
     shop.later(100)  # the lease expired, and 37 s have passed
     with pytest.raises(UndeleteUnsafe, match="first give the mark up permanently: sexton quarantine discard"):
         ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
     QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "undelete")
     ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
     resumed.set()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
 
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (1, 1)

@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sexton.database.engine import Database
 from sexton.owners.catalog.errors import CatalogError
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
+from tests.support.pauses import Pauses
 
 EACH = 60
 EXPIRED = OWN["stage_file"] + 1
@@ -23,12 +23,12 @@ PAUSE_SECONDS = 0.01
 def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) -> set[str]:
     """Do something to each while rounds run, in a connection of its own; return for which it was not refused."""
     won: set[str] = set()
-    db = Database.open(shop.url)
+    db, pause = Database.open(shop.url), Pauses(PAUSE_SECONDS)
     catalog = Catalog(db, "shop")
 
     def go() -> None:
         for id_ in random.sample(list(ids), len(ids)):
-            time.sleep(random.uniform(0, PAUSE_SECONDS))
+            pause()
             while True:
                 try:
                     act(catalog, id_)

@@ -17,6 +17,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql import quarantine
 from tests.integration.owners.catalog.shop import GRACE, RETAINED, Shop
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 
 DAY = 86_400
@@ -58,7 +59,7 @@ def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_be
     def pause(*arguments: object) -> object:
         if threading.current_thread() is older:
             stopped.set()
-            assert resumed.wait(30)
+            assert resumed.wait(PATIENCE_SECONDS)
         return real(*arguments)
 
     def older_attempt() -> None:
@@ -70,12 +71,12 @@ def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_be
     setattr(target, paused_before, pause)
     older = threading.Thread(target=older_attempt)
     older.start()
-    assert stopped.wait(20)
+    assert stopped.wait(PATIENCE_SECONDS)
     shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
     shop.recycler.adopt(order, 2, lambda: None)
     records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
     resumed.set()
-    older.join(30)
+    older.join(PATIENCE_SECONDS)
 
     assert len(errors) == 1
     assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records

@@ -1,7 +1,6 @@
 """An undrop while a round marks the tablets of its parent, whose marks go, too, or removes its records."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from sexton.recycle.rounds.sql.history import HistoryStore
 from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop, no_heartbeat
-from tests.integration.owners.catalog.test_copy_races import WAIT_SECONDS
 from tests.integration.owners.catalog.test_discarded import discard
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_until_blocked_or_ended
 from tests.support.rig import DAY, GRACE
 
 IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
@@ -42,7 +42,7 @@ def undropped_while_expanded(shop: Shop, kind: str) -> None:
     with expanding.write() as c:
         expand_parents(CatalogTransaction(expanding, c, "shop"), kind, FAR_MS, START)
         thread.start()
-        time.sleep(WAIT_SECONDS)
+        wait_until_blocked_or_ended(shop.db, thread)
     thread.join()
     undropping.close()
     expanding.close()
@@ -93,14 +93,14 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
     def before(*arguments: object) -> None:
         if str(arguments[2]).startswith(f"DELETE FROM sexton_catalog.{record} ") and not thread.ident:
             thread.start()
-            time.sleep(WAIT_SECONDS)
+            wait_until_blocked_or_ended(loaded.db, thread)
 
     event.listen(loaded.owners.engine, "before_cursor_execute", before)
     event.listen(loaded.owners.engine, "handle_error", lambda context: faults.append(str(context.original_exception)))
     for _ in range(2):  # a parent ends in the round after its tablets
         if not thread.ident:
             loaded.round()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
     undropping.close()
 
     assert not faults

@@ -1,4 +1,4 @@
-"""Every owner passes the suite of ``sexton.testing``, on both databases."""
+"""Every owner passes the suite of ``sexton.testing``."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def folder_package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 class Everywhere(OwnerSuite):
-    """The suite on both databases."""
+    """The suite, on one database that is emptied for each test."""
 
     @pytest.fixture
     def database_url(self, clean_url: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import VAULT
 from tests.servers.certificate import certificate
 from tests.servers.go_owner import GoOwner
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 
 YEAR = 365 * 86_400
@@ -82,6 +82,10 @@ class TestHttp(OwnerSuite):
         return GoDriver(bench, self._server)
 
 
+ASKED_NO_LONGER = threading.Event()
+"""Set when nobody waits for a late answer any more."""
+
+
 class Scripted(BaseHTTPRequestHandler):
     """Answers each path as ``answers`` says; other paths with nothing that is live or garbage."""
 
@@ -127,15 +131,15 @@ def dropped(bench: Workbench) -> str:
     return "lake/t/0.parquet"
 
 
-def slowly() -> bytes:
-    time.sleep(7)
+def never() -> bytes:
+    ASKED_NO_LONGER.wait(PATIENCE_SECONDS)
     return b"{}"
 
 
 @pytest.mark.parametrize(
     ("path", "answer", "says"),
     [
-        ("/v1/live/search", slowly, "does not answer"),
+        ("/v1/live/search", never, "does not answer"),
         ("/v1/live/search", lambda: b"<html>", "is no JSON"),
         ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
         ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
@@ -153,10 +157,12 @@ def test_a_wrong_answer_keeps_everything_and_is_named(
     scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
 ) -> None:
     Scripted.answers[path] = answer
+    ASKED_NO_LONGER.clear()
     bench = Workbench(tmp_path, "http", {"url": scripted})
     key = dropped(bench)
 
     report = bench.round()
+    ASKED_NO_LONGER.set()
     bench.close()
 
     assert bench.keys() == {key}

@@ -14,6 +14,7 @@ from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult
 from sexton.storage.port import Throttled
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, put
 
 DUE_SECONDS = 10_801
@@ -44,7 +45,7 @@ def attempt(rig: Rig, order: AdoptOrder | RangeOrder, number: int) -> Iterator[l
     try:
         yield errors
     finally:
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -52,7 +53,7 @@ def replaced_worker(rig: Rig, order: AdoptOrder | RangeOrder, monkeypatch: pytes
     """Let a second attempt finish while the first one's request is on its way; the request arrives at the end."""
     sent, answering = hang_once(monkeypatch)
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         try:
             work_off(rig, order, 2)
             yield
@@ -121,7 +122,7 @@ def hang_once(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threadi
     def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if not sent.is_set():
             sent.set()
-            assert answering.wait(20)
+            assert answering.wait(PATIENCE_SECONDS)
         return real(vault, keys, etags)
 
     monkeypatch.setattr(LocalVault, "delete", delete)

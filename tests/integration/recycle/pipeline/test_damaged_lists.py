@@ -1,12 +1,11 @@
 """A file list whose bytes were changed in the database keeps its own marks, and nothing else."""
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 
 from sexton.contract import NewMark
 from sexton.marks.file_list import FileSums
@@ -22,6 +21,7 @@ from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.support.claims import claim, drop_unclaimed, token
+from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
@@ -215,7 +215,7 @@ def test_a_damaged_list_is_given_up_beside_a_discard(rig: Rig, monkeypatch: pyte
         def sums_after_take_over(*given: object) -> Sequence[FileSums]:
             """Take over while the mark is locked, and wait until the take-over waits for it."""
             taking_over.append(pool.submit(drop_unclaimed, rig, write_token))
-            await_lock(rig)
+            wait_for_lock_waiter(rig.db)
             return file_sums(*given)  # type: ignore[arg-type]
 
         taking_over: list[Future[None]] = []
@@ -241,14 +241,3 @@ def test_a_list_that_is_restored_meanwhile_is_kept(rig: Rig, monkeypatch: pytest
     drop_unclaimed(rig, write_token)
 
     assert (rig.row("dropped", "m").quarantined_reason, rig.count_files()) == (None, 1)
-
-
-def await_lock(rig: Rig) -> None:
-    """Wait until a transaction waits for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    for _ in range(500):
-        with rig.db.read() as c:
-            if c.execute(text(waiting)).scalar_one():
-                return
-        time.sleep(0.02)
-    raise AssertionError("no transaction waits for a lock")

@@ -18,6 +18,7 @@ from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, attempt, prefix_in_second_pass, throttle
 from tests.support.command import run
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 MARK = Ref("dropped", "m")
@@ -31,7 +32,7 @@ def test_a_mark_is_not_discarded_while_its_files_are_deleted(
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
-        assert busy.wait(20)
+        assert busy.wait(PATIENCE_SECONDS)
         with pytest.raises(BadInput, match="are being deleted now: let the round finish"):
             QuarantineStore(rig.db).discard("shop", MARK, "its files must stay")
         accepting.set()
@@ -95,7 +96,7 @@ def test_a_stopped_round_leaves_marks_that_can_be_discarded(
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
-        assert busy.wait(20)
+        assert busy.wait(PATIENCE_SECONDS)
         rig.controls.put(ControlKind.STOP, "shop", "wrong table")
     rig.leases.free(order.lease)  # as a round does when it ends
     accepting.set()

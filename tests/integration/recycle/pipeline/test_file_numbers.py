@@ -13,6 +13,7 @@ from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, hang_once, range_order
 from tests.support.crashes import Crash, crash_at
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 
@@ -55,12 +56,12 @@ def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, tmp_path: Path, mo
             recorded.set()
 
         threading.Thread(target=delete, daemon=True).start()
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
 
     def answer_after_claim(point: str) -> None:
         if point == "claim.committed":
             answering.set()
-            assert recorded.wait(20)
+            assert recorded.wait(PATIENCE_SECONDS)
 
     with crash_points.installed(answer_after_claim):
         rig.recycler_of(rig.owner, DuplicatedFirst(rig.deleter, start_other)).recycle(order, 2, lambda: None)

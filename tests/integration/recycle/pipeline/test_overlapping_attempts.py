@@ -13,7 +13,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.protection.errors import Invalid
-from sexton.recycle.pipeline import finish
+from sexton.recycle.pipeline import active_lease, finish
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -28,6 +28,8 @@ from tests.integration.recycle.pipeline.attempts import (
     prefix_in_second_pass,
     throttle,
 )
+from tests.support.clock import Clock
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
 
 
@@ -38,7 +40,7 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
-        assert busy.wait(20)
+        assert busy.wait(PATIENCE_SECONDS)
         rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), 86_400)
         receipt = rig.recycler.adopt(order, 2, lambda: None)
         with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
@@ -65,7 +67,7 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
     def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if not sent.is_set():
             sent.set()
-            assert answering.wait(20)
+            assert answering.wait(PATIENCE_SECONDS)
         return real(vault, keys, etags)
 
     def drop(after: Callable[..., object]) -> Callable[..., object]:
@@ -79,10 +81,10 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
     monkeypatch.setattr(LocalVault, "delete", delete)
     monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop(rig.stores.files.drop_unclaimed))
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         waiting.clear()
         with attempt(rig, order, 2):
-            assert waiting.wait(20)
+            assert waiting.wait(PATIENCE_SECONDS)
             with pytest.raises(Invalid, match="being deleted"):
                 protect(rig, "job", "t/late.dat")
             answering.set()
@@ -126,7 +128,6 @@ def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
     assert listing(root) == {}
 
 
-@pytest.mark.slow
 def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,14 +135,15 @@ def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
     rig.later(DUE_SECONDS)
-    real = rig.vaults.get
+    real, clock = rig.vaults.get, Clock()
 
     def get(instance: str, name: str) -> object:
         if threading.current_thread().name.startswith("delete"):
             rig.controls.put(ControlKind.STOP, "shop", "test")
-            threading.Event().wait(5.5)  # longer than a renewal is trusted
+            clock.sleep(5.5)  # longer than a renewal is trusted
         return real(instance, name)
 
+    monkeypatch.setattr(active_lease, "time", clock)
     monkeypatch.setattr(rig.vaults, "get", get)
     with pytest.raises(Exception, match="stop"):
         rig.round()

@@ -12,6 +12,7 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 
@@ -37,16 +38,16 @@ def test_a_range_drops_no_files_that_another_has_claimed(
     def visit(point: str) -> None:
         if threading.current_thread() is other and point == "resolve.stored":
             resolved.set()
-            assert claimed.wait(20)
+            assert claimed.wait(PATIENCE_SECONDS)
         elif threading.current_thread() is not other and point == "claim.committed" and not claimed.is_set():
             claimed.set()
-            other.join(20)
+            other.join(PATIENCE_SECONDS)
 
     other = threading.Thread(target=lambda: rig.recycler.recycle(overlapping, 1, lambda: None))
     with crash_points.installed(visit):
         other.start()
-        assert resolved.wait(20)
+        assert resolved.wait(PATIENCE_SECONDS)
         rig.recycler.recycle(order, 1, lambda: None)
-    other.join(20)
+    other.join(PATIENCE_SECONDS)
 
     assert rig.row("dropped", "m") is not None or listing(root) == {}, "the record is removed, the file stays"

@@ -1,7 +1,6 @@
 """What operators are told of marks whose files a store refused to delete."""
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +19,9 @@ from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, adopt_order
 from tests.integration.recycle.pipeline.refusing import refusing
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.files import stored_files
+from tests.support.locks import lock_waiters
 from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
@@ -104,7 +105,6 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
-@pytest.mark.slow
 def test_a_discard_and_a_second_pass_lock_in_one_order(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,19 +126,22 @@ def test_a_discard_and_a_second_pass_lock_in_one_order(
 
     def wait_for_the_other(*arguments: Any) -> Any:
         mark_is_locked.set()
-        files_are_carried.wait(2)
+        eventually(
+            "the second pass has its files, or waits for the mark",
+            lambda: files_are_carried.is_set() or lock_waiters(rig.db),
+        )
         return sums(*arguments)
 
     def carry_slowly(*arguments: Any) -> None:
         carry(*arguments)
         files_are_carried.set()
-        time.sleep(0.5)
+        eventually("the discard is done, or waits for files", lambda: discarding.done() or lock_waiters(rig.db))
 
     monkeypatch.setattr(QuarantineStore, "_file_sums", wait_for_the_other)
     monkeypatch.setattr(due_marks, "carry_over", carry_slowly)
     with ThreadPoolExecutor(1) as thread:
         discarding = thread.submit(QuarantineStore(rig.db).discard, "shop", Ref("dropped", "m2"), "its files stay")
-        assert mark_is_locked.wait(10)
+        assert mark_is_locked.wait(PATIENCE_SECONDS)
         rig.recycler.adopt(order, 1, lambda: None)
 
     assert discarding.result().id == "m2"

@@ -23,6 +23,7 @@ from tests.integration.recycle.pipeline.attempts import (
     replaced_worker,
     work_off,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, put
 
 
@@ -66,13 +67,13 @@ def test_discard_waits_for_a_request_of_a_replaced_adoption(
     def hang_then_fail(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if not sent.is_set():
             sent.set()
-            assert answering.wait(20)
+            assert answering.wait(PATIENCE_SECONDS)
             return real(vault, keys, etags)
         return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
 
     monkeypatch.setattr(LocalVault, "delete", hang_then_fail)
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         work_off(rig, order, 2)
         assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
         with pytest.raises(BadInput, match="a request may still delete files"):

@@ -28,6 +28,7 @@ from tests.integration.recycle.pipeline.attempts import (
     prefix_in_second_pass,
     range_order,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 WEEK = 7 * 86_400
@@ -44,7 +45,7 @@ def test_undelete_waits_for_a_request_after_a_release(
     sent, answering = hang_once(monkeypatch)
     safe = True
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         rig.rounds.release(opened, "paused")  # workflows/recycle.py on_pause
         rig.holds.place(HOLD, WEEK)
         try:
@@ -64,7 +65,7 @@ def test_discard_waits_for_a_request_after_a_release(rig: Rig, tmp_path: Path, m
     sent, answering = hang_once(monkeypatch)
     discarded = True
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         rig.rounds.release(opened, "paused")
         try:
             QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
@@ -90,7 +91,7 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
     def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if not sent.is_set():
             sent.set()
-            assert answering.wait(20)
+            assert answering.wait(PATIENCE_SECONDS)
             return real(vault, keys, etags)
         return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
 
@@ -102,7 +103,7 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
 
     older = threading.Thread(target=older_attempt)
     older.start()
-    assert sent.wait(20)
+    assert sent.wait(PATIENCE_SECONDS)
     rig.recycler.recycle(order, 2, lambda: None)
     assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
     discarded = True
@@ -113,7 +114,7 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
     if discarded:
         protect(rig, "job", "a.dat")  # accepted: a sync job needs it from now on
     answering.set()
-    older.join(20)
+    older.join(PATIENCE_SECONDS)
 
     assert not discarded or listing(root) == {"a.dat": 10}
 
@@ -150,7 +151,7 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(
     def visit(point: str) -> None:
         if point == "claim.committed":
             lost.start()
-            assert sent.wait(20)
+            assert sent.wait(PATIENCE_SECONDS)
 
     with crash_points.installed(visit):
         rig.recycler.recycle(order, 1, lambda: None)
@@ -163,7 +164,7 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(
         safe = False
     put(root, "a.dat")  # undeleted
     answering.set()
-    lost.join(20)
+    lost.join(PATIENCE_SECONDS)
 
     assert not safe or listing(root) == {"a.dat": 10}
 

@@ -13,6 +13,7 @@ from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
 from sexton.recycle.planning import policy
 from sexton.recycle.rounds.ledger import Ledger
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.planned import Limited, limited_policy
 from tests.support.rig import Rig, listing, put
 
@@ -41,7 +42,7 @@ def work_together(rig: Rig, orders: list[RangeOrder]) -> list[RangeReceipt]:
     def visit(point: str) -> None:
         if point == "claim.asked" and not getattr(claimed, "once", False):
             claimed.once = True
-            together.wait(30)
+            together.wait(PATIENCE_SECONDS)
 
     def work(order: RangeOrder) -> RangeReceipt:
         return rig.recycler.recycle(order, 1, lambda: None)

@@ -15,6 +15,7 @@ from tests.integration.recycle.pipeline.attempts import (
     range_order,
     work_off,
 )
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, put
 
 
@@ -38,7 +39,7 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
         return real(*arguments)
 
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
         is_safe = is_undelete_safe(rig, "a.dat")
         answering.set()

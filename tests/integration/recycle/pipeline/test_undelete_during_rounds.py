@@ -28,6 +28,7 @@ from tests.integration.recycle.pipeline.attempts import (
     throttle,
 )
 from tests.support.claims import token
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
@@ -42,7 +43,7 @@ def test_a_hold_comes_too_late_for_a_second_pass_under_way(
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
-        assert busy.wait(20)
+        assert busy.wait(PATIENCE_SECONDS)
         rig.holds.place(HOLD, WEEK)
         with pytest.raises(UndeleteUnsafe, match="its files are still being deleted: let the round finish"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
@@ -95,13 +96,13 @@ def test_a_request_of_a_replaced_worker_is_waited_for(
 
     older = threading.Thread(target=older_attempt)
     older.start()
-    assert sent.wait(20)
+    assert sent.wait(PATIENCE_SECONDS)
     rig.recycler.recycle(order, 2, lambda: None)
     assert rig.row("dropped", "m") is None
     with pytest.raises(UndeleteUnsafe, match=r"may still delete objects: wait 3\d s, then undelete"):
         ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
     answering.set()
-    older.join(20)
+    older.join(PATIENCE_SECONDS)
 
     rig.later(AFTER_REQUESTS)
     ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
@@ -114,7 +115,7 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
     order = prefix_in_second_pass(rig, root)
     sent, answering = hang_once(monkeypatch)
     with attempt(rig, order, 1):
-        assert sent.wait(20)
+        assert sent.wait(PATIENCE_SECONDS)
         rig.holds.place(HOLD, WEEK)
         rig.recycler.adopt(order, 2, lambda: None)
         assert rig.count_files() == 0
@@ -134,10 +135,10 @@ def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, tmp_path: Path
     def pause(point: str) -> None:
         if point == "audit.written" and not logged.is_set():
             logged.set()
-            assert resumed.wait(20)
+            assert resumed.wait(PATIENCE_SECONDS)
 
     with crash_points.installed(pause), attempt(rig, order, 1) as errors:
-        assert logged.wait(20)
+        assert logged.wait(PATIENCE_SECONDS)
         rig.holds.place(HOLD, WEEK)
         with pytest.raises(UndeleteUnsafe, match="let the round finish"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
@@ -174,7 +175,7 @@ def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
     busy, accepting = throttle(monkeypatch)
     safe = True
     with attempt(rig, order, 1) as errors:
-        assert busy.wait(20)  # of another mark
+        assert busy.wait(PATIENCE_SECONDS)  # of another mark
         rig.holds.place(HOLD, WEEK)
         try:
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")

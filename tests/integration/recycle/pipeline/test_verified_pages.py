@@ -1,7 +1,6 @@
 """Directly before a page is sent, stops, lease, token and its files are verified, by answers that are not old."""
 
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,15 @@ from sexton.kernel.errors import SextonError
 from sexton.marks.model import ClaimRequest, ClaimResult, WriteToken
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
-from sexton.recycle.pipeline import delete
+from sexton.recycle.pipeline import active_lease, delete
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_second_pass, range_order
+from tests.support.clock import Clock
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 
@@ -31,7 +32,7 @@ class WaitingVaults:
 
     def get(self, instance: str, name: str) -> Any:
         self.reading.set()
-        assert self.resumed.wait(30)
+        assert self.resumed.wait(PATIENCE_SECONDS)
         return self._vaults.get(instance, name)
 
     def confirm(self, instance: str, name: str) -> None:
@@ -62,14 +63,14 @@ def test_a_task_that_spark_repeated_sends_no_page_again(
         if not lost_executors:
             lost_executors.append(threading.Thread(target=delete_late, args=(token,)))
             lost_executors[0].start()
-            assert vaults.reading.wait(20)
+            assert vaults.reading.wait(PATIENCE_SECONDS)
         return answers
 
     def settle_then_resume(*arguments: Any) -> Any:
         settled = settle(*arguments)
         put(root, "t/late.dat")  # written again: its mark is gone
         vaults.resumed.set()
-        lost_executors[0].join(20)
+        lost_executors[0].join(PATIENCE_SECONDS)
         return settled
 
     monkeypatch.setattr(rig.stores.claims, "ask_keepers_outside_claim", ask_then_lose)
@@ -105,7 +106,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
         result = claim(request)
         lost_executor = threading.Thread(target=delete_late, args=(request.token,))
         lost_executor.start()
-        assert vaults.reading.wait(20)
+        assert vaults.reading.wait(PATIENCE_SECONDS)
         lost_executors.append(lost_executor)
         return result
 
@@ -125,25 +126,26 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
         rig.recycler.recycle(order, 1, lambda: None)
     put(root, "b")  # undeleted: its mark is gone
     vaults.resumed.set()
-    lost_executors[0].join(20)
+    lost_executors[0].join(PATIENCE_SECONDS)
 
     assert (requests, rig.row("dropped", "b")) == ([["a", "b"], ["a"]], None)
     assert (listing(root).keys(), [type(e).__name__ for e in errors]) == ({"a", "b"}, ["LeaseLost"])
 
 
-@pytest.mark.slow
 def test_a_stop_is_seen_although_the_database_is_slow(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = one_key_due(rig, tmp_path)
-    real = rig.stores.batches.ensure_latest
+    real, clock = rig.stores.batches.ensure_latest, Clock()
 
     def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
         rig.controls.put(ControlKind.STOP, "shop", "test")
-        time.sleep(6)
+        clock.sleep(6)
         real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    for module in (delete, active_lease):
+        monkeypatch.setattr(module, "time", clock)
     with pytest.raises(Halted):
         rig.recycler.recycle(range_order(rig), 1, lambda: None)
 
@@ -154,16 +156,16 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = one_key_due(rig, tmp_path)
-    real, slow_answers = rig.stores.batches.ensure_latest, list(range(delete.VERIFY_TRIES))
+    real, slow_answers, clock = rig.stores.batches.ensure_latest, list(range(delete.VERIFY_TRIES)), Clock()
 
     def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
         if slow_answers:
             slow_answers.pop()
-            time.sleep(0.05)
+            clock.sleep(delete.VERIFIED_SECONDS + 0.1)
         real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
-    monkeypatch.setattr(delete, "VERIFIED_SECONDS", 0.04)
+    monkeypatch.setattr(delete, "time", clock)
     receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
 
     assert (slow_answers, listing(root), receipt.faults) == ([], {}, {})

@@ -30,6 +30,8 @@ from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig
 
 M = Ref("dropped", "m")
@@ -127,7 +129,7 @@ def test_outcomes_are_stored_while_a_claim_holds_the_batch(rig: Rig) -> None:
     with rig.db.write() as claiming:
         verify(rig.db, claiming, with_)
         storing.start()
-        storing.join(4)
+        storing.join(PATIENCE_SECONDS)
 
         assert not storing.is_alive()
 
@@ -140,9 +142,9 @@ def test_a_take_over_waits_for_a_write_under_way(rig: Rig, shared: bool) -> None
     with rig.db.write() as writing:
         verify(rig.db, writing, first, shared=shared)
         taking_over.start()
-        taking_over.join(0.5)
-        assert (taking_over.is_alive(), opened) == (True, [])
-    taking_over.join(10)
+        wait_for_lock_waiter(rig.db)
+        assert opened == []
+    taking_over.join(PATIENCE_SECONDS)
 
     assert [second.attempt for second in opened] == [2]
     with pytest.raises(LeaseLost):

@@ -130,10 +130,3 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
     assert [r.claimed for r in unasked] == [0, 0, 0]
     assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
     assert set(listing(root)) == mistake
-
-
-def files(root: Path, many: int) -> set[str]:
-    keys = {f"data/mistake{n}/0.dat" for n in range(many)}
-    for key in keys:
-        put(root, key)
-    return keys

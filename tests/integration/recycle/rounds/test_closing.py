@@ -1,7 +1,6 @@
 """A round is closed once: its counts are stored once, and a plan that deleted nothing may be applied again."""
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
 from sexton.recycle.rounds.sql.live_counters import read_counters
+from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig, put
 
 
@@ -41,13 +41,14 @@ def deleted_round(rig: Rig, root: Path, marks: int = 5) -> CloseOrder:
 
 def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = deleted_round(rig, rig.local(tmp_path / "v"))
-    build = store.build
+    build, first = store.build, threading.Lock()
 
-    def slowly(*given: Any) -> Any:
-        time.sleep(0.3)
+    def when_the_other_waits(*given: Any) -> Any:
+        if first.acquire(blocking=False):
+            wait_for_lock_waiter(rig.db)
         return build(*given)
 
-    monkeypatch.setattr(store, "build", slowly)
+    monkeypatch.setattr(store, "build", when_the_other_waits)
     both = [threading.Thread(target=rig.rounds.close, args=(order,)) for _ in "12"]
     for thread in both:
         thread.start()
@@ -66,7 +67,7 @@ def test_a_page_under_way_at_the_end_is_counted(rig: Rig, tmp_path: Path) -> Non
     with rig.db.write() as tx:
         increment(rig.db, tx, order.opened.round, {("dropped", "disk"): {"removed": 1}})
         ending.start()
-        ending.join(1)  # long enough for an end that waits for nothing
+        wait_for_lock_waiter(rig.db)
     during = counters(rig)["removed", "dropped"]
     ending.join()
 

@@ -25,6 +25,7 @@ from sexton.replication.agent.serving import ServedBackend, catching_up, open_sw
 from tests.integration.replication.agent.node import Node
 from tests.integration.replication.agent.test_http import TOKEN, Api
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT
 from workflows import ids
 
@@ -86,10 +87,13 @@ async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
     node.binlog("a", 1)
     api = Api()
     api.answers = [{"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""}, {"taken": 1, "ignored": 0}]
+
+    async def acknowledged() -> bool:
+        return len(api.asked) >= 2
+
     with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
-            while len(api.asked) < 2:
-                await asyncio.sleep(0.01)
+            await eventually_async("it acknowledges", acknowledged)
     api.close()
 
     assert api.asked[1][3]["done"] == [{"uid": "a", "version": 1, "outcome": "done", "detail": ""}]
@@ -99,10 +103,13 @@ async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
 async def test_a_backend_starts_while_the_server_is_away(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     api = Api()
     api.answers = [(401, {"detail": "this token is not known"})]
+
+    async def told() -> bool:
+        return "this token is not known" in caplog.text
+
     with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
-            while "this token is not known" not in caplog.text:
-                await asyncio.sleep(0.01)
+            await eventually_async("its failure is logged", told)
     api.close()
 
     assert TOKEN not in caplog.text

@@ -11,6 +11,7 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.binlog.model import Record, StoreResult
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
+from tests.support.eventually import PATIENCE_SECONDS
 
 DAY = 86_400
 
@@ -43,7 +44,7 @@ def test_b28_a_consumer_registers_before_a_cut_or_after_it(binlogs: BinlogInstan
 
     with installed(meanwhile):
         binlogs.cut_expired()
-    asking.join(30)
+    asking.join(PATIENCE_SECONDS)
 
     (told,) = answers
     if isinstance(told, RecordsTrimmed):

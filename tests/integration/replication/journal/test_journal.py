@@ -11,6 +11,8 @@ from sexton.replication.journal.model import JournalEntry, Op
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_for_lock_waiter
 
 
 def caught_up(binlogs: BinlogInstance, follower: FollowerState) -> FollowerState:
@@ -81,9 +83,9 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     for its in (*writers, following):
         its.start()
     for its in writers:
-        its.join(60)
+        its.join(PATIENCE_SECONDS)
     stop.set()
-    following.join(60)
+    following.join(PATIENCE_SECONDS)
 
     assert seen == list(range(1, 61))
 
@@ -101,9 +103,10 @@ def test_b30_the_second_writer_waits_for_the_first(clean_url: str) -> None:
     with binlogs.db.write() as c:
         assert binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "first"}]) == 1
         writing.start()
-        assert not second.wait(0.5)
+        wait_for_lock_waiter(binlogs.db)
+        assert not second.is_set()
         assert binlogs.service.journal.read(SHOP, 0).entries == ()
-    writing.join(30)
+    writing.join(PATIENCE_SECONDS)
 
     assert [e.body["by"] for e in binlogs.service.journal.read(SHOP, 0).entries] == ["first", "second"]
     binlogs.db.close()

@@ -118,5 +118,5 @@ def test_a_made_up_version_of_a_copy_is_corrected(binlogs: BinlogInstance) -> No
     binlogs.report_whole("t1", "b2", 100)
 
     its = binlogs.replica("t1", "b2")
-    assert (made_up.version, made_up.gap_since is not None) == (MAX_VERSION, True)
-    assert (its.version, its.needs, its.gap_since, its.failed, its.full_copy) == (100, 101, None, -1, "")
+    assert (made_up.continuous_version, made_up.gap_since is not None) == (MAX_VERSION, True)
+    assert (its.continuous_version, its.needs, its.gap_since, its.failed, its.full_copy) == (100, 101, None, -1, "")

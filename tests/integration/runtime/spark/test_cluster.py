@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.servers.spark import Cluster
+from tests.support.eventually import eventually
 from tests.support.rig import DAY, DEPLOYMENT
 
 CONNECTIONS = 2
@@ -54,13 +54,15 @@ def shop(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
     made.db.close()
 
 
-def executors() -> list[int]:
-    """Return the processes of executors that run on this machine and are ours to kill."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
+def executors(of: int) -> list[int]:
+    """Return the processes of executors that a process has started, through others too."""
+    found, below = [], [of]
+    while below:
+        process = Path(f"/proc/{below.pop()}")
         with suppress(OSError):
-            if b"CoarseGrainedExecutorBackend" in process.read_bytes():
-                found.append(int(process.parent.name))
+            below += map(int, " ".join(task.read_text() for task in process.glob("task/*/children")).split())
+            if b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
     return found
 
 
@@ -76,7 +78,7 @@ def watched(shop: Owned) -> Iterator[list[int]]:
 
     def watch() -> None:
         looks: deque[set[int]] = deque(maxlen=LOOKS)
-        while not over.is_set():
+        while not over.wait(0.01):
             with shop.db.read() as c:
                 mine = ours()
                 now = set(c.execute(there).scalars())
@@ -85,7 +87,6 @@ def watched(shop: Owned) -> Iterator[list[int]]:
                 # One that is being closed is there for a moment longer: of several at once only those that last count.
                 lasting = set.intersection(*looks) if len(looks) == LOOKS else set[int]()
                 most[0] = max(most[0], len(lasting) - mine, min(1, len(now) - mine))
-            time.sleep(0.01)
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -145,9 +146,8 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
         killed: list[int] = []
 
         def kill() -> None:
-            while len(pages(proxy)) < PAGES:
-                time.sleep(0.02)
-            killed.append(executors()[0])
+            eventually("half of the pages are sent", lambda: len(pages(proxy)) >= PAGES)
+            killed.append(executors(os.getpid())[0])
             os.kill(killed[0], signal.SIGKILL)
 
         killing = threading.Thread(target=kill)

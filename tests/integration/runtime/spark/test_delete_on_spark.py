@@ -7,14 +7,16 @@ from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
+from sexton.marks.model import Reason
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.pipeline import resolve
 from sexton.storage.local.vault import LocalVault
+from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.recycle.pipeline.attempts import range_order
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.integration.runtime.spark.conftest import Deleting, audit_locations
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import RETENTION, Rig, listing, put
+from tests.support.rig import DAY, RETENTION, Rig, listing, put
 
 
 @pytest.mark.slow
@@ -71,3 +73,30 @@ def test_a_take_over_on_spark_passes_a_damaged_list(
 
     assert (listing(root).keys(), rig.count("mark")) == ({keys[1]}, 1)
     assert [row.key for row in AuditReader(rig.db, audit_locations(rig)).rows(order.round)] == [keys[0], keys[2]]
+
+
+@pytest.mark.timeout(300)
+def test_an_orphan_written_again_after_its_claim_is_kept_on_spark(owned: Owned, deleting: Deleting) -> None:
+    keys = ["data/t9/a_0.dat", "data/t9/b_0.dat"]
+    owned.write_live(*file_keys(200))
+    for key in keys:
+        owned.write_old(key)
+    for seconds in (0, DAY + 60):
+        owned.later(seconds)
+        owned.check()
+    owned.repairs.orphans("shop")
+    owned.later(3 * DAY + 60)
+    owned.check()
+    owned.later(60)
+    deleting(owned)
+
+    def rewrite(point: str) -> None:
+        if point == "claim.committed":
+            put(owned.root, keys[0])
+
+    with installed(rewrite):
+        report = owned.round()
+
+    assert (report.deleted, report.failed) == (1, 1)
+    assert [(owned.root / key).exists() for key in keys] == [True, False]
+    assert owned.count("mark", quarantined_reason=Reason.CHANGED) == 1

@@ -21,6 +21,7 @@ from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
 WELL = PartResult(faults={}, logged=True)
@@ -73,17 +74,11 @@ class Field:
     def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
         number = len(self.orders)
         self.orders.append(order)
-        assert self.doors[number].wait(20)
+        assert self.doors[number].wait(PATIENCE_SECONDS)
         answer = self.answers.get(number, [WELL] * len(order.parts))
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    def until(self, happened: Callable[[], object]) -> None:
-        began = time.monotonic()
-        while not happened():
-            assert time.monotonic() - began < 20
-            time.sleep(0.01)
 
     def begin(self) -> SparkDeletion:
         return self.deleter.begin(HAND, self.active_lease)
@@ -121,16 +116,17 @@ def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
 def test_jobs_may_finish_out_of_order(field: Field) -> None:
     with field.begin() as going, ThreadPoolExecutor(1) as pool:
         going.release_up_to(10)
-        field.until(lambda: len(field.orders) == 1)
+        eventually("the first job runs", lambda: len(field.orders) == 1)
         going.release_up_to(20)
-        field.until(lambda: len(field.orders) == 2)
+        eventually("the second job runs", lambda: len(field.orders) == 2)
         field.doors[1].set()
         ended = pool.submit(going.wait_for, 20)
-        time.sleep(1.2)
+        before, began = field.proofs, time.monotonic()
+        eventually("it waits, and says so", lambda: field.proofs >= before + 3)
+        assert time.monotonic() - began > 0.1  # but not all the time
         assert not ended.done()
-        assert field.proofs < 10
         field.doors[0].set()
-        ended.result(20)
+        ended.result(PATIENCE_SECONDS)
         assert going.has_tried(20)
 
 
@@ -180,11 +176,11 @@ def test_faults_of_executors_are_passed_on(field: Field) -> None:
 
 def test_a_stopped_deletion_interrupts_running_and_failed_jobs(field: Field) -> None:
     def stop() -> None:
-        field.until(lambda: field.session.interrupted)
+        eventually("the job is interrupted", lambda: field.session.interrupted)
         field.doors[0].set()
 
     def cancelled() -> None:
-        field.until(lambda: field.orders)
+        eventually("a job runs", lambda: field.orders)
         threading.Thread(target=stop).start()
         raise TimeoutError
 

@@ -11,13 +11,9 @@ import pytest
 
 from sexton.runtime.spark import deletion, session
 from sexton.runtime.spark.session import Sessions, SparkFailed
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 TICKS = 300
-
-
-def _sleeping(batches: Any) -> Any:
-    time.sleep(60)
-    yield from batches
 
 
 @pytest.mark.slow
@@ -60,11 +56,10 @@ def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_pa
             {"batch", "batch-1"},
             old.range(0, 1, 1, 1).mapInArrow(ticking, "id long").collect,
         )
-        while not file.exists():
-            time.sleep(0.05)
+        eventually("its job runs", file.exists)
         with sessions.of("batch"):
             with pytest.raises(SparkFailed):
-                told.result(30)
+                told.result(PATIENCE_SECONDS)
             ended = -1
             while file.stat().st_size != ended:  # Python goes on for a while after its job
                 ended = file.stat().st_size
@@ -87,18 +82,26 @@ def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
 @pytest.mark.slow  # Java starts twice, and the client waits for the lost server
 @pytest.mark.timeout(120)
 def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
-    running = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path)
+    running, file = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path), tmp_path / "runs"
+    runs = str(file)
+
+    def sleeping(batches: Any) -> Any:
+        Path(runs).touch()
+        time.sleep(60)
+        yield from batches
+
     try:
         with running.of("x") as one, ThreadPoolExecutor(1) as pool:
-            sleeping = one.range(0, 1, 1, 1).mapInArrow(_sleeping, "id long")
-            told = pool.submit(session.tagged, one, {"x"}, sleeping.collect)
-            time.sleep(3)
+            told = pool.submit(
+                session.tagged, one, {"x"}, one.range(0, 1, 1, 1).mapInArrow(sleeping, "id long").collect
+            )
+            eventually("its job runs", file.exists)
             assert running._server is not None
             running._server.child.kill()
             began = time.monotonic()
             ended = threading.Event()
             threading.Thread(target=lambda: (session.interrupt(one, "x", [told]), ended.set()), daemon=True).start()
-            assert ended.wait(60)
+            assert ended.wait(PATIENCE_SECONDS)
         print(f"given up after {time.monotonic() - began:.0f} s")
         with pytest.raises(SparkFailed, match="server has ended"), running.of("y"):
             pass

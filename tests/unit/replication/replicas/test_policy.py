@@ -1,6 +1,8 @@
 """A report determines the state of a replica, and the replicas of a tablet the versions it still needs."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import ReplicaOutcome, ReportKind
@@ -25,6 +27,11 @@ def report(before: Replica, **fields: object) -> policy.Judged:
     return policy.apply_report(before, versions, NOW, SETTINGS)
 
 
+def kind(judged: policy.Judged) -> str:
+    """Return what followers are told of a replica; empty: nothing."""
+    return judged.outcome.kind if judged.outcome else ""
+
+
 class TestReportedVersions:
     def test_ranges_give_the_gap(self) -> None:
         versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4), (6, 9))))
@@ -32,11 +39,19 @@ class TestReportedVersions:
 
     def test_replica_without_versions_is_bad(self) -> None:
         assert policy.reported_versions(TabletReport(uid="u1")).bad
-        assert policy.reported_versions(TabletReport(uid="u1", ranges=())).bad
+        assert policy.reported_versions(TabletReport(uid="u1", ranges=(), version=9)).bad
 
     def test_version_miss_is_an_unknown_gap(self) -> None:
         versions = policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True))
         assert (versions.gap, versions.unknown, versions.highest) == (True, True, 4)
+
+    def test_version_miss_that_no_range_shows_is_an_unknown_gap(self) -> None:
+        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version_miss=True))
+        assert (versions.gap, versions.unknown) == (True, True)
+
+    def test_highest_version_above_the_ranges_is_a_gap(self) -> None:
+        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version=9))
+        assert versions == policy.ReportedVersions(4, 5, 9, bad=False, gap=True, crossing=False)
 
     @pytest.mark.parametrize("version", [-2, MAX_VERSION + 1])
     def test_impossible_version_is_refused(self, version: int) -> None:
@@ -46,85 +61,113 @@ class TestReportedVersions:
 
 class TestApplyReport:
     def test_new_version_is_accepted(self) -> None:
-        judged = report(make_replica(version=3, succeeded=3), version=5)
-        assert (judged.replica.version, judged.replica.needs, judged.outcomes) == (5, 6, ())
+        judged = report(make_replica(continuous_version=3, succeeded=3), version=5)
+        assert (judged.replica.continuous_version, judged.replica.needs, judged.outcome) == (5, 6, None)
 
     def test_new_gap_is_not_marked_for_repair(self) -> None:
-        judged = report(make_replica(version=3), ranges=((0, 4), (6, 9)))
+        judged = report(make_replica(continuous_version=3), ranges=((0, 4), (6, 9)))
         assert (judged.replica.gap_since, judged.replica.needs, judged.replica.failed) == (NOW, 5, -1)
 
     def test_lasting_gap_is_marked_for_repair(self) -> None:
-        before = make_replica(version=4, succeeded=4, needs=5, gap_since=PERSISTED)
+        before = make_replica(continuous_version=4, succeeded=4, needs=5, gap_since=PERSISTED)
         judged = report(before, ranges=((0, 4), (6, 9)))
         assert (judged.replica.gap_since, judged.replica.failed) == (PERSISTED, 5)
-        assert judged.outcomes == (ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5),)
+        assert judged.outcome == ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5)
 
     def test_another_gap_restarts_its_time(self) -> None:
-        before = make_replica(version=3, needs=4, gap_since=PERSISTED)
+        before = make_replica(continuous_version=3, needs=4, gap_since=PERSISTED)
         assert report(before, ranges=((0, 4), (6, 9))).replica.gap_since == NOW
 
     def test_lower_version_than_before_is_a_gap(self) -> None:
-        judged = report(make_replica(version=8, succeeded=8), version=5)
-        assert (judged.replica.version, judged.replica.needs, judged.replica.gap_since) == (8, 6, NOW)
+        judged = report(make_replica(continuous_version=8, succeeded=8), version=5)
+        assert (judged.replica.continuous_version, judged.replica.needs, judged.replica.gap_since) == (8, 6, NOW)
 
     def test_closed_gap_is_healthy(self) -> None:
-        before = make_replica(version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED)
+        before = make_replica(continuous_version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED)
         judged = report(before, version=9)
         assert (judged.replica.failed, judged.replica.gap_since) == (-1, None)
-        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY]
+        assert kind(judged) == ReportKind.HEALTHY
 
     def test_whole_replica_below_the_failed_version_is_healthy(self) -> None:
-        before = make_replica(version=4, succeeded=4, failed=9, needs=5)
+        before = make_replica(continuous_version=4, succeeded=4, failed=9, needs=5)
         judged = report(before, version=4)
         assert judged.replica.failed == -1
-        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY]
+        assert kind(judged) == ReportKind.HEALTHY
 
     def test_bad_replica_keeps_its_versions(self) -> None:
-        judged = report(make_replica(version=4, succeeded=4), bad=True, version=9)
-        assert (judged.replica.version, judged.replica.bad_since, judged.replica.needs) == (4, NOW, 0)
-        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.BAD]
+        judged = report(make_replica(continuous_version=4, succeeded=4), bad=True, version=9)
+        assert (judged.replica.continuous_version, judged.replica.bad_since, judged.replica.needs) == (4, NOW, 0)
+        assert kind(judged) == ReportKind.BAD
 
     def test_bad_replica_is_reported_once(self) -> None:
         judged = report(make_replica(bad_since=5), bad=True)
-        assert (judged.replica.bad_since, judged.outcomes) == (5, ())
+        assert (judged.replica.bad_since, judged.outcome) == (5, None)
 
-    def test_readable_replica_is_healthy_and_may_lack_a_version(self) -> None:
-        before = make_replica(version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED, bad_since=5)
-        judged = report(before, ranges=((0, 4), (6, 9)))
-        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY, ReportKind.MISSING_VERSION]
+    def test_marked_replica_with_another_gap_stays_marked(self) -> None:
+        before = make_replica(continuous_version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED)
+        judged = report(before, ranges=((0, 6), (8, 9)))
+        assert judged.outcome == ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=7)
+        assert judged.replica.gap_since == NOW
 
     @pytest.mark.parametrize(
         ("before", "version", "needs"),
         [
             ({}, 3, 0),  # nothing was known
-            ({"version": 1, "needs": 2}, 3, 1),
-            ({"version": 9, "needs": 10}, 3, 0),  # the gap is below what was known
-            ({"version": 2, "needs": 3}, 3, 0),
-            ({"version": 9, "needs": 5, "gap_since": NOW}, 12, 5),  # a lower gap was known
-            ({"version": 9, "needs": 0, "bad_since": 5}, 12, 0),
+            ({"continuous_version": 1, "needs": 2}, 3, 1),
+            ({"continuous_version": 9, "needs": 10}, 3, 0),  # the gap is below what was known
+            ({"continuous_version": 2, "needs": 3}, 3, 0),
+            ({"continuous_version": 9, "needs": 5, "gap_since": NOW}, 12, 5),  # a lower gap was known
         ],
     )
     def test_c18_a_miss_without_ranges_needs_what_was_not_continuous(
         self, before: dict[str, int], version: int, needs: int
     ) -> None:
         judged = report(make_replica(**before), version=version, version_miss=True)
-        assert (judged.replica.needs, judged.replica.gap_since, judged.outcomes) == (needs, NOW, ())
-        assert judged.replica.version == before.get("version", -1)
+        assert (judged.replica.needs, judged.replica.gap_since, judged.outcome) == (needs, NOW, None)
+        assert judged.replica.continuous_version == before.get("continuous_version", -1)
         again = report(judged.replica, version=version, version_miss=True).replica
         assert (again.needs, again.gap_since) == (needs, NOW)
 
-    @pytest.mark.parametrize("fields", [{"version": 9}, {"ranges": ((0, 4), (6, 9))}])
+    @pytest.mark.parametrize(
+        "fields",
+        [{"version": 9, "version_miss": True}, {"ranges": ((0, 4), (6, 9))}, {"ranges": ((0, 3),)}],
+        ids=["unknown", "ranges", "lost versions"],
+    )
     def test_c19_a_bad_replica_with_a_miss_stays_bad(self, fields: dict[str, object]) -> None:
-        judged = report(make_replica(version=4, needs=0, bad_since=5), **fields, version_miss=True)
-        assert (judged.replica.bad_since, judged.outcomes) == (5, ())
+        before = make_replica(continuous_version=4, failed=5, gap_since=PERSISTED, bad_since=5)
+        judged = report(report(before, **fields).replica, **fields)
+        assert (judged.replica.bad_since, judged.replica.needs, judged.outcome) == (5, 0, None)
         healed = report(judged.replica, ranges=((0, 9),))
-        assert (healed.replica.bad, [o.kind for o in healed.outcomes]) == (False, [ReportKind.HEALTHY])
+        assert (healed.replica.bad, kind(healed)) == (False, ReportKind.HEALTHY)
 
     @pytest.mark.parametrize(("version", "counts"), [(6, False), (7, False), (8, True)])
     def test_full_copy_counts_again_with_all_deleted_versions(self, version: int, counts: bool) -> None:
         before = make_replica(full_copy="lost", full_copy_at=5, full_copy_until=7, gone=8)
         after = report(before, version=version).replica
         assert (after.full_copy == "", after.full_copy_at is None) == (counts, counts)
+
+
+Versions = st.sets(st.integers(0, 12), min_size=1)
+
+
+@given(st.lists(st.tuples(Versions, st.sampled_from(["seed", "ranges", "bad"]), st.integers(0, 90)), max_size=12))
+def test_no_report_opens_the_gate_or_heals_over_a_miss(reports: list[tuple[set[int], str, int]]) -> None:
+    """A replica receives versions in any order, and loses none; each report is in another form, seconds later."""
+    replica, has, now = make_replica(), set[int](), NOW
+    for received, form, seconds in reports:
+        has, now = has | received, now + seconds * 1000
+        missing = min(set(range(14)) - has)
+        is_whole = missing > max(has)
+        sent = {
+            "seed": TabletReport(uid="u1", version=max(has), version_miss=not is_whole),
+            "ranges": TabletReport(uid="u1", ranges=tuple((v, v) for v in has)),
+            "bad": TabletReport(uid="u1", bad=True),
+        }[form]
+        judged = policy.apply_report(replica, policy.reported_versions(sent), now, SETTINGS)
+        assert judged.replica.needs <= missing
+        assert judged.replica.continuous_version < missing
+        assert kind(judged) != ReportKind.HEALTHY or is_whole
+        replica = judged.replica
 
 
 class TestLowest:

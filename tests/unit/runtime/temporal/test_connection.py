@@ -38,7 +38,7 @@ def test_a_misspelled_name_in_a_profile_is_refused(
 
 async def test_a_certificate_without_a_key_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_profile(monkeypatch, tmp_path, "[profile.prod.tls]", f'client_cert_data = "{"-" * 5}BEGIN CERTIFICATE{"-" * 5}"')
-    settings = Settings(deployment="prod", database_url="sqlite:///unused.db", temporal={"profile": "prod"})
+    settings = Settings(deployment="prod", database_url="postgresql://unused/db", temporal={"profile": "prod"})
 
     with pytest.raises(SextonError, match="or those of the profile, are no valid certificate and its key"):
         await connect(settings)

@@ -6,7 +6,7 @@ from config.settings import Settings
 from sexton.insight.views import RunningWork
 from sexton.runtime.temporal.links import link_of
 
-SETTINGS = Settings(deployment="prod-1", database_url="sqlite:///unused")
+SETTINGS = Settings(deployment="prod-1", database_url="postgresql://unused/db")
 
 
 @pytest.mark.parametrize(
