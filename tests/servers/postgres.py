@@ -5,8 +5,10 @@ import os
 import secrets
 import shutil
 import tempfile
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
+from threading import Event, Lock, Thread
 
 import psycopg
 
@@ -17,6 +19,7 @@ from sexton.runtime.embedded.postgres import ADMIN, PostgresServer
 DEPLOYMENT = "test-rig"
 """The deployment of the databases that ``new_database`` returns."""
 MEMORY = Path("/dev/shm")
+_STARTING = Lock()
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
@@ -88,10 +91,26 @@ class Cluster:
         shutil.rmtree(self._scratch)
 
 
-@cache
 def shared() -> Cluster:
     """Return the server that all tests of this process share; it starts at the first call. No test cuts its power."""
-    cluster = Cluster(fsync=False)
+    with _STARTING:
+        return _start()
+
+
+@cache
+def _start() -> Cluster:
+    """Start it in a thread that never ends: Linux ends a child with the thread that started it."""
+    future: Future[Cluster] = Future()
+
+    def keep() -> None:
+        try:
+            future.set_result(Cluster(fsync=False))
+        except BaseException as e:  # noqa: BLE001 - raised in the caller
+            future.set_exception(e)
+        Event().wait()
+
+    Thread(target=keep, daemon=True).start()
+    cluster = future.result()
     atexit.register(cluster.stop)
     return cluster
 
@@ -108,7 +127,7 @@ def driver_url(url: str) -> str:
 
 def count_created() -> int:
     """Return how many databases exist, without starting a server."""
-    return len(shared().created) if shared.cache_info().currsize else 0
+    return len(shared().created) if _start.cache_info().currsize else 0
 
 
 def drop_created(kept: int) -> None:
