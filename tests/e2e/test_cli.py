@@ -116,7 +116,7 @@ def test_apply_asks_for_confirmation(online: Run, shop: Database, tmp_path: Path
         (("vault", "add", "nobody", "x", "--local", "."), "unknown instance nobody"),
         (("vault", "add", "shop", "x", "--local", "/no/such/place"), "NO_BUCKET"),
         (("vault", "add", "shop", "x", "--local", "v"), "overlaps vault disk"),
-        (("contract", "test", "--dsn", "mysql://x/y"), "SQLite or PostgreSQL"),
+        (("contract", "test", "--dsn", "mysql://x/y"), "Sexton needs PostgreSQL"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_no_traceback(

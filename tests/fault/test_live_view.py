@@ -48,7 +48,7 @@ def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     owner = SqlOwner(rig.db, rig.registry)
     assert owner.live_objects("shop") is None
     with owner_write(rig.db) as c:
-        c.exec_driver_sql("CREATE TABLE rows (kind, id, vault, key)")
+        c.exec_driver_sql("CREATE TABLE rows (kind text, id text, vault text, key text)")
         c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM rows")
         c.exec_driver_sql("INSERT INTO rows VALUES ('r', '1', 'disk', 'd/1.dat'), ('r', '2', 'disk', 'd/2.dat')")
     assert owner.live_objects("shop") == 2

@@ -76,7 +76,7 @@ def test_a_take_over_on_spark_passes_a_damaged_list(
 
 
 @pytest.mark.timeout(300)
-def test_an_orphan_written_again_after_its_claim_is_kept_on_spark(owned: Owned, deleting: Deleting) -> None:
+def test_spark_keeps_an_orphan_written_again_after_its_claim(owned: Owned, deleting: Deleting) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat"]
     owned.write_live(*file_keys(200))
     for key in keys:
