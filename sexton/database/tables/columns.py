@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -36,6 +37,16 @@ class Instant(TypeDecorator[int]):
 
 Json = JSONB(none_as_null=True)
 """A JSON document; Python's None is SQL's NULL."""
+
+
+class Word(sa.Text):
+    """Text that is a name or key: compared and ordered by its bytes, whatever the database's language."""
+
+
+@compiles(Word)
+def _word(_type: Word, _compiler: Any, type_expression: Any = None, **_: Any) -> str:
+    """Return the type: with its collation in a table only, because BETWEEN refuses a value that has one."""
+    return 'TEXT COLLATE "C"' if isinstance(type_expression, sa.Column) else "TEXT"
 
 
 class ColumnType:
@@ -71,9 +82,7 @@ class ColumnType:
 bigint, integer, double = ColumnType(sa.BigInteger()), ColumnType(sa.Integer()), ColumnType(sa.Double())
 boolean, instant, jsonb = ColumnType(sa.Boolean()), ColumnType(Instant()), ColumnType(Json)
 bytea = ColumnType(sa.LargeBinary())
-text = ColumnType(sa.Text())
-word = ColumnType(sa.Text(collation="C"))
-"""Text that is a name or key: compared and ordered by its bytes, whatever the database's language."""
+text, word = ColumnType(sa.Text()), ColumnType(Word())
 
 
 def serial(name: str) -> sa.Column[int]:

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from sexton.contract import NewMark
-from sexton.database import roles
+from sexton.database import roles, schema
 from sexton.kernel.errors import BadInput
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import DEPLOYMENT, Cluster
 from tests.support.rig import Rig, listing, put
 
 TRAP = """
@@ -59,7 +59,9 @@ class Town:
         self.sql(";".join(f"CREATE ROLE {role} LOGIN" for role in self.roles), "postgres")
         self.sql(f'GRANT CREATE ON DATABASE "{self.name}" TO {self.own}', "postgres")
         self.sql(f"CREATE SCHEMA {self.shop} AUTHORIZATION {self.shop}", "postgres")
-        self.rig = Rig(url.replace("postgres@", f"{self.own}@")).instance("shop").instance("bank")
+        own_url = url.replace("postgres@", f"{self.own}@")
+        schema.init(own_url, DEPLOYMENT)
+        self.rig = Rig(own_url).instance("shop").instance("bank")
         for instance, role in (("shop", self.shop), ("bank", bank)):
             roles.grant(self.rig.url, role)
             roles.grant_instance(self.rig.db, instance, role)

@@ -10,6 +10,7 @@ from sexton.insight.progress import NOTHING, round_progress
 from sexton.insight.views import KindCounts, RoundCounts
 from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.crash_points import installed
+from sexton.operators.registry.markers import MarkerStore
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, put
@@ -42,7 +43,7 @@ def cut_off(rig: Rig, point: str, times: int = 1) -> None:
 )
 def test_counts_move_with_each_page(worker: Rig, point: str, times: int, listed: int, gone: int) -> None:
     cut_off(worker, point, times)
-    [kind] = round_progress(worker.db, worker.registry.last_round("shop")[0]).kinds
+    [kind] = round_progress(worker.db, MarkerStore(worker.db).last_round("shop")).kinds
     worker.db.close()
 
     assert (kind.kind, kind.due, kind.claimed, kind.planned, kind.estimated) == ("dropped", 1, 1, 10, True)
@@ -56,7 +57,7 @@ def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: p
     rig.later(10_801)
 
     cut_off(rig, "claim.committed", 2)
-    [kind] = round_progress(rig.db, rig.registry.last_round("shop")[0]).kinds
+    [kind] = round_progress(rig.db, MarkerStore(rig.db).last_round("shop")).kinds
 
     assert [(s.due, s.claimed, s.finished) for s in kind.shards] == [
         (9, 9, True),
@@ -68,7 +69,7 @@ def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: p
 
 def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     cut_off(worker, "outcomes.recorded", 2)
-    number = str(worker.registry.last_round("shop")[0])
+    number = str(MarkerStore(worker.db).last_round("shop"))
 
     shown = run(worker, capsys, "round", "show", number).out
     status = run(worker, capsys, "status").out

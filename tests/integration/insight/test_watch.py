@@ -18,6 +18,7 @@ from sexton.contract import NewMark
 from sexton.insight.running import read_running
 from sexton.interfaces.cli import watching
 from sexton.kernel.crash_points import installed
+from sexton.operators.registry.markers import MarkerStore
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
@@ -73,7 +74,7 @@ def end_after(monkeypatch: pytest.MonkeyPatch, shows: int, then: threading.Event
 def test_round_is_shown_until_its_report(
     rig: Rig, paused_midway: threading.Event, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    number = str(rig.registry.last_round("shop")[0])
+    number = str(MarkerStore(rig.db).last_round("shop"))
     end_after(monkeypatch, 3, paused_midway)
 
     shown = run(rig, capsys, "round", "show", number, "--watch")
@@ -142,7 +143,7 @@ def test_paused_round_says_why_it_does_not_move(rig: Rig, tmp_path: Path) -> Non
     rig.local(tmp_path / "v")
     with pytest.raises(Crash), installed(crash_at("round.opened")):
         rig.round()
-    number = rig.registry.last_round("shop")[0]
+    number = MarkerStore(rig.db).last_round("shop")
     rig.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at WHERE id = :id", id=number)
 
     [work] = read_running(rig.db)

@@ -35,11 +35,11 @@ def test_the_list_of_exceptions_does_not_grow() -> None:
     assert len(listed_exceptions()) <= LONGEST
 
 
-def test_no_source_file_has_more_than_300_lines() -> None:
+def test_no_source_file_has_more_than_400_lines() -> None:
     sources = [path for tree in ("sexton", "workflows", "activities", "config") for path in (ROOT / tree).rglob("*.py")]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources}
 
-    assert [path for path, lines in lengths.items() if lines > 300] == []
+    assert [path for path, lines in lengths.items() if lines > 400] == []
 
 
 def test_the_name_of_a_test_has_at_most_60_characters() -> None:

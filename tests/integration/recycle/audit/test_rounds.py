@@ -7,6 +7,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
+from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
@@ -73,7 +74,7 @@ def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tm
 
     with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
-    first = worker.registry.last_round("shop")[0]
+    first = MarkerStore(worker.db).last_round("shop")
     before = audit_rows(worker, first)
     worker.later(61)
     report = again().round()

@@ -9,6 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.model import Ref
+from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
@@ -104,7 +105,7 @@ def test_a_cut_off_round_is_logged_as_of_itself(logging_rig: Rig) -> None:
     rig = logging_rig
     with pytest.raises(Crash), crash_points.installed(crash_at("outcomes.recorded")):
         rig.round()
-    first = rig.registry.last_round("shop")[0]
+    first = MarkerStore(rig.db).last_round("shop")
     rig.later(DAY)
     second = rig.round()
     report = rig.rounds.reports.report(first)

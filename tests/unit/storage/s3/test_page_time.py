@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sexton.marks.model import FilePage
 from sexton.recycle.pipeline.delete import delete_page
 from sexton.storage.model import IN_FLIGHT_SECONDS, REQUEST_SECONDS, VERIFIED_SECONDS, KeyOutcome, Probe, VaultSpec
 from sexton.storage.s3 import bucket, conditional, delete, purge, vault, versions
@@ -76,11 +77,15 @@ def test_no_request_outlasts_the_wait_of_a_take_over(monkeypatch: pytest.MonkeyP
     cold.prepare_delete()
     began = store.now
 
-    results = delete_page(cold, keys, ["e"] * len(keys))
+    results = delete_page(cold, page(keys, "e"))
 
     assert max(store.ended) - began <= IN_FLIGHT_SECONDS - VERIFIED_SECONDS
     assert len(results) == len(keys)
     assert {result.outcome for result in results} <= {KeyOutcome.DELETED, KeyOutcome.THROTTLED}
+
+
+def page(keys: Sequence[str], etag: str = "") -> FilePage:
+    return FilePage("cold", range(len(keys)), keys, [etag] * len(keys))
 
 
 def test_a_prepared_page_sends_its_delete_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +94,7 @@ def test_a_prepared_page_sends_its_delete_at_once(monkeypatch: pytest.MonkeyPatc
     cold.prepare_delete()
     prepared_at = store.now
 
-    delete_page(cold, ["k"], [""])
+    delete_page(cold, page(["k"]))
 
     assert (prepared_at, store.sent) == (SLOW_SECONDS, [prepared_at])
 
@@ -98,7 +103,7 @@ def test_a_second_turn_of_a_purge_ends_in_time_too(monkeypatch: pytest.MonkeyPat
     quick_then_slow = iter([1.0, 6.5, 6.5, 5.5, *[SLOW_SECONDS] * 9])
     store = SlowStore("Enabled", quick_then_slow).install(monkeypatch)
 
-    [result] = delete_page(S3Vault(SPEC.model_copy(update={"versions": "purge"}), ""), ["k"], [""])
+    [result] = delete_page(S3Vault(SPEC.model_copy(update={"versions": "purge"}), ""), page(["k"]))
 
     assert result.outcome is KeyOutcome.THROTTLED
     assert len(store.ended) == 2
@@ -116,7 +121,7 @@ def test_a_page_with_a_refused_key_is_sent_in_parts() -> None:
 
     keys = ["a", "b", "c", "x" * 2_000]
 
-    results = delete_page(Refusing(SPEC), keys, ["", "", "", ""])
+    results = delete_page(Refusing(SPEC), page(keys))
 
     assert sizes == [2, 1]
     assert [r.outcome for r in results] == [KeyOutcome.DELETED] * 3 + [KeyOutcome.FAILED]
