@@ -77,7 +77,7 @@ batch = table(
 claim = table(
     "claim",
     serial("id"),
-    bigint("round", ForeignKey("round.id")),
+    bigint("round", ForeignKey("round.id", ondelete="CASCADE")),
     text("key", default=sa.text("gen_random_uuid()::text")),  # a copied database reuses the ids of its original
     index("claim_of_round", "round", "id"),
 )

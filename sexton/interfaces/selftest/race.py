@@ -206,8 +206,7 @@ def _delete_rows(db: Database, instance: str) -> None:
         for table in (t.mark, t.file_list, t.batch):
             c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
         rounds = f"SELECT id FROM {t.round.fullname} WHERE instance = :i"
-        for table in (t.tally, t.claim):
-            c.execute(text(f"DELETE FROM {table.fullname} WHERE round IN ({rounds})"), parameters)
+        c.execute(text(f"DELETE FROM {t.tally.fullname} WHERE round IN ({rounds})"), parameters)
         for table in (t.round, t.lease, t.instance_guard):
             c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
         c.execute(text(f"DELETE FROM {t.instance.fullname} WHERE id = :i"), parameters)

@@ -180,7 +180,7 @@ def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
 def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
     [rowset] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(rowset)
-    marks = [m._replace(kind="orphan") for m in shop.marked("dropped")]
+    marks = [m._replace(kind="foreign") for m in shop.marked("dropped")]
 
     assert len(marks) == 1
     assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}
