@@ -116,19 +116,7 @@ def _databases_dropped() -> Iterator[None]:
 
 
 @pytest.fixture
-def database_url(postgres: postgres_server.Cluster) -> str:
-    """Return the URL of a new empty database."""
-    return postgres.create_database()
-
-
-@pytest.fixture
-def postgres_url() -> str:
-    """Return the URL of a database with the schema and without rows."""
-    return postgres_server.new_database()
-
-
-@pytest.fixture
-def clean_url() -> str:
+def database_url() -> str:
     """Return the URL of a database with the schema and without rows."""
     return postgres_server.new_database()
 

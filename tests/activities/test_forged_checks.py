@@ -104,7 +104,9 @@ def test_h1_a_check_judges_by_its_row_and_the_settings(owned: Owned, order: Chec
 
     assert (seen.cutoff, again.cutoff, report.run.cutoff) == (order.run.cutoff,) * 3
     assert owned.open_findings() == {"ORPHAN": {"data/t1/old_0.dat"}}
-    assert report.run.evidence == again
+    (listing,) = report.run.evidence.listings
+    assert report.run.evidence == again.model_copy(update={"listings": (listing,)})
+    assert (listing.model_copy(update={"unnamed": None}), listing.unnamed) == (again.listings[0], 1)
     assert [f.proven_at for f in owned.runs.findings("shop")] == [order.run.cutoff]
 
 

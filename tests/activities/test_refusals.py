@@ -8,8 +8,8 @@ from activities.refusals import refusals
 from sexton.kernel.errors import BadInput, GuardBusy
 
 
-def test_driver_error_travels_without_statement_and_parameters(postgres_url: str) -> None:
-    engine = create_engine(postgres_url)
+def test_driver_error_travels_without_statement_and_parameters(database_url: str) -> None:
+    engine = create_engine(database_url)
 
     with pytest.raises(ApplicationError) as error, refusals(), engine.connect() as c:
         c.execute(text("SELECT :key FROM nowhere"), {"key": "data/secret.dat"})

@@ -10,8 +10,8 @@ from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture
-def rig(clean_url: str) -> Rig:
-    return Rig(clean_url).instance()
+def rig(database_url: str) -> Rig:
+    return Rig(database_url).instance()
 
 
 def test_r01_a_round_without_marks_reports_zero(rig: Rig, tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_r37_undrop_takes_back_a_parent_with_its_children(rig: Rig) -> None:
     assert rig.count("mark") == 0
 
 
-def test_r51_new_instance_deletes_nothing_until_enabled(clean_url: str, tmp_path: Path) -> None:
-    rig = Rig(clean_url).instance(enable=False)
+def test_r51_new_instance_deletes_nothing_until_enabled(database_url: str, tmp_path: Path) -> None:
+    rig = Rig(database_url).instance(enable=False)
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="t", vault="disk", keys=("a.dat",)))

@@ -21,9 +21,9 @@ LONG_MS = 90_000
 
 
 @pytest.fixture
-def live(request: pytest.FixtureRequest, clean_url: str, tmp_path: Path) -> Iterator[LiveConsole]:
+def live(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[LiveConsole]:
     """A deployment with the settings of ``request.param``."""
-    rig = Rig(clean_url).instance()
+    rig = Rig(database_url).instance()
     rig.local(tmp_path / "v")
     with LiveConsole(rig, tmp_path / "live", **getattr(request, "param", {})) as live:
         yield live

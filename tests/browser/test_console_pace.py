@@ -24,9 +24,9 @@ def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def live(clean_url: str, proxy: FaultProxy, bucket: str, tmp_path: Path) -> Iterator[LiveConsole]:
+def live(database_url: str, proxy: FaultProxy, bucket: str, tmp_path: Path) -> Iterator[LiveConsole]:
     """A vault in S3, and due marks whose keys nobody wrote: S3 deletes those, too."""
-    rig = Rig(clean_url, endpoint_url=proxy.url).instance()
+    rig = Rig(database_url, endpoint_url=proxy.url).instance()
     rig.s3(bucket)
     marks = [
         NewMark(id=f"t{mark}", vault="cold", keys=tuple(f"data/{mark}/{n}.dat" for n in range(KEYS)))

@@ -52,7 +52,7 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
     postgres.drop_database(admin_url)
 
 
-def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgres: Cluster) -> None:
+def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
     sexton, reader = f"s_{secrets.token_hex(4)}", f"r_{secrets.token_hex(4)}"
     admin_url = postgres.create_database()
     with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
@@ -67,6 +67,7 @@ def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgre
 
     own("init")
     added = own("instance", "add", "shop", "--live-view", "shop.sexton_live")
+    assert own("vault", "add", "shop", "disk", "--local", str(tmp_path)).returncode == 0
     alone, beside = (
         {f["about"]: f["state"] for f in json.loads(run("doctor", "--json").stdout)["items"]} for run in (own, both)
     )

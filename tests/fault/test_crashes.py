@@ -46,16 +46,16 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("same_run", [True, False], ids=["activity-retried", "next-round"])
 def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
-    clean_url: str, tmp_path: Path, point: str, same_run: bool
+    database_url: str, tmp_path: Path, point: str, same_run: bool
 ) -> None:
-    rig = Rig(clean_url).instance()
+    rig = Rig(database_url).instance()
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
 
     plan = rig.plan().id
     with installed(CrashAt(point)), pytest.raises(Crash):
         rig.round(run="first", plan=plan)
-    again = Rig(clean_url)
+    again = Rig(database_url)
     if same_run:
         again.round(run="first", plan=plan)
     else:
@@ -72,8 +72,8 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("point", ["resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"])
-def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_path: Path, point: str) -> None:
-    rig = Rig(clean_url).instance()
+def test_crash_in_the_second_pass_loses_and_leaves_nothing(database_url: str, tmp_path: Path, point: str) -> None:
+    rig = Rig(database_url).instance()
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
     rig.round()
@@ -83,7 +83,7 @@ def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_p
 
     with installed(CrashAt(point)), pytest.raises(Crash):
         rig.round()
-    again = Rig(clean_url)
+    again = Rig(database_url)
     again.later(61)
     again.round()
 
@@ -92,8 +92,8 @@ def test_crash_in_the_second_pass_loses_and_leaves_nothing(clean_url: str, tmp_p
     assert again.count_files() == 0
 
 
-def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(clean_url: str, tmp_path: Path) -> None:
-    rig = Rig(clean_url).instance()
+def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(database_url: str, tmp_path: Path) -> None:
+    rig = Rig(database_url).instance()
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="t", vault="disk", keys=("a.dat",)))
@@ -103,7 +103,7 @@ def test_r42_claim_with_a_lost_reply_is_adopted_and_finished(clean_url: str, tmp
     assert rig.row("dropped", "t").state == "CLAIMED"
     assert listing(root) == {"a.dat": 10}
 
-    again = Rig(clean_url)
+    again = Rig(database_url)
     again.later(61)
     report = again.round()
 

@@ -40,8 +40,8 @@ LIVES = (3, 8, 13, 21, 40, 55, 70, 90, 34, 5)
 
 
 @pytest.mark.slow
-def test_a_dropped_instance_is_deleted_though_workers_are_killed(clean_url: str, tmp_path: Path) -> None:
-    shop = Shop(clean_url).register()
+def test_a_dropped_instance_is_deleted_though_workers_are_killed(database_url: str, tmp_path: Path) -> None:
+    shop = Shop(database_url).register()
     for name in ("disk", "two", "three"):
         shop.local(tmp_path / name, name)
     fill(shop, ["disk", "two", "three"])
@@ -54,7 +54,7 @@ def test_a_dropped_instance_is_deleted_though_workers_are_killed(clean_url: str,
 
     ends, records_too_early = list[int](), False
     for visits in (*LIVES, 0):
-        ends.append(subprocess.run([sys.executable, "-c", WORKER, clean_url, str(visits)], check=False).returncode)
+        ends.append(subprocess.run([sys.executable, "-c", WORKER, database_url, str(visits)], check=False).returncode)
         records_too_early |= records(shop) < count and left(shop) != kept
 
     print(ends)

@@ -23,9 +23,9 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def rig(clean_url: str) -> Iterator[Rig]:
+def rig(database_url: str) -> Iterator[Rig]:
     """One instance ``shop``."""
-    rig = Rig(clean_url).instance()
+    rig = Rig(database_url).instance()
     yield rig
     rig.db.close()
 
@@ -35,9 +35,3 @@ def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
     """A proxy before the S3 server, which delays, refuses and answers as it is told."""
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
         yield running
-
-
-@pytest.fixture
-def postgres_rig(rig: Rig) -> Rig:
-    """Return ``rig``."""
-    return rig

@@ -12,9 +12,9 @@ from tests.support.rig import Rig
 
 
 @pytest.fixture
-def rig(clean_url: str) -> Iterator[Rig]:
+def rig(database_url: str) -> Iterator[Rig]:
     """One enabled instance ``shop``."""
-    rig = Rig(clean_url).instance()
+    rig = Rig(database_url).instance()
     yield rig
     rig.db.close()
 
@@ -26,10 +26,10 @@ def disk(rig: Rig, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
+def cold(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
     """One enabled instance ``shop`` with the vault ``cold``, a bucket behind the fault proxy."""
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         # One page at a time: the clock of the vault proofs advances 2.6 s whenever a thread reads it.
-        rig = Rig(clean_url, endpoint_url=proxy.url, threads=1).instance()
+        rig = Rig(database_url, endpoint_url=proxy.url, threads=1).instance()
         yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))
         rig.db.close()

@@ -26,9 +26,9 @@ SITES = [f"site{n}" for n in range(60)]
 
 
 @pytest.fixture
-def shop(clean_url: str) -> Iterator[Limited]:
+def shop(database_url: str) -> Iterator[Limited]:
     """An instance of which 50 objects may go in a day unasked."""
-    rig = Limited(clean_url).instance()
+    rig = Limited(database_url).instance()
     rig.policy = limited_policy(objects=50)
     yield rig
     rig.db.close()
@@ -148,8 +148,8 @@ def test_atlassian_2022_foreign_id_deletes_and_undrops_nothing(rig: Rig, disk: P
 
 
 @pytest.fixture
-def catalog(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).register()
+def catalog(database_url: str, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(database_url).register()
     made.local(tmp_path / "disk")
     yield made
     made.close()

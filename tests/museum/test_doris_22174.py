@@ -21,10 +21,10 @@ LARGEST = (2**31 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**63 // 1_000, LONGEST_TT
 
 
 @pytest.fixture
-def db(clean_url: str) -> Iterator[Database]:
+def db(database_url: str) -> Iterator[Database]:
     """A clean database."""
-    schema.init(clean_url, DEPLOYMENT)
-    database = Database.open(clean_url)
+    schema.init(database_url, DEPLOYMENT)
+    database = Database.open(database_url)
     yield database
     database.close()
 

@@ -28,11 +28,11 @@ EVERY_OTHER = pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     # Python 3.11 computes a cached property under one lock of the process, but the owner is another process.
     uncached = property(lambda tx: is_dropped(tx.db, tx.c, tx.instance))
     monkeypatch.setattr(CatalogTransaction, "is_dropped", uncached)
-    shop_ = Shop(clean_url).register()
+    shop_ = Shop(database_url).register()
     shop_.local(tmp_path / "disk")
     yield shop_
     shop_.close()

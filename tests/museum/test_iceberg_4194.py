@@ -15,8 +15,8 @@ NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}"]
 
 
 @pytest.fixture
-def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
+def bucketed(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
+    owned = Owned(database_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
     assert isinstance(owned, Owned)
     with live_view(owned):
         owned.s3(bucket, prefix="warehouse/")

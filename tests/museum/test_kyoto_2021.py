@@ -199,9 +199,9 @@ def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> N
 
 
 def test_kyoto_2021_drop_of_everything_waits_for_approval(
-    clean_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shop = Limited(clean_url).instance()
+    shop = Limited(database_url).instance()
     shop.policy = limited_policy(objects=50)
     root = shop.local(tmp_path / "v")
     for n in range(60):

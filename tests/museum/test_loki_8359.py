@@ -36,8 +36,8 @@ def settings(retention: int) -> Policy:
 
 
 @pytest.fixture
-def shop(clean_url: str) -> Iterator[Limited]:
-    rig = Limited(clean_url).instance()
+def shop(database_url: str) -> Iterator[Limited]:
+    rig = Limited(database_url).instance()
     rig.policy = settings(LONG)
     yield rig
     rig.db.close()
@@ -150,8 +150,8 @@ def test_loki_8359_kind_without_retention_is_kept(shop: Limited, root: Path) -> 
     assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
-def test_loki_8359_dropped_partition_waits_for_approval(clean_url: str, tmp_path: Path) -> None:
-    shop = Shop(clean_url).register()
+def test_loki_8359_dropped_partition_waits_for_approval(database_url: str, tmp_path: Path) -> None:
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])

@@ -124,9 +124,9 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
 
 @pytest.mark.slow
 def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
-    clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
+    database_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
-    workers = [worker(clean_url, store.url) for _ in range(SLOTS)]
+    workers = [worker(database_url, store.url) for _ in range(SLOTS)]
     rig = workers[0]
     backlog(rig, bucket, PAGES)
     for tenant in TENANTS:
@@ -163,9 +163,9 @@ def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
 
 @pytest.mark.slow
 def test_mimir_2560_slow_round_shares_the_threads_of_its_process(
-    clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
+    database_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
-    rig = worker(clean_url, store.url)
+    rig = worker(database_url, store.url)
     in_process(rig, threads=2)
     backlog(rig, bucket, PAGES)
     for tenant in TENANTS[:2]:

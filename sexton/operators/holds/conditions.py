@@ -76,7 +76,7 @@ def is_or_descends_from(db: Database, hold: Any) -> ColumnElement[bool]:
 def with_descendants(db: Database, hold: Any) -> CompoundSelect[Any]:
     """Select kind, id and state of the mark that the hold names, and of its descendants: the cost follows these alone.
 
-    UNION ends a circle of parents.
+    UNION ends a circle of parents. With LATERAL and OFFSET the children of each mark are looked up by themselves.
     """
     mark = db.t.mark
     rows = select(mark.c.kind, mark.c.id, mark.c.state)
@@ -84,7 +84,8 @@ def with_descendants(db: Database, hold: Any) -> CompoundSelect[Any]:
     is_child = and_(of_instance, mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
     below = rows.where(is_child).cte("below", recursive=True)
     is_next = and_(of_instance, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
-    below = below.union(rows.select_from(below.join(mark, is_next)))
+    children = rows.where(is_next).correlate(below).offset(0).lateral("children")
+    below = below.union(select(*children.c).select_from(below.join(children, true())))
     return rows.where(is_held(mark, hold)).union(select(*below.c))
 
 

@@ -188,6 +188,8 @@ class HoldStore:
         of_hold = mark.c.instance == hold.instance
         if hold.scope == "mark":
             below = conditions.with_descendants(self._db, hold).subquery()
+            # Each child is looked up by index: of a table that it believes small, PostgreSQL compares all with all.
+            c.exec_driver_sql("SET LOCAL enable_seqscan = off")
             states = select(below.c.state, func.count().label("marks")).group_by(below.c.state)
             by_state = {row.state: row.marks for row in c.execute(states)}
             if not by_state.keys() - {"CLAIMED"} and (fate := self._fate(c, hold)):

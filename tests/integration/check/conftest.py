@@ -79,9 +79,9 @@ def live_view(owned: Owned) -> Iterator[None]:
 
 
 @pytest.fixture
-def owned(clean_url: str, tmp_path: Path) -> Iterator[Owned]:
+def owned(database_url: str, tmp_path: Path) -> Iterator[Owned]:
     """An owner whose view is empty."""
-    owned = Owned(clean_url).register(tmp_path / "disk")
+    owned = Owned(database_url).register(tmp_path / "disk")
     with live_view(owned):
         yield owned
     owned.db.close()

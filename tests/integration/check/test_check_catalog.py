@@ -12,8 +12,8 @@ from tests.support.rig import DAY, listing
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(clean_url).register().prove_by_clock()
+def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(database_url).register().prove_by_clock()
     shop.local(tmp_path / "disk")
     yield shop
     shop.close()

@@ -77,9 +77,9 @@ def front_end() -> Iterator[FrontEnd]:
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path, front_end: FrontEnd) -> Iterator[Shop]:
+def shop(database_url: str, tmp_path: Path, front_end: FrontEnd) -> Iterator[Shop]:
     """A shop with a loaded table, whose front end knows everything."""
-    shop = Shop(clean_url).prove_by_clock()
+    shop = Shop(database_url).prove_by_clock()
     (tmp_path / "token").write_text(TOKEN)
     options = {"front_end": front_end.url, "token_file": str(tmp_path / "token")}
     add_instance(shop.db, shop.registry, "shop", "catalog", options)
@@ -201,8 +201,8 @@ def test_memory_is_compared_page_by_page(shop: Shop, front_end: FrontEnd, monkey
     assert len(tablet_pages) == 2
 
 
-def test_an_instance_without_a_front_end_asks_none(clean_url: str, tmp_path: Path) -> None:
-    shop = Shop(clean_url).register().prove_by_clock()
+def test_an_instance_without_a_front_end_asks_none(database_url: str, tmp_path: Path) -> None:
+    shop = Shop(database_url).register().prove_by_clock()
     shop.local(tmp_path / "disk")
     shop.loaded(shop.table())
 

@@ -23,8 +23,8 @@ def show(owned: Owned, *, key: str = "k", id_: str = "i", vault: str = "disk") -
         c.execute(text("INSERT INTO file VALUES ('file', :id, :vault, :key, 7)"), row)
 
 
-def test_a_long_key_is_a_loss_that_a_check_can_store(clean_url: str, s3_server: RunningS3, bucket: str) -> None:
-    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url)
+def test_a_long_key_is_a_loss_that_a_check_can_store(database_url: str, s3_server: RunningS3, bucket: str) -> None:
+    owned = Owned(database_url, endpoint_url=s3_server.endpoint_url)
     owned.instance()
     owned.s3(bucket)
     with shown_view(owned):

@@ -53,14 +53,14 @@ def in_directory(owned: Owned) -> Orphaned:
 
 
 @pytest.fixture(params=["local", "s3"])
-def orphaned(request: pytest.FixtureRequest, clean_url: str, tmp_path: Path) -> Iterator[Orphaned]:
+def orphaned(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Orphaned]:
     if request.param == "local":
-        owned = Owned(clean_url).register(tmp_path / "disk")
+        owned = Owned(database_url).register(tmp_path / "disk")
         with live_view(owned):
             yield in_directory(owned)
     else:
         server: RunningS3 = request.getfixturevalue("s3_server")
-        owned = Owned(clean_url, endpoint_url=server.endpoint_url)
+        owned = Owned(database_url, endpoint_url=server.endpoint_url)
         with live_view(owned):
             yield in_bucket(owned, server, request.getfixturevalue("bucket"))
     owned.db.close()

@@ -32,15 +32,15 @@ class Owner(NamedTuple):
 
 
 @pytest.fixture(params=["psycopg", "SQLAlchemy"])
-def owner(request: pytest.FixtureRequest, postgres_rig: Rig) -> Iterator[Owner]:
-    with postgres_rig.db.write() as c:
+def owner(request: pytest.FixtureRequest, rig: Rig) -> Iterator[Owner]:
+    with rig.db.write() as c:
         c.exec_driver_sql("DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop; CREATE TABLE shop.visible (id text)")
     if request.param == "psycopg":
-        with psycopg.connect(postgres_rig.url.replace("+psycopg", "")) as c:
+        with psycopg.connect(rig.url.replace("+psycopg", "")) as c:
             yield Owner(c, c)
             c.rollback()
     else:
-        engine = create_engine(postgres_rig.url)
+        engine = create_engine(rig.url)
         with engine.connect() as connection:
             driver: Any = connection.connection.driver_connection
             yield Owner(connection, driver)
@@ -54,41 +54,41 @@ def marks(rig: Rig) -> list[tuple[str, str]]:
         return sorted((row.id, row.state) for row in c.execute(mark.select()))
 
 
-def test_the_contract_never_commits_by_itself(postgres_rig: Rig, owner: Owner) -> None:
+def test_the_contract_never_commits_by_itself(rig: Rig, owner: Owner) -> None:
     c = owner.connection
     contract.prepare(c, "shop", "load", ["r1", "r2"], "disk", ["r1/", "r2/"], 60)
-    assert (owner.is_open, marks(postgres_rig)) == (True, [])
+    assert (owner.is_open, marks(rig)) == (True, [])
     c.commit()
     prepared = [("r1", "MARKED"), ("r2", "MARKED")]
-    assert marks(postgres_rig) == prepared
+    assert marks(rig) == prepared
 
     contract.commit(c, "shop", ["r1"])
-    assert (owner.is_open, marks(postgres_rig)) == (True, prepared)
+    assert (owner.is_open, marks(rig)) == (True, prepared)
     c.rollback()
     new = [NewMark(id=id_, vault="disk", keys=("x",)) for id_ in ("t1", "t2")]
     assert contract.mark(c, "shop", "dropped", new) == 2
-    assert (owner.is_open, marks(postgres_rig)) == (True, prepared)
+    assert (owner.is_open, marks(rig)) == (True, prepared)
     c.commit()
     assert contract.undrop(c, "shop", "dropped", ["t1", "t2"]) == 2
-    assert (owner.is_open, len(marks(postgres_rig))) == (True, 4)
+    assert (owner.is_open, len(marks(rig))) == (True, 4)
     c.commit()
 
-    assert marks(postgres_rig) == prepared
+    assert marks(rig) == prepared
 
 
-def test_parents_of_prepared_rowsets_are_stored(postgres_rig: Rig, owner: Owner) -> None:
+def test_parents_of_prepared_rowsets_are_stored(rig: Rig, owner: Owner) -> None:
     contract.prepare(owner.connection, "shop", "load", ["r1"], "disk", ["r1/"], 60, ("table", ["t1"]))
     owner.connection.commit()
 
-    row = postgres_rig.row("prepared", "r1")
+    row = rig.row("prepared", "r1")
     assert (row.parent_kind, row.parent_id) == ("table", "t1")
 
 
-def test_a_refusal_leaves_the_rollback_to_the_owner(postgres_rig: Rig, owner: Owner) -> None:
+def test_a_refusal_leaves_the_rollback_to_the_owner(rig: Rig, owner: Owner) -> None:
     contract.prepare(owner.connection, "shop", "load", ["r1", "r2"], "disk", ["r1/", "r2/"], 60)
     contract.mark(owner.connection, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("x",))])
     owner.connection.commit()
-    claim(postgres_rig, token(postgres_rig, "prepared"), "prepared", "r2")
+    claim(rig, token(rig, "prepared"), "prepared", "r2")
 
     owner.driver.execute("INSERT INTO shop.visible VALUES ('r1')")
     with pytest.raises(Collected, match="r2 claimed in batch"):
@@ -103,7 +103,7 @@ def test_a_refusal_leaves_the_rollback_to_the_owner(postgres_rig: Rig, owner: Ow
     owner.driver.rollback()
 
     assert owner.visible() == []
-    assert marks(postgres_rig) == [("r1", "MARKED"), ("r2", "CLAIMED"), ("t1", "MARKED")]
+    assert marks(rig) == [("r1", "MARKED"), ("r2", "CLAIMED"), ("t1", "MARKED")]
 
 
 def test_a_connection_of_another_driver_is_refused() -> None:

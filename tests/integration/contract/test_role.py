@@ -21,8 +21,8 @@ TABLES = ("clock", "instance", "instance_guard", "vault", "file_list", "lease", 
 
 
 @pytest.fixture
-def rig(postgres_rig: Rig) -> Rig:
-    return postgres_rig
+def rig(rig: Rig) -> Rig:
+    return rig
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, event
 
 from sexton.database.engine import Database
@@ -37,7 +38,7 @@ GROWING = (
 """Tables of Sexton's own that grow with the data, or with time."""
 ALL_TABLES = [table.name for table in TABLES.all()]
 SELECTIVE = re.compile(
-    r"\b(id|seq|last|last_file|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor)\b"
+    r"\b(id|seq|last|last_file|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor|prefix)\b"
     r"|\bbatch [=>] \(?\w+\.(id|batch)\b"
 )
 """What an index condition must name where it is looked up again and again: a column with few rows per value, or each
@@ -191,12 +192,24 @@ def rows_read(db: Database, statements: Mapping[str, Any]) -> int:
     read = 0
     with db.read() as tx:
         for statement, parameters in statements.items():
+            if statement.startswith("SET LOCAL"):
+                tx.exec_driver_sql(statement)
             if statement.split()[0] in ("SELECT", "WITH"):
                 explain = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}"
                 answer = tx.exec_driver_sql(explain, parameters or None).scalar_one()
                 plans = answer if isinstance(answer, list) else json.loads(answer)
                 read += round(_rows_of(plans[0]["Plan"]))
     return read
+
+
+def rows_touched(c: psycopg.Connection, *tables: str) -> int:
+    """Return how many rows of these tables the open transaction read, also in functions and triggers."""
+    query = (
+        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname = ANY(%s)"
+    )
+    row = c.execute(query, (list(tables),)).fetchone()
+    assert row
+    return int(row[0])
 
 
 def _rows_of(node: Mapping[str, Any]) -> float:

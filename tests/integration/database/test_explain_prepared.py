@@ -85,9 +85,9 @@ def test_loads_below_prefixes_are_found_in_few_rows(
 
 
 @pytest.mark.parametrize("table", ["t1", "t0"], ids=["beside many marks", "alone"])
-def test_a_load_reads_few_marks_in_an_old_session(postgres_rig: Rig, table: str) -> None:
+def test_a_load_reads_few_marks_in_an_old_session(rig: Rig, table: str) -> None:
     """The session made its plans when there was no mark."""
-    db = postgres_rig.instance("crowd").db
+    db = rig.instance("crowd").db
     keep_statistics(db)
 
     def load(c: Connection, id_: str) -> int:

@@ -147,16 +147,16 @@ def test_a_second_decision_waits_for_the_first(shop: Rig) -> None:
     assert order == ["first", "second"]
 
 
-def test_a_guard_held_too_long_is_reported_as_busy(postgres_rig: Rig) -> None:
+def test_a_guard_held_too_long_is_reported_as_busy(rig: Rig) -> None:
     errors: list[Exception] = []
 
     def count_leases() -> None:
         try:
-            postgres_rig.leases.acquire("shop", "check", "a")
+            rig.leases.acquire("shop", "check", "a")
         except GuardBusy as e:
             errors.append(e)
 
-    with deciding(postgres_rig.db, "shop"):
+    with deciding(rig.db, "shop"):
         thread = threading.Thread(target=count_leases)
         thread.start()
         thread.join(10)
@@ -164,11 +164,11 @@ def test_a_guard_held_too_long_is_reported_as_busy(postgres_rig: Rig) -> None:
     assert [str(e) for e in errors] == ["another transaction holds the guard of * or shop; retry when it ends"]
 
 
-def test_a_holder_of_the_first_guard_waits_briefly_for_the_next(postgres_rig: Rig) -> None:
-    with deciding(postgres_rig.db, "shop"):
+def test_a_holder_of_the_first_guard_waits_briefly_for_the_next(rig: Rig) -> None:
+    with deciding(rig.db, "shop"):
         began = time.monotonic()
         with pytest.raises(GuardBusy):
-            postgres_rig.leases.acquire("shop", "check", "a")  # all other acquisitions wait for it
+            rig.leases.acquire("shop", "check", "a")  # all other acquisitions wait for it
 
         assert time.monotonic() - began < LOCK_SECONDS
 

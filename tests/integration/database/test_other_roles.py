@@ -21,13 +21,13 @@ CREATES: dict[int, Callable[[Rig], None]] = {
 
 
 @pytest.fixture
-def role(postgres_rig: Rig) -> Iterator[str]:
+def role(rig: Rig) -> Iterator[str]:
     """A role to which the instance ``shop`` is granted."""
     name = f"r_{secrets.token_hex(4)}"
-    create(postgres_rig, name)
-    roles.grant_instance(postgres_rig.db, "shop", name)
+    create(rig, name)
+    roles.grant_instance(rig.db, "shop", name)
     yield name
-    drop(postgres_rig, name)
+    drop(rig, name)
 
 
 def create(rig: Rig, name: str) -> None:
@@ -54,36 +54,36 @@ def lost_grants(rig: Rig) -> str:
     return "; ".join(problem.detail for problem in problems if "granted" in problem.detail)
 
 
-def test_a_new_role_of_a_dropped_roles_name_has_no_grant(postgres_rig: Rig, role: str) -> None:
-    prepare(postgres_rig, role)
-    assert lost_grants(postgres_rig) == ""
-    drop(postgres_rig, role)
-    create(postgres_rig, role)
+def test_a_new_role_of_a_dropped_roles_name_has_no_grant(rig: Rig, role: str) -> None:
+    prepare(rig, role)
+    assert lost_grants(rig) == ""
+    drop(rig, role)
+    create(rig, role)
 
     with pytest.raises(InstanceNotRegistered, match=f"SX004 .* {role}"):
-        prepare(postgres_rig, role)
-    assert lost_grants(postgres_rig) == f"instances are granted to roles that were dropped: shop to {role}"
+        prepare(rig, role)
+    assert lost_grants(rig) == f"instances are granted to roles that were dropped: shop to {role}"
 
-    roles.grant_instance(postgres_rig.db, "shop", role)
-    prepare(postgres_rig, role)
-    assert lost_grants(postgres_rig) == ""
+    roles.grant_instance(rig.db, "shop", role)
+    prepare(rig, role)
+    assert lost_grants(rig) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", CREATES)
-def test_a_lock_that_another_role_holds_is_named(postgres_rig: Rig, role: str, key: int) -> None:
-    url = postgres_rig.url.replace("postgres@", f"{role}@").replace("+psycopg", "")
+def test_a_lock_that_another_role_holds_is_named(rig: Rig, role: str, key: int) -> None:
+    url = rig.url.replace("postgres@", f"{role}@").replace("+psycopg", "")
     with psycopg.connect(url) as mallory:
         mallory.execute("SELECT pg_advisory_lock(%s)", (key,))
         pid = mallory.info.backend_pid
 
         with pytest.raises(schema.SchemaError, match=f"session {pid} of role {role} .*pg_terminate_backend"):
-            CREATES[key](postgres_rig)
+            CREATES[key](rig)
 
 
-def test_a_lock_that_is_free_stops_no_init(postgres_rig: Rig) -> None:
-    schema.init(postgres_rig.url, DEPLOYMENT)
-    tables.create(postgres_rig.db)
+def test_a_lock_that_is_free_stops_no_init(rig: Rig) -> None:
+    schema.init(rig.url, DEPLOYMENT)
+    tables.create(rig.db)
 
-    with postgres_rig.db.read() as c:
+    with rig.db.read() as c:
         assert c.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one() == 0

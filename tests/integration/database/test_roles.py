@@ -45,15 +45,15 @@ BEGIN INSERT INTO public.ran VALUES (current_user); RETURN pg_catalog.lower(a::t
 
 
 @pytest.fixture
-def rig(postgres_rig: Rig) -> Iterator[Rig]:
+def rig(rig: Rig) -> Iterator[Rig]:
     """Instances ``shop`` and ``blog``, each with a mark ``t``."""
-    postgres_rig.instance("blog")
+    rig.instance("blog")
     for instance in ("shop", "blog"):
-        postgres_rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"), instance=instance)
-        with postgres_rig.db.write() as c:
+        rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"), instance=instance)
+        with rig.db.write() as c:
             contract.prepare(c, instance, "load", ["p"], "disk", ["p/"], 60)
-    yield postgres_rig
-    with postgres_rig.db.write() as c:
+    yield rig
+    with rig.db.write() as c:
         c.exec_driver_sql("DROP POLICY IF EXISTS service ON sexton.mark")
         c.exec_driver_sql("DROP POLICY IF EXISTS service ON sexton.mark_history")
 

@@ -20,9 +20,15 @@ OURS = "test-schema"
 
 
 @pytest.fixture
-def db(database_url: str) -> Iterator[Database]:
-    schema.init(database_url, OURS)
-    database = Database.open(database_url)
+def empty_url(postgres: Cluster) -> str:
+    """Return the URL of an empty database."""
+    return postgres.create_database()
+
+
+@pytest.fixture
+def db(empty_url: str) -> Iterator[Database]:
+    schema.init(empty_url, OURS)
+    database = Database.open(empty_url)
     yield database
     database.close()
 
@@ -45,20 +51,20 @@ def test_the_schema_has_the_tables_of_the_registry(db: Database) -> None:
     assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
 
 
-def test_init_again_changes_nothing(db: Database, database_url: str) -> None:
+def test_init_again_changes_nothing(db: Database, empty_url: str) -> None:
     schema.move_clock(db, 7)
     before = columns(db), contents(db)
 
-    schema.init(database_url, OURS)
+    schema.init(empty_url, OURS)
 
     assert repr((columns(db), contents(db))) == repr(before)
     schema.check(db, OURS)
 
 
 @pytest.mark.slow
-def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
+def test_inits_at_the_same_moment_make_one_schema(empty_url: str) -> None:
     code = "import sys; from sexton.database import schema; print('up', flush=True); sys.stdin.read(1); "
-    code += f"schema.init({database_url!r}, {OURS!r})"
+    code += f"schema.init({empty_url!r}, {OURS!r})"
     pipe = subprocess.PIPE
     both = [subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) for _ in "12"]
     for process in both:
@@ -75,24 +81,24 @@ def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
     codes = [process.returncode for process in both]
     assert 0 in codes, said
     assert all(code == 0 or "schema.SchemaError: " in why for code, why in zip(codes, said, strict=True)), said
-    schema.init(database_url, OURS)
-    database = Database.open(database_url)
+    schema.init(empty_url, OURS)
+    database = Database.open(empty_url)
     schema.check(database, OURS)
     assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0, "0001")]
     assert contents(database)[database.t.instance_guard.fullname] == [("*", 0)]
     database.close()
 
 
-def test_a_database_of_another_deployment_is_refused(db: Database, database_url: str) -> None:
+def test_a_database_of_another_deployment_is_refused(db: Database, empty_url: str) -> None:
     before = contents(db)
 
     with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
-        schema.init(database_url, "test-other")
+        schema.init(empty_url, "test-other")
     with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
         schema.check(db, "test-other")
 
     assert contents(db) == before
-    assert schema.belongs_to(database_url) == OURS
+    assert schema.belongs_to(empty_url) == OURS
 
 
 def upgrade(db: Database, works_with: str) -> None:
@@ -107,29 +113,29 @@ def version(db: Database) -> str:
         return str(c.execute(text("SELECT version_num FROM sexton.alembic_version")).scalar_one())
 
 
-def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, database_url: str) -> None:
+def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, empty_url: str) -> None:
     upgrade(db, "0001")
     before = contents(db)
 
     schema.check(db, OURS)
-    schema.init(database_url, OURS)  # of a rollback
+    schema.init(empty_url, OURS)  # of a rollback
 
     assert contents(db) == before
-    assert "schema 0010" in schema.status(database_url, OURS)
+    assert "schema 0010" in schema.status(empty_url, OURS)
     assert version(db) == "0010"
 
 
-def test_init_says_which_programs_may_use_the_schema(db: Database, database_url: str) -> None:
+def test_init_says_which_programs_may_use_the_schema(db: Database, empty_url: str) -> None:
     with db.write() as c:
         c.execute(update(db.t.clock).values(works_with="0000"))
 
-    schema.init(database_url, OURS)
+    schema.init(empty_url, OURS)
 
     with db.read() as c:
         assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
 
 
-def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, database_url: str) -> None:
+def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, empty_url: str) -> None:
     """The newer ``sexton init`` upgrades the schema between two transactions of the older one, as in a rollback."""
     newer = (
         "UPDATE sexton.alembic_version SET version_num = '0010'",
@@ -143,7 +149,7 @@ def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, da
 
     event.listen(Engine, "before_cursor_execute", upgrade_before)
     try:
-        schema.init(database_url, OURS)
+        schema.init(empty_url, OURS)
     finally:
         event.remove(Engine, "before_cursor_execute", upgrade_before)
 
@@ -151,29 +157,29 @@ def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, da
         schema.check(db, OURS)
 
 
-def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, database_url: str) -> None:
+def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, empty_url: str) -> None:
     upgrade(db, "0010")
     before = columns(db), contents(db)
     refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
 
     with pytest.raises(schema.SchemaError, match=refusal):
-        schema.init(database_url, OURS)
+        schema.init(empty_url, OURS)
     with pytest.raises(schema.SchemaError, match=refusal):
         schema.check(db, OURS)
     with pytest.raises(schema.SchemaError, match="or a newer one, and check SEXTON_DATABASE_URL"):
-        schema.status(database_url, OURS)
+        schema.status(empty_url, OURS)
 
     assert repr((columns(db), contents(db))) == repr(before)
     assert version(db) == "0010"
 
 
-def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None:
-    database = Database.open(database_url)
+def test_an_empty_database_is_refused_and_stays_empty(empty_url: str) -> None:
+    database = Database.open(empty_url)
 
     with pytest.raises(schema.SchemaError, match="run: sexton init"):
         schema.check(database, OURS)
 
-    assert schema.belongs_to(database_url) == ""
+    assert schema.belongs_to(empty_url) == ""
     assert inspect(database.engine).get_table_names("sexton") == []
     database.close()
 
@@ -208,13 +214,13 @@ def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
         assert contents(db)[clock] == [(True, deployment, 0, "0001")]
 
 
-def test_a_demonstration_may_move_its_clock(database_url: str) -> None:
-    schema.init(database_url, "demo-1")
-    database = Database.open(database_url)
+def test_a_demonstration_may_move_its_clock(empty_url: str) -> None:
+    schema.init(empty_url, "demo-1")
+    database = Database.open(empty_url)
 
     schema.move_clock(database, 5)
 
-    assert schema.status(database_url, "demo-1").endswith("clock moved forward by 5 s")
+    assert schema.status(empty_url, "demo-1").endswith("clock moved forward by 5 s")
     database.close()
 
 

@@ -24,9 +24,9 @@ class Lake(NamedTuple):
 
 
 @pytest.fixture
-def lake(clean_url: str, tmp_path: Path) -> Iterator[Lake]:
+def lake(database_url: str, tmp_path: Path) -> Iterator[Lake]:
     """A lake whose five objects were dropped."""
-    rig = Rig(clean_url)
+    rig = Rig(database_url)
     owner = MemoryOwner(rig.db)
     rig.owner, rig.recycler = owner, rig.recycler_of(owner)
     rig.instance()

@@ -52,9 +52,9 @@ SELECT pg_backend_pid(), current_setting('default_transaction_read_only'), curre
 
 
 @pytest.fixture
-def reader(clean_url: str) -> Iterator[str]:
+def reader(database_url: str) -> Iterator[str]:
     """A role without any rights of its own."""
-    role, db = f"r_{secrets.token_hex(4)}", open_database(clean_url)
+    role, db = f"r_{secrets.token_hex(4)}", open_database(database_url)
     with db.write() as c:
         c.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
     yield role
@@ -64,13 +64,13 @@ def reader(clean_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_shop(clean_url: str, reader: str, tmp_path: Path) -> Iterator[Callable[[str], Owned]]:
+def open_shop(database_url: str, reader: str, tmp_path: Path) -> Iterator[Callable[[str], Owned]]:
     """A function that opens the deployment, with the second login or without it; its mark on a live file is due."""
     opened: list[Owned] = []
 
     def open_(login: str) -> Owned:
-        live_url = "" if login == "own" else clean_url.replace("postgres@", f"{reader}@")
-        shop = Owned(clean_url, live_url=live_url).register(tmp_path / login)
+        live_url = "" if login == "own" else database_url.replace("postgres@", f"{reader}@")
+        shop = Owned(database_url, live_url=live_url).register(tmp_path / login)
         opened.append(shop)
         with owner_write(shop.db) as c:
             c.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {reader}")
@@ -171,12 +171,12 @@ def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str
 
 @pytest.mark.usefixtures("functions_run")
 def test_a_second_login_of_another_database_is_refused(
-    postgres: Cluster, clean_url: str, open_shop: Callable[[str], Owned]
+    postgres: Cluster, database_url: str, open_shop: Callable[[str], Owned]
 ) -> None:
     shop = open_shop("second")
     show(shop, "NULL")
     elsewhere = postgres.create_database()
-    wrong = Owned(clean_url, live_url=elsewhere)
+    wrong = Owned(database_url, live_url=elsewhere)
 
     report = wrong.round()
 

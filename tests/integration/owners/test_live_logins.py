@@ -71,11 +71,11 @@ class Owners:
 
 
 @pytest.fixture
-def open_owners(clean_url: str, tmp_path: Path) -> Iterator[Callable[[str], Owners]]:
+def open_owners(database_url: str, tmp_path: Path) -> Iterator[Callable[[str], Owners]]:
     opened: list[Owners] = []
 
     def open_(login: str) -> Owners:
-        opened.append(Owners(clean_url, login, tmp_path))
+        opened.append(Owners(database_url, login, tmp_path))
         return opened[-1]
 
     yield open_

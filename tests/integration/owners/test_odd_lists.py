@@ -24,8 +24,8 @@ class OddOwner(MemoryOwner):
 
 
 @pytest.fixture
-def rig(clean_url: str, tmp_path: Path) -> Rig:
-    rig = Rig(clean_url)
+def rig(database_url: str, tmp_path: Path) -> Rig:
+    rig = Rig(database_url)
     owner = OddOwner(rig.db)
     rig.owner, rig.recycler = owner, rig.recycler_of(owner)
     rig.instance()

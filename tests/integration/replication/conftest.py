@@ -9,9 +9,9 @@ from tests.integration.replication.binlog_instance import BinlogInstance
 
 
 @pytest.fixture
-def db(clean_url: str) -> Iterator[Database]:
+def db(database_url: str) -> Iterator[Database]:
     """A clean database."""
-    database = Database.open(clean_url)
+    database = Database.open(database_url)
     yield database
     database.close()
 

@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Where the proxy makes up the answers, the implementation behind it matters little: on moto these are soak tests.
     """
-    left_out = {("clean_url", "postgresql"), ("vault", "together")}
+    left_out = {("database_url", "postgresql"), ("vault", "together")}
     items[:] = [item for item in items if not _is_on_moto(item) or left_out.isdisjoint(_parameters(item).items())]
     for item in items:
         if _is_on_moto(item) and "proxy" in inspect.signature(getattr(item, "function")).parameters:  # noqa: B009

@@ -18,8 +18,8 @@ from tests.support.rig import DEPLOYMENT, GRACE, Rig
 
 
 @pytest.fixture
-def rig(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
-    made = Rig(clean_url, endpoint_url=s3_server.endpoint_url).instance()
+def rig(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+    made = Rig(database_url, endpoint_url=s3_server.endpoint_url).instance()
     spec = VaultSpec(instance="shop", name="cold", kind="s3", location=bucket, prefix="wh/", conditional=True)
     add_vault(made.registry, spec, DEPLOYMENT, s3_server.endpoint_url)
     yield made

@@ -23,10 +23,10 @@ DUE = 10_800
 
 
 @pytest.fixture
-def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+def cold(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     """An instance ``shop`` with a vault ``cold`` in a versioned bucket, which keeps its own audit."""
     s3_server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    url = clean_url
+    url = database_url
     endpoint = s3_server.endpoint_url
     seen = Rig(url, endpoint_url=endpoint)
     vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)

@@ -24,9 +24,9 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def db(clean_url: str) -> Iterator[Database]:
+def db(database_url: str) -> Iterator[Database]:
     """A clean database."""
-    database = Database.open(clean_url)
+    database = Database.open(database_url)
     yield database
     database.close()
 

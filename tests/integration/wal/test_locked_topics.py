@@ -21,8 +21,8 @@ ENTRIES = 30
 
 
 @pytest.fixture
-def topics(clean_url: str) -> Iterator[TopicStores]:
-    db = Database.open(clean_url)
+def topics(database_url: str) -> Iterator[TopicStores]:
+    db = Database.open(database_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
 

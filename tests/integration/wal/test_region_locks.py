@@ -19,8 +19,8 @@ NODES = {"mapped": "n1", "led": "n1", "own": "n2", "free": ""}
 
 
 @pytest.fixture
-def topics(clean_url: str) -> Iterator[TopicStores]:
-    db = Database.open(clean_url)
+def topics(database_url: str) -> Iterator[TopicStores]:
+    db = Database.open(database_url)
     yield TopicStores(db, EmbeddedPlace(db))
     db.close()
 

@@ -24,9 +24,9 @@ from tests.support.scrape import collector
 
 
 @pytest.fixture
-def exported(postgres_url: str) -> str:
+def exported(database_url: str) -> str:
     """A real scrape of an empty deployment, with the families that have no samples yet."""
-    rig = Rig(postgres_url)
+    rig = Rig(database_url)
     text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
     rig.db.close()
     return text

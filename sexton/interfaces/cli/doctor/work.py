@@ -79,7 +79,7 @@ def _not_dropped(stores: "DeploymentStores") -> "list[Instance]":
 
 def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     """Return whether the live side of each instance can be read as a round reads it, and what it cannot show."""
-    from sexton.owners.port import NoLiveSide, OwnerSilent
+    from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
 
     state: Literal["WARN", "FAIL"] = "WARN"
     details, todo = [], "show one row per object: docs/integration.md"
@@ -90,7 +90,7 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
         try:
             stores.owners.live(instance.id, (), lambda: None)
             stores.live_side.as_of(instance.id)
-        except NoLiveSide as e:
+        except (NoLiveSide, NotAsked) as e:
             details.append(f"{instance.id}: {e}")
         except OwnerSilent as e:
             details.append(f"{instance.id} keeps every mark: {e}")

@@ -59,8 +59,8 @@ def test_a_peers_memory_is_compared_with_the_view_both_ways(ask: Ask, owned: Own
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(clean_url).register()
+def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "catalog")
     yield shop
     shop.close()

@@ -209,6 +209,6 @@ def test_generated_requests_change_only_what_a_scope_may(tmp_path: Path, scope: 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("scope", MAY_CHANGE)
-def test_many_generated_requests_change_no_more(clean_url: str, tmp_path: Path, scope: str) -> None:
-    with two_instances(clean_url, tmp_path) as (rig, api):
+def test_many_generated_requests_change_no_more(database_url: str, tmp_path: Path, scope: str) -> None:
+    with two_instances(database_url, tmp_path) as (rig, api):
         check_scope(rig, api, scope, MANY)

@@ -36,8 +36,8 @@ class Sender:
 
 
 @pytest.fixture
-def rig(clean_url: str) -> Iterator[Rig]:
-    rig = Rig(clean_url).instance()
+def rig(database_url: str) -> Iterator[Rig]:
+    rig = Rig(database_url).instance()
     yield rig
     rig.db.close()
 

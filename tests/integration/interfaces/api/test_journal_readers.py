@@ -16,9 +16,9 @@ from tests.support.rig import Rig
 
 
 @pytest.fixture
-def api(clean_url: str) -> Iterator[Api]:
+def api(database_url: str) -> Iterator[Api]:
     """The API of instances ``a``, ``b`` and ``c``."""
-    rig = Rig(clean_url).instance("a").instance("b").instance("c")
+    rig = Rig(database_url).instance("a").instance("b").instance("c")
     with Api(rig) as served:
         yield served
     rig.db.close()

@@ -140,7 +140,7 @@ def test_silent_followers_and_backends_are_named(rig: Rig, capsys: pytest.Captur
         "db": "sales",
         "tbl": "orders",
         "part": "p",
-        "version": 9,
+        "continuous_version": 9,
     }
     replica["fresh_until"] = now(rig) + DAY * 1_000
     for backend in ("b1", "b2"):

@@ -13,8 +13,8 @@ def test_a_wrong_name_of_an_instance_is_refused(rig: Rig) -> None:
         rig.registry.add_instance("My Shop")
 
 
-def test_no_registered_instance_is_answered_with_the_command(clean_url: str) -> None:
-    db = Database.open(clean_url)
+def test_no_registered_instance_is_answered_with_the_command(database_url: str) -> None:
+    db = Database.open(database_url)
 
     with pytest.raises(BadInput, match="no instance is registered; add one: sexton instance add NAME"):
         Registry(db).resolve_instance(None)

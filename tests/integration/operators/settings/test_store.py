@@ -19,8 +19,8 @@ RETENTION = "recycle.dropped_partition_retention_seconds"
 
 
 @pytest.fixture
-def rig(clean_url: str) -> Rig:
-    return Rig(clean_url).instance().instance("bank")
+def rig(database_url: str) -> Rig:
+    return Rig(database_url).instance().instance("bank")
 
 
 def live_of(rig: Rig) -> LiveSettings:

@@ -11,27 +11,27 @@ from tests.servers.s3 import RunningS3
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """One instance ``shop`` with the vault ``disk``."""
-    shop = Shop(clean_url).register()
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     yield shop
     shop.close()
 
 
 @pytest.fixture
-def cold_shop(clean_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> Iterator[Shop]:
+def cold_shop(database_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> Iterator[Shop]:
     """One instance ``shop`` with the vault ``cold`` in S3, behind the proxy."""
-    shop = Shop(clean_url, endpoint_url=proxy.url).register().prove_by_clock()
+    shop = Shop(database_url, endpoint_url=proxy.url).register().prove_by_clock()
     shop.bucket(s3_server.client(), bucket)
     yield shop
     shop.close()
 
 
 @pytest.fixture
-def s3_shop(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Shop]:
+def s3_shop(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Shop]:
     """The same without the proxy, for many objects."""
-    shop = Shop(clean_url, endpoint_url=s3_server.endpoint_url).register().prove_by_clock()
+    shop = Shop(database_url, endpoint_url=s3_server.endpoint_url).register().prove_by_clock()
     shop.bucket(s3_server.client(), bucket)
     yield shop
     shop.close()

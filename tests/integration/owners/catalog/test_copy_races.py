@@ -22,9 +22,9 @@ from tests.support.locks import wait_for_lock_waiter, wait_until_blocked_or_ende
 
 
 @pytest.fixture
-def staged(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def staged(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once, with two tables and a stage."""
-    shop = Shop(clean_url).register()
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     shop.table()
     shop.table("other")

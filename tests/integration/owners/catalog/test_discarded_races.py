@@ -16,9 +16,9 @@ from tests.support.locks import wait_for_lock_waiter
 
 
 @pytest.fixture
-def given_up(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def given_up(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once; the mark of its dropped table was discarded."""
-    shop = Shop(clean_url).register()
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     shop.loaded(shop.table())
     shop.catalog.drop_table("t")

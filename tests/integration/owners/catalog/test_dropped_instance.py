@@ -222,8 +222,8 @@ def test_a_discarded_drop_leaves_the_instance_as_it_was(full: Shop) -> None:
     assert shop.catalog.begin("load", HOUR)
 
 
-def test_the_mark_of_another_owner_ends_no_instance(clean_url: str, tmp_path: Path) -> None:
-    rig = Rig(clean_url).instance()
+def test_the_mark_of_another_owner_ends_no_instance(database_url: str, tmp_path: Path) -> None:
+    rig = Rig(database_url).instance()
     rig.policy = policy(RETENTION | {"instance": 10_800}, GRACE)
     root = rig.local(tmp_path / "v")
     put(root, "x/1")
@@ -274,8 +274,8 @@ def test_a_deleted_instance_stays_deleted(full: Shop) -> None:
     assert shop.registry.instance("shop").mode == InstanceMode.DELETED
 
 
-def test_an_instance_without_a_vault_is_deleted(clean_url: str) -> None:
-    shop = Shop(clean_url).register()
+def test_an_instance_without_a_vault_is_deleted(database_url: str) -> None:
+    shop = Shop(database_url).register()
     shop.table()
     shop.catalog.drop_instance()
     shop.later(RETAINED)

@@ -20,9 +20,9 @@ from tests.support.rig import GRACE
 
 
 @pytest.fixture
-def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once."""
-    shop = Shop(clean_url).register()
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     yield shop
     shop.close()

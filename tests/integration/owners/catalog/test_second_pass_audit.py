@@ -26,9 +26,9 @@ class AwayOnce(AuditList):
 
 
 @pytest.mark.slow
-def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_path: Path) -> None:
+def test_deletes_during_an_audit_fault_are_audited_later(database_url: str, tmp_path: Path) -> None:
     audit = AwayOnce()
-    shop = Shop(clean_url, audit=audit).register()
+    shop = Shop(database_url, audit=audit).register()
     shop.local(tmp_path / "disk")
     [tablet] = shop.table()
     shop.loaded([tablet])

@@ -44,14 +44,14 @@ def commit(shop: Shop, *jobs: CopyJob) -> None:
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
-def staged(request: pytest.FixtureRequest, clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def staged(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop with table ``t`` and the internal stage ``u1``, in a directory or in S3."""
     if request.param == "s3":
         server: RunningS3 = request.getfixturevalue("s3_server")
-        shop = Shop(clean_url, endpoint_url=server.endpoint_url).register()
+        shop = Shop(database_url, endpoint_url=server.endpoint_url).register()
         shop.bucket(server.client(), request.getfixturevalue("bucket"))
     else:
-        shop = Shop(clean_url).register()
+        shop = Shop(database_url).register()
         shop.local(tmp_path / "disk")
     shop.table()
     shop.catalog.create_stage("u1", shop.first_vault)

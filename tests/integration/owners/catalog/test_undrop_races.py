@@ -25,9 +25,9 @@ IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
 
 
 @pytest.fixture
-def loaded(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+def loaded(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     """A shop on PostgreSQL, where two transactions may write at once."""
-    shop = Shop(clean_url).register()
+    shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")
     shop.loaded(shop.table("t", 2))
     yield shop

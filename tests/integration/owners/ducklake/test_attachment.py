@@ -213,8 +213,8 @@ def test_a_schema_that_no_view_can_name_registers_nothing(
     assert "is no name of a live view" in refused.err
 
 
-def test_what_cannot_be_attached_says_why(clean_url: str, tmp_path: Any, capsys: Capsys) -> None:
-    rig = Rig(clean_url).instance()
+def test_what_cannot_be_attached_says_why(database_url: str, tmp_path: Any, capsys: Capsys) -> None:
+    rig = Rig(database_url).instance()
 
     no_lake, other = run(rig, capsys, "ducklake", "attach", "x"), run(rig, capsys, "ducklake", "status", "shop")
 
@@ -224,8 +224,8 @@ def test_what_cannot_be_attached_says_why(clean_url: str, tmp_path: Any, capsys:
 
 
 @pytest.mark.parametrize("url", ["sqlite:///lake.db", "metadata.ducklake", "mysql://lake@db/lake"])
-def test_a_catalog_that_is_not_in_postgresql_is_refused(clean_url: str, capsys: Capsys, url: str) -> None:
-    rig = Rig(clean_url)
+def test_a_catalog_that_is_not_in_postgresql_is_refused(database_url: str, capsys: Capsys, url: str) -> None:
+    rig = Rig(database_url)
 
     refused = run(rig, capsys, "ducklake", "attach", "x", "--lake-url", url)
 

@@ -34,8 +34,8 @@ class Everywhere(OwnerSuite):
     """The suite, on one database that is emptied for each test."""
 
     @pytest.fixture
-    def database_url(self, clean_url: str) -> str:
-        return clean_url
+    def database_url(self, database_url: str) -> str:
+        return database_url
 
 
 class FolderDriver:

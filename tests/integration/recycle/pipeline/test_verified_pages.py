@@ -16,7 +16,7 @@ from sexton.recycle.pipeline import active_lease, delete
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.model import ClaimId, KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_second_pass, range_order
 from tests.support.clock import Clock
@@ -34,6 +34,9 @@ class WaitingVaults:
         self.reading.set()
         assert self.resumed.wait(PATIENCE_SECONDS)
         return self._vaults.get(instance, name)
+
+    def name_claim(self, instance: str, name: str, claim: ClaimId) -> None:
+        self._vaults.name_claim(instance, name, claim)
 
     def confirm(self, instance: str, name: str) -> None:
         """Trust the vault."""

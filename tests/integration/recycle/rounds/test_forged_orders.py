@@ -20,9 +20,9 @@ WEEK_MS = 7 * 86_400_000
 
 
 @pytest.fixture
-def rig(clean_url: str, tmp_path: Path) -> Rig:
+def rig(database_url: str, tmp_path: Path) -> Rig:
     """An instance with a mark that is due, and one that is not."""
-    rig = Rig(clean_url).instance()
+    rig = Rig(database_url).instance()
     root = rig.local(tmp_path / "v")
     for name in ("old", "new"):
         put(root, f"data/{name}")

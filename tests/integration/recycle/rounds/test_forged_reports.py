@@ -18,8 +18,8 @@ MANY = 2_000
 
 
 @pytest.fixture
-def rig(clean_url: str, tmp_path: Path) -> Rig:
-    rig = Rig(clean_url).instance().instance("other")
+def rig(database_url: str, tmp_path: Path) -> Rig:
+    rig = Rig(database_url).instance().instance("other")
     rig.local(tmp_path / "v")
     return rig
 

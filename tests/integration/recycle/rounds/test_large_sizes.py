@@ -21,9 +21,9 @@ MARKS = MOST_SUM // MAX_BYTES + 10
 
 
 @pytest.fixture
-def rig(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+def rig(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     """An instance with a vault in S3, where most sizes are those that the owner states."""
-    made = Rig(clean_url, endpoint_url=s3_server.endpoint_url).instance()
+    made = Rig(database_url, endpoint_url=s3_server.endpoint_url).instance()
     made.s3(bucket)
     yield made
     made.db.close()

@@ -90,8 +90,8 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     assert seen == list(range(1, 61))
 
 
-def test_b30_the_second_writer_waits_for_the_first(clean_url: str) -> None:
-    binlogs = BinlogInstance(Database.open(clean_url))
+def test_b30_the_second_writer_waits_for_the_first(database_url: str) -> None:
+    binlogs = BinlogInstance(Database.open(database_url))
     second = threading.Event()
 
     def write() -> None:

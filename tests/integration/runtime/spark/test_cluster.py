@@ -44,8 +44,8 @@ def cluster(s3_server: RunningS3, tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def shop(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
+def shop(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
+    made = Owned(database_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
     assert isinstance(made, Owned)
     with live_view(made):
         made.s3(bucket, prefix="warehouse/")

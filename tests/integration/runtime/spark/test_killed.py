@@ -33,10 +33,10 @@ ANSWER_SECONDS = 1.0
 
 @pytest.fixture
 async def scene(
-    clean_url: str, s3_server: RunningS3, bucket: str, temporal_server: DevServer, tmp_path: Path
+    database_url: str, s3_server: RunningS3, bucket: str, temporal_server: DevServer, tmp_path: Path
 ) -> AsyncIterator[Deployment]:
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
-        rig = Rig(clean_url, endpoint_url=proxy.url).instance()
+        rig = Rig(database_url, endpoint_url=proxy.url).instance()
         rig.s3(bucket)
         store = Bucket(s3_server, bucket)
         made = await Deployment.open(temporal_server.address, "", rig, tmp_path, store, proxy, asyncio.Semaphore(2))

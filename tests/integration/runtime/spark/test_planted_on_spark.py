@@ -12,13 +12,13 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("clean_url", "objects", "faults"),
+    ("database_url", "objects", "faults"),
     [
         ("postgresql", 10_000, 250),
         pytest.param("postgresql", 1_000_000, 1_000, marks=LONG),
     ],
     ids=["10k", "1M"],
-    indirect=["clean_url"],
+    indirect=["database_url"],
 )
 def test_findings_on_spark_are_exactly_the_planted_faults(
     owned: Owned, on_spark: OnIt, objects: int, faults: int
