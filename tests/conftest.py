@@ -1,6 +1,7 @@
 """Fixtures of every tier: real servers, started on first use; no developer's settings reach a test."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -79,6 +80,14 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tmp_path.chmod(0o711)
     monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "")  # the default is one port for all workers of a machine
+
+
+@pytest.fixture(autouse=True)
+def _logging_ends() -> Iterator[None]:
+    """Remove the handler of a program that ran in this process: its stream is the test's, and closed afterwards."""
+    yield
+    for handler in [handler for handler in logging.root.handlers if type(handler) is logging.StreamHandler]:
+        logging.root.removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

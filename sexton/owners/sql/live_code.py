@@ -22,11 +22,11 @@ WITH RECURSIVE used (oid, kind) AS (
     WHERE c.relname = %(view)s AND n.nspname = %(schema)s
     UNION
     SELECT c.oid, c.relkind FROM used, LATERAL (
-        SELECT r.id[1]::oid FROM pg_rewrite w, regexp_matches(w.ev_action::text, ' :relid (\d+)', 'g') r (id)
+        SELECT r.id[1]::oid FROM pg_rewrite w, regexp_matches(w.ev_action::text, ' :relid ([1-9]\d*)', 'g') r (id)
         WHERE w.ev_class = used.oid AND w.ev_type = '1' AND used.kind = 'v'
         UNION ALL
         SELECT r.id[1]::oid
-        FROM pg_policy p, regexp_matches(concat(p.polqual, p.polwithcheck), ' :relid (\d+)', 'g') r (id)
+        FROM pg_policy p, regexp_matches(concat(p.polqual, p.polwithcheck), ' :relid ([1-9]\d*)', 'g') r (id)
         WHERE p.polrelid = used.oid
         UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = used.oid
     ) next (oid) JOIN pg_class c ON c.oid = next.oid
@@ -128,7 +128,7 @@ _REFUSED = rf"""
     UNION ALL
     SELECT 'reads ' || r.id[1]::oid::regclass || ', which the owner of ' || c.oid::regclass || ' may not read'
     FROM used JOIN pg_class c ON c.oid = used.oid JOIN pg_rewrite w ON w.ev_class = c.oid AND w.ev_type = '1',
-        regexp_matches(w.ev_action::text, ' :relid (\d+)', 'g') r (id)
+        regexp_matches(w.ev_action::text, ' :relid ([1-9]\d*)', 'g') r (id)
     WHERE used.kind = 'v' AND NOT coalesce(has_table_privilege(c.relowner, r.id[1]::oid, 'SELECT')
         OR has_any_column_privilege(c.relowner, r.id[1]::oid, 'SELECT'), false)
 )
