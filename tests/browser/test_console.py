@@ -279,9 +279,7 @@ def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) ->
 def test_older_rounds_stay_on_the_page(new_page: NewPage, rig: Rig) -> None:
     with rig.db.write() as c:
         t = rig.db.t.round
-        rows = [
-            {"id": n, "instance": "shop", "run_id": f"r{n}", "state": "FAILED", "started_at": n} for n in range(1, 26)
-        ]
+        rows = [{"instance": "shop", "run_id": f"r{n}", "state": "FAILED", "started_at": n} for n in range(1, 26)]
         c.execute(t.insert(), rows)
     page = new_page("read@shop")
     page.goto("/console/rounds")

@@ -10,7 +10,7 @@ from tests.e2e.conftest import Run
 from tests.support.rig import put
 
 LIVE_PREFIX = (
-    "CREATE VIEW sexton_live AS SELECT 'rowset' AS kind, 'r1' AS id, 'disk' AS vault, 'live/' AS \"key\", "
+    "CREATE VIEW public.sexton_live AS SELECT 'rowset' AS kind, 'r1' AS id, 'disk' AS vault, 'live/' AS \"key\", "
     "'shop' AS instance"
 )
 
@@ -21,7 +21,7 @@ def test_n3_confirmed_loss_ends_the_command_with_code_4(
 ) -> None:
     with shop.write() as c:
         c.exec_driver_sql(LIVE_PREFIX)
-    Registry(shop).set_live_view("shop", "sexton_live")
+    Registry(shop).set_live_view("shop", "public.sexton_live")
     put(tmp_path / "v", "live/0.dat")
 
     young = online("check", "run", "shop")
@@ -29,7 +29,7 @@ def test_n3_confirmed_loss_ends_the_command_with_code_4(
     lost = online("check", "run", "shop")
     told = online("why", "live/")
     with shop.write() as c:
-        c.exec_driver_sql("DROP VIEW sexton_live")
+        c.exec_driver_sql("DROP VIEW public.sexton_live")
     partial = online("check", "run", "shop")
 
     assert (young.returncode, lost.returncode, partial.returncode) == (0, 4, 3)

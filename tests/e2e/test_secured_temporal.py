@@ -110,9 +110,9 @@ def test_a_round_a_check_and_a_purge_run_behind_a_login(
     Registry(shop).enable("shop")
     with shop.write() as c:
         c.exec_driver_sql(
-            "CREATE VIEW sexton_live AS SELECT 'f' AS kind, 'b' AS id, 'disk' AS vault, 'b.dat' AS \"key\""
+            "CREATE VIEW public.sexton_live AS SELECT 'f' AS kind, 'b' AS id, 'disk' AS vault, 'b.dat' AS \"key\""
         )
-    Registry(shop).set_live_view("shop", "sexton_live")
+    Registry(shop).set_live_view("shop", "public.sexton_live")
     put(tmp_path / "v", "b.dat")
     topic_with_work(shop)
 

@@ -1,14 +1,21 @@
 """A ``Rig`` of a clean database for contract tests, and a store that can be made to fail."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from sexton.database import schema
 from sexton.operators.access import passwords
+from sexton.runtime.embedded import postgres
+from sexton.runtime.embedded.ports import Ports
+from tests.machine import REASON
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import DEPLOYMENT
 from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
+DEBIAN = Path("/usr/lib/postgresql")
 QUICK_HASH = "$argon2id$v=19$m=8,t=1,p=1$0fbi99K3NN3W0aO0/G8DHw$Ybf/HpqD2NmqFdG3yVeUkMgh0IQoix7z6wfep/1fsCM"
 """The hash of a discarded random text, as fast to verify as those of the tests' passwords."""
 
@@ -28,6 +35,21 @@ def rig(database_url: str) -> Iterator[Rig]:
     rig = Rig(database_url).instance()
     yield rig
     rig.db.close()
+
+
+@pytest.fixture
+def debian_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the URL of a database with the schema on Debian's PostgreSQL: older than the wheel's, and with ICU."""
+    versions = sorted((p.parent.parent for p in DEBIAN.glob("*/bin/postgres")), key=lambda p: int(p.name))
+    if not versions:
+        pytest.skip(f"{REASON}Debian's postgresql")
+    monkeypatch.setattr(postgres, "_programs", lambda _user: versions[0] / "bin")
+    server = postgres.PostgresServer(tmp_path, Ports(tmp_path), "secret", {"fsync": "off"})
+    server.start()
+    url = server.url().replace("postgresql:", "postgresql+psycopg:")
+    schema.init(url, DEPLOYMENT)
+    yield url
+    server.stop()
 
 
 @pytest.fixture

@@ -127,4 +127,4 @@ async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> N
 
     report = await (await topics.start(name)).result()
 
-    assert report.outcome == PurgeOutcome.BLOCKED
+    assert (report.outcome, topics.topic(name).log_start) == (PurgeOutcome.NOTHING, 0)

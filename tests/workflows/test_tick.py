@@ -160,17 +160,21 @@ async def test_schedule_starts_every_instance_unless_paused(
     ended, before = rig.count("round"), await schedules.handle(served.client, deployment).describe()
     await schedules.nudge(served.client, deployment)
     rig.later(3_600)
-    after = await eventually_async(
-        "Temporal has passed over the next two ticks",
-        schedules.handle(served.client, deployment).describe,
-        lambda seen: seen.info.next_action_times[0] > before.info.next_action_times[1],
+    beside = f"{deployment}-beside"
+    await schedules.apply(served.client, fast.model_copy(update={"deployment": beside}))
+    await eventually_async(
+        "a schedule beside it, which is not paused, has ticked three times",
+        schedules.handle(served.client, beside).describe,
+        lambda seen: seen.info.num_actions + seen.info.num_actions_skipped_overlap >= 3,
     )
     await schedule_rests(served.client, ids.tick(deployment))
+    after = await schedules.handle(served.client, deployment).describe()
 
     assert after.info.num_actions == before.info.num_actions
     assert rig.count("round") == ended
     assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
-    await schedules.handle(served.client, deployment).delete()
+    for schedule in (deployment, beside):
+        await schedules.handle(served.client, schedule).delete()
 
 
 class TestOneSlotAndRareTicks:

@@ -71,8 +71,8 @@ class Topics:
             for table, column in columns.items():
                 copies = (
                     f"INSERT INTO sexton.{table} "
-                    f"SELECT (jsonb_populate_record(r, jsonb_build_object('{column}', name))).* "
-                    f"FROM sexton.{table} r, unnest(CAST(:names AS text[])) AS name WHERE r.{column} = :topic"
+                    f"SELECT (jsonb_populate_record(r, jsonb_build_object('{column}', copy))).* "
+                    f"FROM sexton.{table} r, unnest(CAST(:names AS text[])) AS copy WHERE r.{column} = :topic"
                 )
                 c.execute(text(copies), {"names": list(names), "topic": topic})
 

@@ -177,11 +177,12 @@ def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
     assert after["u"].places == ()
 
 
-def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
+def test_a_kind_of_another_owner_names_its_own_files(shop: Shop) -> None:
     [rowset] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(rowset)
-    marks = [m._replace(kind="foreign") for m in shop.marked("dropped")]
+    [own] = shop.marked("dropped")
+    marks = [own._replace(kind="foreign", prefix="own/")]
 
-    assert len(marks) == 1
-    assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}
+    [expansion] = shop.catalog_owner.expand("shop", marks, no_heartbeat).values()
+    assert [place.prefix for place in expansion.places] == ["own/"]
     assert shop.catalog_owner.live("shop", marks, no_heartbeat) == {}

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
+from sexton.marks.keepers import BY_LIMIT, LIVE, OWNER_BUSY, WAITS_FOR_CHILD, Kept, by_hold
 from sexton.marks.model import (
     Candidate,
     ClaimedMark,
@@ -194,9 +194,13 @@ class TestChildren:
 
         assert (rig.row("tablet", "late").state, rig.count("mark")) == (MarkState.MARKED, 1)
 
-    def test_a_child_that_its_owner_commits_keeps_its_parent(self, rig: Rig) -> None:
+    @pytest.mark.parametrize(
+        ("files", "kept"), [({"keys": ("data/t",)}, WAITS_FOR_CHILD), ({"prefix": "data/t/"}, OWNER_BUSY)]
+    )
+    def test_a_child_that_its_owner_commits_keeps_its_parent(self, rig: Rig, files: Any, kept: Kept) -> None:
+        """A commit also locks the prefixes above it."""
         child = Ref("prepared", "r1")
-        rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
+        rig.mark("dropped", NewMark(id="t", vault="disk", **files))
         with rig.db.write() as c:
             contract.prepare(c, "shop", "load", ["r1"], "disk", ["data/t/r1/"], 1, ("dropped", ["t"]))
         parent = Candidate(TABLE, children=frozenset({child}))
@@ -207,7 +211,7 @@ class TestChildren:
             result = rig.stores.claims.claim(ClaimRequest(with_, [parent], FAR_MS))  # does not wait for the owner
             owner.rollback()
 
-        assert (result.claimed, result.keep_reasons) == (set(), {TABLE: WAITS_FOR_CHILD})
+        assert (result.claimed, result.keep_reasons) == (set(), {TABLE: kept})
 
 
 class TestLimit:
