@@ -67,8 +67,8 @@ def _due(ax: Any, result: dict[str, Any]) -> None:
 
 def _drop(ax: Any, result: dict[str, Any]) -> None:
     runs = result["runs"]
-    for at, (name, run) in enumerate(runs.items()):
-        ax.bar(at, median(run["drop_ms"]), color=OURS if name.startswith("SQLite") else PLAIN)
+    for at, run in enumerate(runs.values()):
+        ax.bar(at, median(run["drop_ms"]), color=OURS)
         ax.plot([at] * len(run["drop_ms"]), run["drop_ms"], "o", color="black", markersize=3, alpha=0.6)
     ax.axhline(50, color="grey", linestyle=":", label="goal")
     ax.set_xticks(range(len(runs)), [_tablets(name) for name in runs])

@@ -103,9 +103,6 @@ def mark(url: str, marks: int, keys: int = KEYS_A_MARK) -> None:
         new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(islice(names, keys))) for n in range(marks))
         contract.mark(c, INSTANCE, KIND, new)
     schema.move_clock(db, RETENTION_SECONDS + 1)
-    if db.dialect == "sqlite":
-        with db.engine.connect() as c:
-            c.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
 
 
@@ -172,8 +169,8 @@ def warm(sessions: "Sessions", work: "Work") -> None:
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            dialect = engine_of(work).stores.db.dialect
-            yield pa.RecordBatch.from_pydict({"result": [dialect] * batch.num_rows}, schema=RESULT)
+            name = engine_of(work).stores.db.engine.name
+            yield pa.RecordBatch.from_pydict({"result": [name] * batch.num_rows}, schema=RESULT)
 
     with sessions.of("warm") as session:
         for _ in range(20):

@@ -4,12 +4,12 @@ Goals: at least 0.95 of what the best peer does; safety costs at most a tenth.
 """
 
 import json
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from benchmarks.scratch import Scratch, scratch
 from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
 from config.engine_settings import EngineSettings
 from sexton.runtime.embedded.binaries import find_binary
+from tests.servers.postgres import Cluster
 
 THREADS = (2, 4, 8, 16, 32)
 CHECKERS = (8, 16, 32, 64)
@@ -34,27 +35,26 @@ SHARE_OF_BEST, MOST_OVERHEAD = 0.95, 10.0
 class Arena:
     """A filled store, and a database that marks all of it."""
 
-    def __init__(self, scratch: Scratch, name: str, objects: int) -> None:
+    def __init__(self, scratch: Scratch, cluster: Cluster, name: str, objects: int) -> None:
         self.store = FilledStore(scratch.memory / name, objects)
         self.store_cpu: list[float] = []
         """CPU seconds of the store in each run: they differ for the same work where the machine's speed does."""
-        self._marked, self._used = scratch.disk / f"{name}-marked.db", scratch.disk / f"{name}.db"
+        self._cluster, self._marked = cluster, cluster.create_database()
 
     def fill(self) -> float:
         """Fill it; return the seconds."""
         began = time.perf_counter()
-        self.store.fill(lambda endpoint: contenders.prepare(f"sqlite:///{self._marked}", endpoint, self.store.marks))
+        self.store.fill(lambda endpoint: contenders.prepare(self._marked, endpoint, self.store.marks))
         return time.perf_counter() - began
 
     def seconds(self, name: str, threads: int) -> float:
         """Let one contender delete everything; return its seconds."""
-        for old in self._used.parent.glob(f"{self._used.name}*"):
-            old.unlink()
-        shutil.copyfile(self._marked, self._used)
+        used = self._cluster.create_database(self._marked)
         with self.store.full() as endpoint:
-            job, before = Job(name, endpoint, self.store.marks, threads, f"sqlite:///{self._used}"), self.store.cpu()
+            job, before = Job(name, endpoint, self.store.marks, threads, used), self.store.cpu()
             took = _rclone(job) if name == "rclone" else _python(job)
             self.store_cpu.append(self.store.cpu() - before)
+        self._cluster.drop_database(used)
         return took
 
 
@@ -81,17 +81,19 @@ def _best(arena: Arena, name: str, choices: Sequence[int]) -> tuple[int, dict[in
 
 def run(objects: int, pairs: int, *, peers: bool = True) -> Result:
     """Measure; without ``peers`` only what safety costs."""
-    with scratch() as place:
+    with scratch() as place, ExitStack() as stack:
+        cluster = Cluster()
+        stack.callback(cluster.stop)
         threads = {"direct": EngineSettings.requests_at_once, "unsafe": EngineSettings.requests_at_once}
         tuned: dict[str, dict[int, float]] = {}
         if peers:
-            small = Arena(place, "small", max(100, objects // TUNED_WITH // 100 * 100))
+            small = Arena(place, cluster, "small", max(100, objects // TUNED_WITH // 100 * 100))
             print(f"a store of {small.store.objects:,} objects to tune the peers on: {small.fill():.0f} s", flush=True)
             for name, choices in (("boto3", THREADS), ("rclone", CHECKERS)):
                 threads[name], tuned[name] = _best(small, name, choices)
                 each = ", ".join(f"{n}: {s:.1f} s" for n, s in tuned[name].items())
                 print(f"{name} is quickest with {threads[name]} threads ({each})", flush=True)
-        arena = Arena(place, "full", objects)
+        arena = Arena(place, cluster, "full", objects)
         print(f"a store of {objects:,} objects: {arena.fill():.0f} s", flush=True)
         taken: dict[str, list[float]] = {name: [] for name in threads}
         cpu: dict[str, list[float]] = {name: [] for name in threads}
@@ -126,7 +128,7 @@ def _result(
     figures.append(at_most("safety: 1 - unsafe / direct time, median", overhead, MOST_OVERHEAD, "%", 1))
     return Result(
         "delete" if tuned else "overhead",
-        {"objects": f"{objects:,}", "bytes each": OBJECT_BYTES, "pairs": pairs, "database": "SQLite, synchronous=FULL"},
+        {"objects": f"{objects:,}", "bytes each": OBJECT_BYTES, "pairs": pairs, "database": "PostgreSQL, fsync"},
         figures,
         {"seconds": taken, "threads": threads, "tuning": tuned},
     )

@@ -1,7 +1,7 @@
 """Pace against an unknown limit: the real deleter, pacer and S3 vault delete in a store that refuses.
 
 `python -m benchmarks.pace [SECONDS]` starts stores that take 3,500 keys/s in each first folder and refuse what goes
-beyond (503 SlowDown), and a SQLite file for what workers share. The peer of each run is the limit itself. The store
+beyond (503 SlowDown), and a PostgreSQL for what workers share. The peer of each run is the limit itself. The store
 counts from the first request on, until the last files are read; files come from memory, so that nothing but the pace is
 measured.
 """
@@ -9,14 +9,12 @@ measured.
 import multiprocessing
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
 
-from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
 from sexton.marks.model import FilePage, WriteToken
@@ -27,6 +25,7 @@ from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.storage.model import PAGE_KEYS, ClaimId, KeyResult, VaultSpec
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.limited_s3 import LimitedS3
+from tests.servers.postgres import Cluster
 
 LIMIT = 3_500
 LOW_LIMIT = 1_500
@@ -116,9 +115,10 @@ def _work(url: str, store_url: str, folders: int, seconds: float, ready: Barrier
 def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
     """Delete for so long; print and return the keys per second that the store took."""
     spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as scratch, LimitedS3(limit) as store:
-        url = f"sqlite:///{Path(scratch) / 'sexton.db'}"
-        schema.init(url, "test-bench")
+    with LimitedS3(limit) as store, ExitStack() as stack:
+        cluster = Cluster()
+        stack.callback(cluster.stop)
+        url = cluster.new_database()
         ready, cpu = spawn.Barrier(workers + 1), spawn.Queue()
         arguments = (url, store.url, folders, seconds, ready, cpu)
         processes = [spawn.Process(target=_work, args=arguments) for _ in range(workers)]
