@@ -66,7 +66,7 @@ def crash() -> None:
 
 
 @pytest.mark.parametrize("claims", [0, 1, 2])
-def test_copy_made_before_a_claim_of_a_round_is_behind(rig: Rig, root: Path, claims: int) -> None:
+def test_r55_copy_made_before_a_claim_of_a_round_is_behind(rig: Rig, root: Path, claims: int) -> None:
     copies: list[Rig] = []
     with at("claim.asked", claims + 1, lambda: copies.append(rig.copy())):
         rig.round()

@@ -44,7 +44,7 @@ def test_a_live_prefix_covers_its_files_in_every_spelling(owned: Owned, written:
     assert owned.open_findings() == {}
 
 
-def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None:
+def test_k18_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None:
     other = owned.local(owned.root.parent / "other", "other")
     small = file_keys(4, "s")
     owned.write_live(*file_keys(500))

@@ -108,7 +108,7 @@ def test_an_orphan_written_again_is_not_marked(orphaned: Orphaned) -> None:
     assert (repaired.marked, repaired.kept) == (0, 1)
 
 
-def test_an_orphan_written_again_before_the_round_is_kept(orphaned: Orphaned) -> None:
+def test_k16_an_orphan_written_again_before_the_round_is_kept(orphaned: Orphaned) -> None:
     orphaned.repair()
     orphaned.rewrite()
 

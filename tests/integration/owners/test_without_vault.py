@@ -99,7 +99,7 @@ def test_it_learns_of_a_vault_that_was_added(
     assert [entry.vault for entry in page] == ["disk", "more"]
 
 
-def test_its_live_files_are_no_orphans_of_the_first_check(
+def test_k17_its_live_files_are_no_orphans_of_the_first_check(
     rig: Rig, owner: LedgerOwner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "v"

@@ -60,7 +60,7 @@ def commit(rig: Rig, *ids: str) -> None:
 
 
 @pytest.mark.parametrize("drops_first", [False, True], ids=["prepared first", "dropped first"])
-def test_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path, *, drops_first: bool) -> None:
+def test_r53_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path, *, drops_first: bool) -> None:
     for step in (drop, prepare) if drops_first else (prepare, drop):
         step(rig)
     rig.later(DUE)
@@ -150,7 +150,7 @@ class TestClaimed:
         assert listing(root) == {}
 
     @pytest.mark.parametrize("prefix", ["data/t1/r9/", "data/t1/", "data/t1/a/b_c/"])
-    def test_no_load_is_announced_below_it(self, rig: Rig, prefix: str) -> None:
+    def test_r54_no_load_is_announced_below_it(self, rig: Rig, prefix: str) -> None:
         with pytest.raises(Collected, match=r"SX001 collected: .* data/t1/ \(dropped t1\); write to another prefix"):
             prepare(rig, prefix=prefix)
 
@@ -244,7 +244,7 @@ class TestOpenTransactions:
         [failure] = failures
         assert "data/t1/" in failure
 
-    def test_an_unseen_load_keeps_files_in_the_second_pass(self, rig: Rig, root: Path, owner: Connection) -> None:
+    def test_r53_an_unseen_load_keeps_files_in_the_second_pass(self, rig: Rig, root: Path, owner: Connection) -> None:
         prepare(rig, c=owner, ttl=EXPIRED)  # it stays open: neither sees the other
         drop(rig)
         rig.later(DUE)
