@@ -225,7 +225,7 @@ def test_each_command_that_changes_something_is_logged(command: str, offline: Ru
     assert rows[0].source.startswith("cli@")
 
 
-@pytest.mark.timeout(600)  # some sixty commands
+@pytest.mark.slow
 def test_commands_that_only_read_leave_no_row(offline: Run, filled: Database) -> None:
     before = CallStore(filled).newest()
     for command, arguments in READ_ONLY.items():

@@ -50,7 +50,6 @@ def _add_instance(database: Database, name: str) -> None:
 @pytest.fixture
 def sexton(database_url: str) -> Iterator[Database]:
     """Sexton's side of the database, with one enabled instance."""
-    schema.init(database_url, "test-minidb")
     database = Database.open(database_url)
     _add_instance(database, INSTANCE)
     Registry(database).enable(INSTANCE)

@@ -22,7 +22,7 @@ from tests.servers.postgres import Cluster
 from tests.support.claims import token
 from tests.support.rig import Rig, put
 
-CROWD = 200_000
+CROWD = 50_000
 MARKS = """
 SET LOCAL session_replication_role = replica;
 INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at)

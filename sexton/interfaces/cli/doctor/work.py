@@ -90,7 +90,9 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
         try:
             stores.owners.live(instance.id, (), lambda: None)
             stores.live_side.as_of(instance.id)
-        except (NoLiveSide, NotAsked) as e:
+        except NotAsked as e:
+            details.append(str(e))
+        except NoLiveSide as e:
             details.append(f"{instance.id}: {e}")
         except OwnerSilent as e:
             details.append(f"{instance.id} keeps every mark: {e}")
