@@ -39,8 +39,8 @@ REMEDIES = {
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 4 << 30
 """Free bytes of MEMORY from which on the tests' files are stored there; no test simulates a power cut."""
-WORKERS = str(3 * (os.cpu_count() or 2))
-"""Three for each core, because many tests wait more than they work."""
+WORKERS = str(min(12, 3 * len(os.sched_getaffinity(0))))
+"""Three for each core, because many tests wait more than they work; each needs some 2 GiB."""
 REPEATED = 20
 """So many failed tests are repeated; when more fail, the machine is not the reason."""
 ACCEPTED_IN_CI = 3
