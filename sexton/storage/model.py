@@ -82,18 +82,18 @@ class VaultSpec(_Value):
 
 
 class ClaimId(NamedTuple):
-    """A claim of a round. Later claims of an instance compare greater; number 0: the round's beginning."""
+    """A claim of a round, or its beginning, which is numbered as a claim. Later ones of an instance compare greater."""
 
-    round: int
     number: int
+    round: int
 
 
 class Marker(_Value):
     """The content of ``_sexton/vault.json``: the vault's identity, its deployment, its last round, and the last claim.
 
     A database that does not know that round or that claim is an older copy: restored from a backup, or cloned.
-    ``claim``: 0 until the round's first delete in the vault. ``claim_key``: a random text, because a copied database
-    reuses the numbers of its original.
+    ``claim``: 0: no round has begun. ``claim_key``: a random text, because a copied database reuses the numbers of its
+    original.
     """
 
     vault_uuid: str
@@ -108,7 +108,7 @@ class Marker(_Value):
     @property
     def last_claim(self) -> ClaimId:
         """Return the last claim whose files may be deleted in the vault."""
-        return ClaimId(self.round, self.claim)
+        return ClaimId(self.claim, self.round)
 
 
 class ListedObject(NamedTuple):

@@ -239,7 +239,7 @@ class Vaults(Protocol):
         """
         ...
 
-    def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+    def announce(self, instance: str, name: str, round_: int) -> None:
         """Prove the vault and write the beginning round into its marker; raises as ``get`` does."""
         ...
 

@@ -178,14 +178,13 @@ class ProvenVaults:
             )
         return marker
 
-    def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+    def announce(self, instance: str, name: str, round_: int) -> None:
         opened = self._proved(instance, name)
         with self._writing(opened) as turn:
             marker = self._proved_marker(opened, turn.knows)
-            if marker.round < round_:  # a late repetition must not hide a newer round
-                begun = {"round": round_, "run": run, "claim": 0, "claim_key": ""}
-                opened.vault.replace_marker(marker.model_copy(update=begun))
-            if marker.round <= round_:
+            begun = turn.with_last_claim(marker, round_)
+            if marker.last_claim <= begun.last_claim:  # a late repetition must not hide a newer round
+                opened.vault.replace_marker(begun)
                 turn.store_announced(round_)
         self.confirm(instance, name)
 

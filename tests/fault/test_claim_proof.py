@@ -12,6 +12,7 @@ from sqlalchemy import insert, text
 
 from sexton.contract import NewMark, undrop
 from sexton.kernel.crash_points import installed
+from sexton.marks.lease_port import LeaseBusy
 from sexton.recycle.pipeline import ranges
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import ClaimId, Marker
@@ -19,7 +20,7 @@ from sexton.storage.port import VaultFault
 from tests.servers.postgres import new_database
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import GRACE, Rig, listing, put
 
 FILES = {"a.dat": 10, "b.dat": 10, "c.dat": 10}
 LEASE_SECONDS = 61
@@ -84,6 +85,62 @@ def test_r55_copy_made_before_a_claim_of_a_round_is_behind(rig: Rig, root: Path,
     assert listing(root) == FILES
 
 
+def test_r55_copy_made_while_the_next_round_waits_is_behind(rig: Rig, root: Path) -> None:
+    copies: list[Rig] = []
+
+    def begin_next() -> None:
+        with pytest.raises(LeaseBusy):
+            rig.rounds.open("shop", "next", None, rig.policy)
+        copies.append(rig.copy())
+
+    with at("claim.asked", 2, begin_next):
+        rig.round(run="this")
+    rig.round(run="next")
+    for name in FILES:
+        put(root, name)
+    copies[0].later(LEASE_SECONDS)
+
+    report = copies[0].round()
+
+    assert (report.vaults, report.deleted) == ({"disk": "BEHIND"}, 0)
+    assert listing(root) == FILES
+
+
+def test_r55_copy_made_before_a_claim_whose_prefix_is_emptied_later_is_behind(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed round makes second passes of marks that it claimed itself, when nothing was below them."""
+    rig.round()
+    rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="t1/"))
+    rig.later(10_801)
+    copies: list[Rig] = []
+    with suppress(Crash), monkeypatch.context() as patch, at("claim.asked", 1, lambda: copies.append(rig.copy())):
+        patch.setattr(rig.rounds, "close", lambda *_: crash())
+        rig.round(run="same")
+    rig.later(GRACE + 1)
+    put(root, "t1/late.dat")
+    rig.round(run="same")
+    emptied = listing(root)
+    put(root, "t1/late.dat")
+    copies[0].later(20_000)
+
+    report = copies[0].round()
+
+    assert (emptied, report.vaults, report.deleted) == ({}, {"disk": "BEHIND"}, 0)
+
+
+def test_claim_of_a_round_is_named_after_a_trust(rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    number = announced(rig)
+    with pytest.raises(LeaseBusy):
+        rig.rounds.open("shop", "next", None, rig.policy)
+    assert run(rig, capsys, "vault", "trust", "shop", "disk", "--yes").code == 0
+
+    claim = ClaimId(new_claim(rig, number), number)
+    rig.vaults.name_claim("shop", "disk", claim)
+
+    assert marker_of(rig).last_claim == claim
+
+
 def test_copy_that_knows_every_claim_goes_on(rig: Rig, root: Path) -> None:
     copies: list[Rig] = []
     with at("claim.committed", 3, lambda: copies.append(rig.copy())):
@@ -146,13 +203,13 @@ def test_no_delete_precedes_the_marker_of_its_claim(
 
 def test_writer_of_an_older_claim_hides_no_newer_one(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other, number = Rig(rig.url), announced(rig)
-    older = ClaimId(number, new_claim(rig, number))
+    older = ClaimId(new_claim(rig, number), number)
     newer: list[ClaimId] = []
     replace = LocalVault.replace_marker
 
     def meanwhile(vault: LocalVault, marker: Marker) -> None:
         if not newer:
-            newer.append(ClaimId(number, new_claim(rig, number)))
+            newer.append(ClaimId(new_claim(rig, number), number))
             thread.start()
             wait_until(lambda: not thread.is_alive() or waits_for_a_lock(rig))
         replace(vault, marker)
@@ -169,8 +226,8 @@ def test_of_two_copies_of_one_round_one_deletes(rig: Rig, root: Path) -> None:
     number = announced(rig)
     proved = Rig(rig.copy().url, clock_step_seconds=0.0)  # its proofs are used again
     proved.vaults.get("shop", "disk")
-    claim = ClaimId(number, new_claim(rig, number))
-    same_number = ClaimId(number, new_claim(proved, number))
+    claim = ClaimId(new_claim(rig, number), number)
+    same_number = ClaimId(new_claim(proved, number), number)
     rig.vaults.name_claim("shop", "disk", claim)
 
     assert claim == same_number

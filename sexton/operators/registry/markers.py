@@ -92,13 +92,12 @@ def _last_round(db: Database, c: Connection, instance: str) -> int:
 
 
 def _with_last_claim(db: Database, c: Connection, marker: Marker, round_: int) -> Marker:
-    """Return a marker with the newest claim of a round; a round of second passes alone has none."""
+    """Return a marker with the newest claim of a round that has begun."""
     t = db.t
     columns = (t.round.c.run_id, t.claim.c.id, t.claim.c.key)
-    newest = select(*columns).outerjoin(t.claim, t.claim.c.round == t.round.c.id).where(t.round.c.id == round_)
-    row = c.execute(newest.order_by(t.claim.c.id.desc().nulls_last()).limit(1)).one()
-    named = {"claim": row.id or 0, "claim_key": row.key or ""}
-    return marker.model_copy(update={"round": round_, "run": row.run_id, **named})
+    newest = select(*columns).join(t.claim, t.claim.c.round == t.round.c.id).where(t.round.c.id == round_)
+    row = c.execute(newest.order_by(t.claim.c.id.desc()).limit(1)).one()
+    return marker.model_copy(update={"round": round_, "run": row.run_id, "claim": row.id, "claim_key": row.key})
 
 
 def _knows(db: Database, c: Connection, instance: str, marker: Marker) -> bool:

@@ -51,7 +51,7 @@ class Announcer:
         until = time.monotonic() + ANNOUNCE_SECONDS
         while True:
             try:
-                self._vaults.announce(opened.lease.instance, vault, opened.round, opened.lease.owner)
+                self._vaults.announce(opened.lease.instance, vault, opened.round)
             except Throttled as busy:
                 if time.monotonic() > until or over.wait(busy.retry_after or BUSY_SECONDS):
                     return busy.reason

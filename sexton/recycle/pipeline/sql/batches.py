@@ -63,11 +63,13 @@ class BatchStore:
             return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
     def last_claim(self, token: WriteToken) -> ClaimId:
-        """Return the last claim of this batch, over all attempts; a batch of second passes has none of its own."""
-        batch = self._db.t.batch
+        """Return the last claim of this batch, over all attempts; of second passes that of their round."""
+        batch, claim = self._db.t.batch, self._db.t.claim
+        of_round = select(func.max(claim.c.id)).where(claim.c.round == batch.c.round).scalar_subquery()
+        number = case((batch.c.claim > 0, batch.c.claim), else_=func.coalesce(of_round, 0)).label("number")
         with self._db.look_up() as c:
-            row = c.execute(select(batch.c.round, batch.c.claim).where(batch.c.id == token.batch)).one()
-        return ClaimId(row.round, row.claim)
+            row = c.execute(select(number, batch.c.round).where(batch.c.id == token.batch)).one()
+        return ClaimId(row.number, row.round)
 
     def record_requests(self, token: WriteToken) -> None:
         """Record that a request of the batch may be on its way for which nobody waits."""

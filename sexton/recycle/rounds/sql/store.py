@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, tru
 
 from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.marks.lease import Lease, LeaseState
@@ -208,6 +209,8 @@ class RoundStore:
             unreported = and_(t.c.instance == instance, t.c.state == RoundState.RUNNING, t.c.id < round_)
             self._cut_off(c, unreported, FAILED, "cut off: its run ended without a report")
             c.execute(update(t).where(t.c.id == round_).values(waiting=None, waiting_since=None))
+        with deciding(self._db, instance) as c:  # as every claim: vaults' markers name it (docs/adr/0046)
+            c.execute(insert(self._db.t.claim).values(round=round_))
 
     def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[str]:
         """End rounds that no workflow will close, with what they did by their counts; return their instances."""
