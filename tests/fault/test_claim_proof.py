@@ -106,9 +106,7 @@ def test_r55_copy_made_while_the_next_round_waits_is_behind(rig: Rig, root: Path
     assert listing(root) == FILES
 
 
-def test_r55_copy_made_before_a_claim_whose_prefix_is_emptied_later_is_behind(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_r55_copy_before_a_claim_without_files_is_behind(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed round makes second passes of marks that it claimed itself, when nothing was below them."""
     rig.round()
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="t1/"))

@@ -80,9 +80,7 @@ def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRu
     ("unnamed", "share", "is_whole"),
     [(49, 1.0, True), (51, 1.0, False), (79, 0.4, True), (81, 0.4, False), (100, 0.0, True), (None, 1.0, True)],
 )
-def test_k18_run_whose_records_name_far_fewer_objects_is_rejected(
-    unnamed: int | None, share: float, is_whole: bool
-) -> None:
+def test_k18_run_whose_records_name_far_fewer_is_rejected(unnamed: int | None, share: float, is_whole: bool) -> None:
     evidence = but(**listing(objects=100, live=20, unnamed=unnamed))
     before = PreviousRun(objects={"cold": 20}, live={"cold": 20}, named_share={"cold": share})
 
