@@ -1,12 +1,12 @@
-"""Find new garbage: the tablets of dropped parents that are due, and loads and jobs that ran out of time."""
+"""Find new garbage: the tablets of dropped parents that are due, and loads and restores that ran out of time."""
 
 from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, exists, select, update
 
 from sexton.database.ranges import beyond
-from sexton.owners.catalog import copies, labels, parents, restores
-from sexton.owners.catalog.model import CopyState, RestoreState, TxnStatus
+from sexton.owners.catalog import labels, parents, restores
+from sexton.owners.catalog.model import RestoreState, TxnStatus
 from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
@@ -61,14 +61,6 @@ def time_out(tx: CatalogTransaction) -> bool:
     ids = _expired(tx, txn.c.timeout_at, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED)
     tx.c.execute(update(txn).where(tx.in_instance(txn.c.id, ids)).values(status=TxnStatus.ABORTED))
     labels.aborted(tx, ids)
-    return len(ids) == TIMEOUTS_AT_ONCE
-
-
-def time_out_copies(tx: CatalogTransaction) -> bool:
-    """Remove copy jobs whose time is up; their files stay. Return whether there may be more."""
-    job = tx.t.copy_jobs
-    ids = _expired(tx, job.c.timeout_at, job.c.state == CopyState.LOADING)
-    copies.forget_jobs(tx, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
 
 

@@ -9,14 +9,7 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
 from sexton.owners.catalog.count import live_objects
-from sexton.owners.catalog.due import (
-    START,
-    expand_parents,
-    forget_versions,
-    time_out,
-    time_out_copies,
-    time_out_restores,
-)
+from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out, time_out_restores
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.reader import CatalogReader
@@ -50,11 +43,11 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads, copy jobs and restores whose time is up; nothing where the whole instance was dropped."""
+        """Abort loads and restores whose time is up; nothing where the whole instance was dropped."""
         with self._read(instance) as tx:
             if tx.is_dropped:
                 return
-        for abort in (time_out, time_out_copies, time_out_restores):
+        for abort in (time_out, time_out_restores):
             more = True
             while more:
                 heartbeat()
@@ -85,7 +78,7 @@ class CatalogOwner(CatalogReader):
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
-        """Return the files of orphan marks. A hold on its tablet, an ancestor or its stage applies to an orphan."""
+        """Return the files of orphan marks. A hold on its tablet, or on an ancestor, applies to an orphan."""
         orphans = [mark for mark in marks if mark.etags]
         if not orphans:
             return {}

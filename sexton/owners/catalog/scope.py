@@ -54,12 +54,6 @@ class CatalogTransaction:
         rowset, tablet = self.t.rowsets, self.t.tablets
         return and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
 
-    @property
-    def is_own_stage(self) -> ColumnElement[bool]:
-        """Return the condition that a stage is the one of a staged file."""
-        file, stage = self.t.staged_files, self.t.stages
-        return and_(stage.c.id == file.c.stage_id, stage.c.instance == file.c.instance)
-
     def in_instance(self, column: Column[Any], ids: Iterable[str] | None = None) -> ColumnElement[bool]:
         """Return the condition that a row belongs to this instance, and its column is one of the ids (None: any)."""
         is_own = column.table.c.instance == self.instance

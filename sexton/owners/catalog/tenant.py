@@ -15,7 +15,7 @@ from sexton.marks.sql.whole import is_deleted
 from sexton.marks.whole import WHOLE
 from sexton.owners.catalog import discards
 from sexton.owners.catalog.errors import AlreadyDropped, WrongState
-from sexton.owners.catalog.layout import ROOT, STAGES
+from sexton.owners.catalog.layout import ROOT
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.records import CatalogRecords
 from sexton.owners.catalog.scope import CatalogTransaction
@@ -67,13 +67,13 @@ def waiting(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Ex
 
 
 def expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Return the folders of the catalog in every vault of the instance."""
+    """Return the folder of the catalog in every vault of the instance."""
     mark, vault = tx.db.t.mark, tx.db.t.vault
     is_claimed = [mark.c.instance == tx.instance, mark.c.state == MarkState.CLAIMED, mark.c.kind != WHOLE.kind]
     if tx.c.execute(select(mark.c.id).where(*is_claimed).limit(1)).first() is not None:
         return {m.ref: Expansion(waits=WAITS_FOR_CLAIMED) for m in marks}
     vaults = tx.ids(select(vault.c.name).where(vault.c.instance == tx.instance).order_by(vault.c.name))
-    places = tuple(Place(vault=name, prefix=prefix) for name in vaults for prefix in (ROOT, STAGES))
+    places = tuple(Place(vault=name, prefix=ROOT) for name in vaults)
     return {m.ref: Expansion(places=places) for m in marks}
 
 

@@ -31,7 +31,7 @@ protection_chunk protection_item replica round setting spark_worker tally token 
 wal_purge wal_region wal_topic worker_presence alembic_version
 """
 CATALOG_TABLES = "indexes jobs labels partitions rowsets schemas stats tables tablets txns versions "
-CATALOG_TABLES += "copied_files copy_jobs restore_jobs staged_files stages"
+CATALOG_TABLES += "restore_jobs"
 LINES = tuple(
     f"{schema}.{name}"
     for schema, names in {"sexton": TABLES, "sexton_catalog": CATALOG_TABLES}.items()

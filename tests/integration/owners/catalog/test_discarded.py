@@ -8,7 +8,7 @@ from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
-from sexton.owners.catalog.errors import AlreadyThere, CatalogError, WrongState
+from sexton.owners.catalog.errors import AlreadyThere, CatalogError
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
@@ -29,14 +29,6 @@ def reported(shop: Shop) -> set[str]:
     """Return the records that a check reports because nothing deletes them."""
     texts = shop.catalog_owner.contradictions("shop")
     return {f"{text.kind}/{text.id}" for text in texts if "has no mark" in text.text}
-
-
-def staged_file(shop: Shop) -> str:
-    """Upload a file to the new stage ``u1``; return its id."""
-    shop.catalog.create_stage("u1", "disk")
-    [file] = shop.catalog.announce_files("u1", {"a": 10})
-    shop.put("disk", file.key)
-    return file.id
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
@@ -83,84 +75,22 @@ def test_tablets_discarded_with_their_table_can_be_dropped_again(shop: Shop) -> 
     assert shop.objects() == set()
 
 
-def test_a_discarded_stage_can_be_used_and_dropped_again(shop: Shop) -> None:
-    file = staged_file(shop)
-    shop.catalog.drop_stage("u1")
-    discard(shop, "stage", "u1")
-    seen = reported(shop)
-
-    shop.catalog.undrop_stage("u1")
-    assert [f.id for f in shop.catalog.staged_files("u1")] == [file]
-    shop.catalog.drop_stage("u1")
-    shop.round()
-
-    assert seen == {"stage/u1"}
-    assert shop.objects() == set()
-
-
-def test_a_discarded_file_is_reported_and_can_be_loaded(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    discard(shop, "stage_file", file)
-    seen = reported(shop)
-
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    during = reported(shop)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    finished = reported(shop)
-    shop.round()
-
-    assert (seen, during, finished) == ({f"stage_file/{file}"}, set(), set())
-    assert shop.objects() == set()
-
-
-@pytest.mark.parametrize("is_cancelled", [True, False])
-def test_a_discarded_file_outlives_a_copy_that_does_not_finish(shop: Shop, is_cancelled: bool) -> None:
-    shop.table()
-    file, files = staged_file(shop), shop.objects()
-    discard(shop, "stage_file", file)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    if is_cancelled:
-        shop.catalog.cancel_copy(job.id)
-    shop.later(HOUR + 1)
-    for _ in range(4):
-        shop.round()
-        shop.later(4 * DAY)
-
-    assert files
-    assert shop.objects() == files
-    assert reported(shop) == {f"stage_file/{file}"}
-
-
-def test_what_is_in_a_dropped_stage_is_not_discarded_alone(shop: Shop) -> None:
-    shop.table()
-    file, files = staged_file(shop), shop.objects()
-    shop.catalog.drop_stage("u1")
-    with pytest.raises(BadInput, match="stage u1 is marked"):
-        discard(shop, "stage_file", file)
-    shop.catalog.undrop_stage("u1")
-    discard(shop, "stage_file", file)
+def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    rowset = shop.loaded([tablet])[0]
+    files = set(shop.keys(rowset))
+    shop.catalog.drop_rowset(rowset)
+    shop.catalog.drop_partition("t-p")
+    shop.expand_all()
+    with pytest.raises(BadInput, match=f"tablet {tablet} is marked"):
+        discard(shop, "dropped", rowset)
+    shop.catalog.undrop_partition("t-p")
+    discard(shop, "dropped", rowset)
     shop.later(30 * DAY)
     shop.round()
 
-    assert files
-    assert shop.objects() == files
-
-
-def test_a_discarded_copy_job_is_reported(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    discard(shop, "copy_job", job.id)
-
-    assert reported(shop) == {f"copy_job/{job.id}", f"stage_file/{file}"}
-    shop.table("t2")
-    with pytest.raises(WrongState, match="loaded"):
-        shop.catalog.begin_copy("u1", "t2", [file], HOUR)
-    shop.catalog.drop_stage("u1")
-    shop.round()
-    assert shop.objects() == set()
+    assert files <= shop.objects()
 
 
 def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
@@ -210,20 +140,15 @@ def test_what_was_deleted_is_not_undropped(shop: Shop) -> None:
         shop.catalog.undrop_table("t")
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition", "stage"])
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
 def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     shop.table("t")
-    if kind == "stage":
-        shop.catalog.create_stage("u1", "disk")
-        shop.catalog.drop_stage("u1")
-    else:
-        getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
+    getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
     shop.later(RETAINED)
     shop.round()
     shop.second_pass()
 
     create = {
-        "stage": partial(shop.catalog.create_stage, "u1", "disk"),
         "table": partial(shop.table, "t"),
         "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"t-i": Schema()})),
         "partition": partial(shop.catalog.add_partition, "t", "t-p", 1),
@@ -320,18 +245,3 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
     for end in (partial(shop.catalog.commit, txn), partial(shop.catalog.finish_restore, restore.id)):
         with pytest.raises((CatalogError, contract.ContractError)):
             end()
-
-
-def test_a_loaded_file_without_mark_is_not_said_to_be_loadable(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    discard(shop, "copy_job", job.id)
-
-    [text] = [text.text for text in shop.catalog_owner.contradictions("shop") if text.id == file]
-
-    assert text == "it was loaded, but has no mark: drop its stage"
-    shop.table("t2")
-    with pytest.raises(WrongState, match="loaded already"):
-        shop.catalog.begin_copy("u1", "t2", [file], HOUR)

@@ -19,7 +19,7 @@ from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
-from tests.integration.owners.catalog.test_discarded import discard, reported, staged_file
+from tests.integration.owners.catalog.test_discarded import discard, reported
 from tests.integration.owners.catalog.test_dropped_instance import waiting
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE
@@ -66,32 +66,6 @@ def test_an_instance_dropped_again_in_a_second_pass_is_kept(shop: Shop, monkeypa
     shop.catalog.undrop_instance()
     assert shop.catalog.tablets(table="t") == tablets
     assert shop.objects() != set()
-
-
-def test_a_stage_dropped_again_in_a_second_pass_is_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.table()
-    staged_file(shop)
-    shop.catalog.drop_stage("u1")
-    shop.round()
-    shop.later(GRACE + 700)
-    jobs: list[str] = []
-
-    def undrop_load_and_drop() -> None:
-        give_up(shop, "stage", "u1")
-        shop.catalog.undrop_stage("u1")
-        [file] = shop.catalog.announce_files("u1", {"new": 10})
-        shop.put("disk", file.key)
-        jobs.append(shop.catalog.begin_copy("u1", "t", [file.id], HOUR).id)
-        shop.catalog.drop_stage("u1")
-
-    before_records_are_forgotten(monkeypatch, undrop_load_and_drop)
-    shop.round()
-    kept = shop.objects()
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=jobs)
-    shop.round()
-
-    assert len(kept) == 1
-    assert shop.objects() == set()
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
@@ -309,32 +283,6 @@ def test_a_restore_job_waits_for_no_discarded_rowset(shop: Shop) -> None:
 
     assert Ref("restore_job", restore.id) not in shop.refs()
     assert shop.number(shop.t.restore_jobs) == 0
-
-
-def test_files_and_jobs_wait_for_their_dropped_stage(shop: Shop) -> None:
-    shop.table()
-    shop.catalog.create_stage("u1", "disk")
-    loaded, loading, _unloaded = files = shop.catalog.announce_files("u1", {"a": 10, "b": 10, "c": 10})
-    for file in files:
-        shop.put("disk", file.key)
-    first = shop.catalog.begin_copy("u1", "t", [loaded.id], HOUR)
-    second = shop.catalog.begin_copy("u1", "t", [loading.id], 10 * OWN["stage_file"])
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[first.id])
-    shop.catalog.drop_stage("u1")
-    shop.later(OWN["stage_file"] + 1)
-    shop.round()
-    waiting_files = shop.objects()
-
-    shop.catalog.undrop_stage("u1")
-    shop.round()
-    remaining = shop.objects()
-    shop.catalog.drop_stage("u1")
-    shop.catalog.cancel_copy(second.id)
-    shop.round()
-
-    assert waiting_files == {file.key for file in files}
-    assert remaining == {loading.key}
-    assert shop.objects() == set()
 
 
 def test_an_undropped_index_leaves_a_discard_as_it_was(shop: Shop) -> None:

@@ -13,7 +13,6 @@ from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyDropped
-from sexton.owners.catalog.model import ExternalFile
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
 from tests.integration.owners.catalog.shop import HOUR, OWN, Shop
@@ -35,14 +34,7 @@ def fill(shop: Shop, vaults: list[str]) -> set[str]:
         shop.prepared(tablets, vault)
         shop.write(*shop.catalog.start_restore(tablets[:1], vault, HOUR).outputs)
         shop.catalog.drop_partition(f"{vault}-p2")
-        shop.catalog.create_stage(f"s{vault}", vault)
-        staged = shop.catalog.announce_files(f"s{vault}", {"a": 10, "b": 10})
-        for file in staged:
-            shop.put(vault, file.key)
-        shop.catalog.begin_copy(f"s{vault}", f"t{vault}", [staged[0].id], HOUR)
         shop.put(vault, "data/unknown/file")
-    shop.catalog.create_external_stage("own")
-    shop.catalog.begin_external_copy("own", f"t{vaults[0]}", [ExternalFile(key="k")], HOUR)
     return {key for vault in vaults for key in shop.objects(vault)}
 
 
@@ -179,18 +171,14 @@ def test_marks_of_a_dropped_instance_wait_for_it(full: Shop) -> None:
     assert left(shop) == objects
 
 
-@pytest.mark.parametrize("claimed", ["tablet", "prepared", "stage"])
+@pytest.mark.parametrize("claimed", ["tablet", "prepared"])
 def test_marks_claimed_before_the_drop_are_finished_first(shop: Shop, claimed: str) -> None:
     tablets = shop.table()
     if claimed == "tablet":
         shop.loaded(tablets)
         shop.catalog.drop_table("t")
-    elif claimed == "prepared":
-        shop.written(tablets)
     else:
-        shop.catalog.create_stage("u1", "disk")
-        shop.put("disk", "stage/u1/file")
-        shop.catalog.drop_stage("u1")
+        shop.written(tablets)
     shop.later(HOUR + RETAINED)
     with suppress(Crash), installed(crash_at("claim.committed")):
         shop.round()

@@ -12,11 +12,10 @@ from sexton import contract
 from sexton.database.engine import Database
 from sexton.owners.catalog.errors import CatalogError
 from sexton.owners.catalog.store import Catalog
-from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
 from tests.support.pauses import Pauses
 
 EACH = 60
-EXPIRED = OWN["stage_file"] + 1
 PAUSE_SECONDS = 0.01
 
 
@@ -115,22 +114,6 @@ def test_a_partition_is_either_undropped_or_expanded_once(shop: Shop, tmp_path: 
 
     parents = {shop.row("tablet", m.id).parent_id for m in shop.marked("tablet")}
     assert parents == set(partitions[1::2]) == {m.id for m in shop.marked("partition")}
-
-
-@pytest.mark.slow
-def test_a_staged_file_is_either_copied_or_deleted(shop: Shop) -> None:
-    shop.prove_by_clock().table()
-    shop.catalog.create_stage("u1", "disk")
-    files = shop.catalog.announce_files("u1", {f"f{n}": 10 for n in range(EACH)})
-    for file in files:
-        shop.put("disk", file.key)
-    shop.later(EXPIRED)
-
-    begun = race(shop, [f.id for f in files], lambda catalog, file: catalog.begin_copy("u1", "t", [file], HOUR))
-
-    assert shop.objects() == {file.key for file in files if file.id in begun}
-    assert {file.id for file in shop.catalog.staged_files("u1")} == begun
-    assert shop.number(shop.t.copied_files) == len(begun)
 
 
 @pytest.mark.slow

@@ -70,12 +70,9 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
     assert (in_use, loaded.objects()) == (before, before)
 
 
-@pytest.mark.parametrize("kind", [*IDS, "stage"])
+@pytest.mark.parametrize("kind", IDS)
 def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
-    loaded.catalog.create_stage("u1", "disk")
-    loaded.put("disk", loaded.catalog.announce_files("u1", {"a": 10})[0].key)
-    id_ = (IDS | {"stage": "u1"})[kind]
-    getattr(loaded.catalog, f"drop_{kind}")(id_)
+    getattr(loaded.catalog, f"drop_{kind}")(IDS[kind])
     loaded.later(RETAINED)
     loaded.round()
     loaded.later(GRACE + 700)
@@ -83,12 +80,12 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
 
     def undrop() -> None:
         try:
-            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(id_)
+            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(IDS[kind])
         except (CatalogError, contract.ContractError, OperationalError) as e:
             answers.append(e)
 
     thread = threading.Thread(target=undrop)
-    record = {"table": "tables", "index": "indexes", "partition": "partitions", "stage": "stages"}[kind]
+    record = {"table": "tables", "index": "indexes", "partition": "partitions"}[kind]
 
     def before(*arguments: object) -> None:
         if str(arguments[2]).startswith(f"DELETE FROM sexton_catalog.{record} ") and not thread.ident:
