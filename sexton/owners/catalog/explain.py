@@ -40,8 +40,8 @@ def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[Recor
     if not _exists(tx, tx.t.tablets):
         return
     t = tx.t
-    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets, t.restore_jobs)
-    for kind, table in zip((*PARENT_KINDS, "tablet", "rowset", "restore_job"), tables, strict=True):
+    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets)
+    for kind, table in zip((*PARENT_KINDS, "tablet", "rowset"), tables, strict=True):
         for row in tx.c.execute(select(table).where(tx.in_instance(table.c.id, ids))).mappings():
             yield RecordText(kind, row["id"], _record_text(row))
 

@@ -33,16 +33,8 @@ class RowsetState(StrEnum):
     COMPACTED = "compacted"
 
 
-class RestoreState(StrEnum):
-    """The states of a restore job; any other value means that the record is corrupt."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    ABORTED = "ABORTED"
-
-
-TXN, JOB, RESTORE = "txn.", "job.", "restore."
-"""Prefixes of an ``owner_txn``; the id of the transaction, compaction job or restore job follows."""
+TXN, JOB = "txn.", "job."
+"""Prefixes of an ``owner_txn``; the id of the transaction or compaction job follows."""
 
 
 MOST_INVERTED, MOST_SEGMENTS = 100, 10_000
@@ -94,13 +86,6 @@ class Job(Message):
     id: str
     inputs: tuple[str, ...]
     output: Output
-
-
-class Restore(Message):
-    """A restore that runs, and the rowsets that it writes."""
-
-    id: str
-    outputs: tuple[Output, ...]
 
 
 class ShownPart(Message):

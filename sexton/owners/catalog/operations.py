@@ -31,9 +31,6 @@ OPERATIONS = (
     _operation(Catalog.undrop_table),
     _operation(Catalog.undrop_index),
     _operation(Catalog.undrop_partition),
-    _operation(Catalog.start_restore),
-    _operation(Catalog.finish_restore),
-    _operation(Catalog.abort_restore),
     _operation(Catalog.drop_instance, drops_instance=True),
     _operation(Catalog.undrop_instance),
 )

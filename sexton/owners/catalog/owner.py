@@ -9,7 +9,7 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
 from sexton.owners.catalog.count import live_objects
-from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out, time_out_restores
+from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.reader import CatalogReader
@@ -43,16 +43,15 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads and restores whose time is up; nothing where the whole instance was dropped."""
+        """Abort loads whose time is up; nothing where the whole instance was dropped."""
         with self._read(instance) as tx:
             if tx.is_dropped:
                 return
-        for abort in (time_out, time_out_restores):
-            more = True
-            while more:
-                heartbeat()
-                with self._write(instance) as tx:
-                    more = abort(tx)
+        more = True
+        while more:
+            heartbeat()
+            with self._write(instance) as tx:
+                more = time_out(tx)
         with self._write(instance) as tx:
             forget_versions(tx)
 

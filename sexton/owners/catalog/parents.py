@@ -178,7 +178,7 @@ def forget_given_up(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -
     """Remove the records of tablets whose marks were discarded, with the parents that are deleted without them.
 
     From then on no record names their files: a check reports them as orphans. A rowset with a mark of its own stays:
-    its load or restore, which may run still, must find it or fail.
+    its load, which may run still, must find it or fail.
     """
     t = tx.t
     is_given_up = [tx.in_instance(column(tx, kind), parents), _was_discarded(tx, kind, since_drop=True)]

@@ -40,7 +40,6 @@ PLUGIN = OwnerPlugin(
             setting="retention_seconds",
             asks="everything in the vaults of this instance is deleted, so an operator must approve it",
         ),
-        OwnerKind("restore_job", retention_seconds=0, has_files=False, limited=False),
         OwnerKind("txn_label", setting="label_keep_max_second", has_files=False, limited=False),
     ),
     # The deletion of a tablet's prefix includes its rowsets' files. A compaction's inputs need the record of its
@@ -49,7 +48,6 @@ PLUGIN = OwnerPlugin(
         **dict.fromkeys(("compacted", "prepared", "index", "partition"), ("tablet",)),
         "dropped": ("compacted", "tablet"),
         "table": ("index", "partition", "tablet"),
-        "restore_job": ("prepared",),
     },
     create_tables=_create_tables,
     options=FrontEndOptions,

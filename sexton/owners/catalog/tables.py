@@ -32,7 +32,6 @@ class CatalogTables:
     txns: Table
     labels: Table
     jobs: Table
-    restore_jobs: Table
 
     @property
     def metadata(self) -> MetaData:
@@ -130,13 +129,6 @@ TABLES = CatalogTables(
         jsonb("inputs", null=True),
         instant("expires_at", null=True),
         indexed=["tablet_id"],
-    ),
-    restore_jobs=_table(
-        "restore_jobs",
-        word("id", key=True),
-        word("state"),
-        instant("expires_at", null=True),
-        of_some=[index("restore_jobs_running", "instance", "expires_at", where="state = 'RUNNING'")],
     ),
 )
 

@@ -7,7 +7,6 @@ from sqlalchemy import ColumnElement, Select, Table, and_, exists, literal, sele
 
 from sexton.owners.catalog import labels, parents
 from sexton.owners.catalog.model import FINISHED, RowsetState
-from sexton.owners.catalog.restores import ENDED
 from sexton.owners.catalog.scope import CatalogTransaction
 
 MARKS_OF_STATES = (
@@ -16,7 +15,6 @@ MARKS_OF_STATES = (
     ("dropped", (RowsetState.DROPPED,)),
 )
 """Kind of a mark, and the states of the rowsets that have such a mark."""
-STAYS = "it has ended, but its record has no mark and stays"
 
 
 def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
@@ -33,8 +31,8 @@ def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
         yield kind, _without_mark(tx, kind, records, is_dropped, f"it was dropped, but has no mark: {again}")
     yield from _rowsets(tx)
     has_ended = and_(t.txns.c.parent_id.is_(None), t.txns.c.status.in_(FINISHED))
-    yield "txn", _without_mark(tx, labels.KIND, t.txns, has_ended, STAYS)
-    yield "restore_job", _without_mark(tx, "restore_job", t.restore_jobs, t.restore_jobs.c.state.in_(ENDED), STAYS)
+    stays = "it has ended, but its record has no mark and stays"
+    yield "txn", _without_mark(tx, labels.KIND, t.txns, has_ended, stays)
 
 
 def _without_mark(

@@ -221,12 +221,11 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
         "tablet": 0,
         "instance": 259200,
         "txn_label": 259200,
-        "restore_job": 0,
     }
     assert policy.retention_seconds == load().retentions()
     assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
     assert policy.unlimited == ("compacted", "prepared")
-    assert for_owner(policy, "catalog").unlimited == ("compacted", "prepared", "restore_job", "txn_label")
+    assert for_owner(policy, "catalog").unlimited == ("compacted", "prepared", "txn_label")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])

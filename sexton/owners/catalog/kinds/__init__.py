@@ -8,7 +8,6 @@ from sexton.owners.catalog.kinds import (
     instance,
     partition,
     prepared,
-    restore_job,
     table,
     tablet,
     txn_label,
@@ -25,7 +24,6 @@ KINDS: dict[str, CatalogKind] = {
         partition.KIND,
         table.KIND,
         txn_label.KIND,
-        restore_job.KIND,
         instance.KIND,
     )
 }

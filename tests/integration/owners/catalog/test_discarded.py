@@ -230,8 +230,6 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
     [dropped], [used] = shop.catalog.tablets(partition="p1"), shop.catalog.tablets(partition="p2")
     txn = shop.catalog.begin("l", 10 * DAY)
     shop.write(*shop.catalog.prepare_rowsets(txn, [dropped, used], "disk"))
-    restore = shop.catalog.start_restore([dropped, used], "disk", 10 * DAY)
-    shop.write(*restore.outputs)
     shop.catalog.drop_partition("p1")
     shop.later(RETAINED)
     shop.expand_all()
@@ -242,6 +240,5 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
         shop.second_pass()
     assert not shop.catalog.tablets(partition="p1")
 
-    for end in (partial(shop.catalog.commit, txn), partial(shop.catalog.finish_restore, restore.id)):
-        with pytest.raises((CatalogError, contract.ContractError)):
-            end()
+    with pytest.raises((CatalogError, contract.ContractError)):
+        shop.catalog.commit(txn)

@@ -1,4 +1,4 @@
-"""Discarded marks beside others: parents and children, compactions, restores, and rounds at work."""
+"""Discarded marks beside others: parents and children, compactions, and rounds at work."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -265,24 +265,6 @@ def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
 
     assert shop.objects() == kept
     assert reported(shop) == {f"rowset/{inputs[0]}"}
-
-
-def test_a_restore_job_waits_for_no_discarded_rowset(shop: Shop) -> None:
-    restore = shop.catalog.start_restore(shop.table(), "disk", HOUR)
-    shop.write(*restore.outputs)
-    shop.catalog.abort_restore(restore.id)
-    discard(shop, "prepared", restore.outputs[0].rowset)
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        c.execute(mark.update().where(mark.c.kind == "restore_job").values(quarantined_reason="DELETE_FAILED"))
-    shop.later(AN_HISTORY)
-    shop.round()
-    QuarantineStore(shop.db).retry("shop")
-    shop.later(DAY)
-    shop.round()
-
-    assert Ref("restore_job", restore.id) not in shop.refs()
-    assert shop.number(shop.t.restore_jobs) == 0
 
 
 def test_an_undropped_index_leaves_a_discard_as_it_was(shop: Shop) -> None:

@@ -32,7 +32,6 @@ def fill(shop: Shop, vaults: list[str]) -> set[str]:
         shop.catalog.drop_rowset(shop.loaded(tablets[:1], vault)[0])
         shop.written(tablets, vault)
         shop.prepared(tablets, vault)
-        shop.write(*shop.catalog.start_restore(tablets[:1], vault, HOUR).outputs)
         shop.catalog.drop_partition(f"{vault}-p2")
         shop.put(vault, "data/unknown/file")
     return {key for vault in vaults for key in shop.objects(vault)}
