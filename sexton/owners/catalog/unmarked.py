@@ -22,13 +22,13 @@ def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     if tx.is_dropped:  # its one mark deletes everything
         return
     t = tx.t
-    text = "it was dropped, but has no mark: undrop it and drop it again"
+    text = "it was dropped, but has no mark: it stays"
     yield "table", _without_mark(tx, "table", t.tables, t.tables.c.dropped, text)
     for kind, records in (("index", t.indexes), ("partition", t.partitions)):
         in_table = exists().where(t.tables.c.id == records.c.table_id, t.tables.c.instance == tx.instance)
         is_dropped = and_(records.c.dropped, in_table.where(~t.tables.c.dropped))
-        again = "undrop it and drop it again, or drop its table"
-        yield kind, _without_mark(tx, kind, records, is_dropped, f"it was dropped, but has no mark: {again}")
+        text = "it was dropped, but has no mark: it is deleted when its table is dropped"
+        yield kind, _without_mark(tx, kind, records, is_dropped, text)
     yield from _rowsets(tx)
     has_ended = and_(t.txns.c.parent_id.is_(None), t.txns.c.status.in_(FINISHED))
     stays = "it has ended, but its record has no mark and stays"

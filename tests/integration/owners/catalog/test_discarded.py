@@ -1,10 +1,12 @@
-"""A record whose mark an operator discarded is reported, can be used again, and can be dropped again."""
+"""A record whose mark an operator discarded is reported and stays, with its files."""
 
 from functools import partial
 
 import pytest
 
+from config.settings import Settings
 from sexton import contract
+from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode, Ref
 from sexton.marks.whole import WHOLE
@@ -13,7 +15,7 @@ from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
 from tests.integration.owners.catalog.test_dropped_instance import waiting
-from tests.support.rig import DAY
+from tests.support.rig import DAY, DEPLOYMENT
 
 
 def discard(shop: Shop, kind: str, id_: str) -> None:
@@ -32,47 +34,43 @@ def reported(shop: Shop) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
-def test_what_was_dropped_and_discarded_can_be_used_again(shop: Shop, kind: str) -> None:
-    tablets = shop.table("t", 2)
+def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
+    shop.loaded(shop.table("t", 2))
     id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
-    shop.loaded(tablets)
     objects = shop.objects()
     getattr(shop.catalog, f"drop_{kind}")(id_)
     before = reported(shop)
     discard(shop, kind, id_)
     after = reported(shop)
 
-    getattr(shop.catalog, f"undrop_{kind}")(id_)
-    used, again = shop.loaded(tablets), reported(shop)
+    with pytest.raises(contract.Refused, match=f"{id_} is gone"):
+        getattr(shop.catalog, f"undrop_{kind}")(id_)
+    shop.later(30 * DAY)
+    shop.round()
+
+    assert (before, after) == (set(), {f"{kind}/{id_}"})
+    assert objects
+    assert shop.objects() == objects
+
+
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) -> None:
+    shop.loaded(shop.table("t", 2))
+    objects = shop.objects()
+    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
     getattr(shop.catalog, f"drop_{kind}")(id_)
     shop.later(RETAINED)
-    shop.round()
-
-    assert (before, after, again) == (set(), {f"{kind}/{id_}"}, set())
-    assert objects
-    assert used
-    assert shop.objects() == set()
-
-
-def test_tablets_discarded_with_their_table_can_be_dropped_again(shop: Shop) -> None:
-    tablets = shop.table("t", 2)
-    shop.loaded(tablets)
-    shop.catalog.drop_table("t")
     shop.expand_all()
-    for tablet in tablets:
-        discard(shop, "tablet", tablet)
-    discard(shop, "table", "t")
-    shop.later(RETAINED)
-    shop.round()
-    kept = shop.objects()
+    mark = shop.db.t.mark
+    with shop.db.write() as c:
+        c.execute(mark.update().where(mark.c.kind == kind).values(quarantined_reason="BAD_KEY"))
 
-    shop.catalog.undrop_table("t")
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    with pytest.raises(BadInput, match="undrop it, or discard those first"):
+        OperatorService(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
+    getattr(shop.catalog, f"undrop_{kind}")(id_)
     shop.round()
 
-    assert kept != set()
-    assert shop.objects() == set()
+    assert shop.objects() == objects
 
 
 def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
