@@ -31,6 +31,4 @@ OPERATIONS = (
     _operation(Catalog.undrop_table),
     _operation(Catalog.undrop_index),
     _operation(Catalog.undrop_partition),
-    _operation(Catalog.drop_instance, drops_instance=True),
-    _operation(Catalog.undrop_instance),
 )

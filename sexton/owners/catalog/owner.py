@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
+from sexton.owners.catalog import ancestors, barrier, named, parents
 from sexton.owners.catalog.count import live_objects
 from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out
 from sexton.owners.catalog.kind import CatalogKind
@@ -25,10 +25,7 @@ class CatalogOwner(CatalogReader):
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
-        """Mark the tablets of parents that are due; nothing where the whole instance was dropped."""
-        with self._read(instance) as tx:
-            if tx.is_dropped:
-                return
+        """Mark the tablets of parents that are due."""
         for kind in parents.PARENTS:
             cursor = START if kind in cutoffs else None
             while cursor is not None:
@@ -43,10 +40,7 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads whose time is up; nothing where the whole instance was dropped."""
-        with self._read(instance) as tx:
-            if tx.is_dropped:
-                return
+        """Abort loads whose time is up."""
         more = True
         while more:
             heartbeat()
@@ -61,11 +55,7 @@ class CatalogOwner(CatalogReader):
         Only rowsets that a load may still commit are fenced. An undrop fails once a mark is claimed, and the commit of
         a load removes the marks of its orphans, or fails because one is claimed.
         """
-        with self._read(instance) as tx:
-            waiting = tenant.waiting(tx, marks) if tx.is_dropped else {}
-        marks = [mark for mark in marks if mark.ref not in waiting]
-        expansions: dict[Ref, Expansion] = dict(waiting)
-        expansions |= {mark.ref: as_named(mark, fence=False) for mark in marks if mark.kind not in KINDS}
+        expansions = {mark.ref: as_named(mark, fence=False) for mark in marks if mark.kind not in KINDS}
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:

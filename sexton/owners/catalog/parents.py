@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, false, func, literal, select
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func, literal, select
 
 from sexton.contract import MAX_BYTES
 from sexton.database.ranges import within
@@ -51,16 +51,12 @@ def live(kind: str, tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]
 
 def is_live(tx: CatalogTransaction, kind: str) -> ColumnElement[bool]:
     """Return the condition that a table, index or partition was not dropped, nor anything above it."""
-    if tx.is_dropped:
-        return false()
     records = _records(tx, kind)
     return ~records.c.dropped if kind == "table" else ~records.c.dropped & ~_is_in_dropped_table(tx, records.c.table_id)
 
 
 def standing(tx: CatalogTransaction) -> ColumnElement[bool]:
     """Return the condition that a tablet's table, index and partition have records, and nothing of it was dropped."""
-    if tx.is_dropped:
-        return false()
     tablet, conditions = tx.t.tablets, []
     for kind in PARENTS:
         parent = _records(tx, kind)

@@ -35,11 +35,6 @@ PLUGIN = OwnerPlugin(
         OwnerKind("index", setting="dropped_index_retention_seconds", has_files=False),
         OwnerKind("partition", setting="dropped_partition_retention_seconds", has_files=False),
         OwnerKind("tablet", retention_seconds=0, fixed=True),
-        OwnerKind(
-            "instance",
-            setting="retention_seconds",
-            asks="everything in the vaults of this instance is deleted, so an operator must approve it",
-        ),
         OwnerKind("txn_label", setting="label_keep_max_second", has_files=False, limited=False),
     ),
     # The deletion of a tablet's prefix includes its rowsets' files. A compaction's inputs need the record of its

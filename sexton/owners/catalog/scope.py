@@ -9,7 +9,6 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, f
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
-from sexton.marks.sql.whole import is_deleted, is_dropped
 from sexton.owners.catalog.tables import TABLES, CatalogTables
 
 
@@ -25,18 +24,6 @@ class CatalogTransaction:
     def t(self) -> CatalogTables:
         """Return the catalog's tables."""
         return TABLES
-
-    @cached_property
-    def is_dropped(self) -> bool:
-        """Return whether the whole instance was dropped: then nothing of it is live, and only its mark is deleted."""
-        return is_dropped(self.db, self.c, self.instance)
-
-    @property
-    def ending(self) -> str:
-        """Return what a user of a dropped instance reads."""
-        if is_deleted(self.db, self.c, self.instance):
-            return f"instance {self.instance} was dropped and is deleted; add another one: sexton instance add"
-        return f"instance {self.instance} was dropped; undrop it to use it again"
 
     @property
     def is_own_schema(self) -> ColumnElement[bool]:

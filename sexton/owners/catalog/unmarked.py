@@ -19,8 +19,6 @@ MARKS_OF_STATES = (
 
 def queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     """Yield (kind of record, a query that selects their ids and what is wrong)."""
-    if tx.is_dropped:  # its one mark deletes everything
-        return
     t = tx.t
     text = "it was dropped, but has no mark: it stays"
     yield "table", _without_mark(tx, "table", t.tables, t.tables.c.dropped, text)

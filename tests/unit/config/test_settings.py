@@ -219,7 +219,6 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
         "index": 4000,
         "partition": 10800,
         "tablet": 0,
-        "instance": 259200,
         "txn_label": 259200,
     }
     assert policy.retention_seconds == load().retentions()

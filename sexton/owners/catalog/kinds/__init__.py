@@ -5,7 +5,6 @@ from sexton.owners.catalog.kinds import (
     compacted,
     dropped,
     index,
-    instance,
     partition,
     prepared,
     table,
@@ -24,7 +23,6 @@ KINDS: dict[str, CatalogKind] = {
         partition.KIND,
         table.KIND,
         txn_label.KIND,
-        instance.KIND,
     )
 }
 """Name → kind."""

@@ -62,8 +62,6 @@ REFUSED = (
     ("lake", "begin", {"label": "x\0", "timeout_seconds": 60}, 422, "BAD_INPUT"),
     ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**30}, 422, "BAD_INPUT"),
     ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**7}, 422, "BAD_INPUT"),
-    ("lake", "drop-instance", {}, 422, "BAD_INPUT"),
-    ("lake", "drop-instance", {"table": "t"}, 422, "INVALID_REQUEST"),
     ("lake", "commit", {"txn": "x", "rowset": []}, 422, "INVALID_REQUEST"),
     (
         "lake",

@@ -8,13 +8,11 @@ from config.settings import Settings
 from sexton import contract
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import InstanceMode, Ref
-from sexton.marks.whole import WHOLE
+from sexton.marks.model import Ref
 from sexton.owners.catalog.errors import AlreadyThere, CatalogError
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
-from tests.integration.owners.catalog.test_dropped_instance import waiting
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
 from tests.support.rig import DAY, DEPLOYMENT
 
 
@@ -153,47 +151,6 @@ def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     }
     with pytest.raises(AlreadyThere, match="was used before"):
         create[kind]()
-
-
-def test_a_discarded_instance_can_be_dropped_again(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.catalog.drop_instance()
-    discard(shop, *WHOLE)
-    assert shop.catalog.begin("load", HOUR)
-
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.second_pass()
-
-    assert shop.objects() == set()
-    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
-
-
-def test_a_deleted_instance_accepts_no_marks(shop: Shop) -> None:
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.second_pass()
-    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
-
-    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
-        contract.mark(c, "shop", "dropped", [contract.NewMark(id="m", vault="disk", prefix="x/")])
-    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
-        contract.prepare(c, "shop", "w", ["r"], "disk", ["x/r_"], HOUR)
-
-
-def test_a_check_of_a_dropped_instance_says_so(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.check()
-    shop.catalog.drop_instance()
-
-    run = shop.check().run
-
-    assert "was dropped" in str(run.missing_inputs)
-    assert "rebase" not in str(run.missing_inputs)
-    with pytest.raises(BadInput, match="was dropped"):
-        shop.check_ports.runs.rebase("shop")
 
 
 @pytest.mark.parametrize("is_discarded", [False, True])

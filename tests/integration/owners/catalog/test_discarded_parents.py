@@ -7,17 +7,15 @@ import pytest
 
 from sexton import contract
 from sexton.kernel.crash_points import installed
-from sexton.marks.model import ClaimRequest, InstanceMode, Ref
-from sexton.marks.whole import WHOLE
+from sexton.marks.model import ClaimRequest, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyThere
 from sexton.owners.catalog.model import Schema
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore
-from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
+from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
 from tests.integration.owners.catalog.test_discarded import discard, reported
-from tests.integration.owners.catalog.test_dropped_instance import waiting
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, GRACE
 
@@ -41,28 +39,6 @@ def before_records_are_forgotten(monkeypatch: pytest.MonkeyPatch, act: Callable[
         return record(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SettlementStore, "record_finished", act_and_record)
-
-
-def test_an_instance_dropped_again_in_a_second_pass_is_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    tablets = shop.table()
-    shop.loaded(tablets)
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.later(GRACE + 700)
-
-    def discard_load_and_drop() -> None:
-        give_up(shop, *WHOLE)
-        shop.loaded(tablets)
-        shop.catalog.drop_instance()
-
-    before_records_are_forgotten(monkeypatch, discard_load_and_drop)
-    shop.round()
-
-    assert shop.registry.instance("shop").mode != InstanceMode.DELETED
-    shop.catalog.undrop_instance()
-    assert shop.catalog.tablets(table="t") == tablets
-    assert shop.objects() != set()
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
