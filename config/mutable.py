@@ -14,8 +14,6 @@ PER_INSTANCE = frozenset(
         "recycle.dropped_partition_retention_seconds",
         "recycle.dropped_index_retention_seconds",
         "recycle.label_keep_max_second",
-        "recycle.copy_job_max_retention_second",
-        "recycle.internal_stage_objects_expire_time_second",
         "recycle.fallback_retention_seconds",
         "recycle.upload_grace_seconds",
         "recycle.max_delete_objects",

@@ -29,7 +29,6 @@ def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) ->
         after=dict(plugin.after),
         fileless=tuple(kind.name for kind in plugin.kinds if not kind.has_files),
         unlimited=tuple(kind.name for kind in plugin.kinds if not kind.limited),
-        asks={kind.name: kind.asks for kind in plugin.kinds if kind.asks},
     )
 
 

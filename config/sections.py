@@ -162,8 +162,6 @@ class RecycleSection(_Section):
     dropped_partition_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
     dropped_index_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
     label_keep_max_second: Annotated[int, _seconds(600)] = 259_200
-    copy_job_max_retention_second: Annotated[int, _seconds(600)] = 259_200
-    internal_stage_objects_expire_time_second: Annotated[int, _seconds(600)] = 259_200
     fallback_retention_seconds: Annotated[int, _seconds(0), AfterValidator(check_fallback)] = 0
     upload_grace_seconds: Annotated[int, _seconds(600)] = 3_600
     max_delete_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of the live objects"})] = 0.1

@@ -13,7 +13,6 @@ from sexton.client import Sexton
 TABLES = {"orders": 4, "events": 2}
 """Tablets of each table."""
 SEGMENTS = 10
-UPLOADS = 5
 FOUR_DAYS = 4 * 86_400
 PAST_UPLOAD_GRACE = 3_660
 
@@ -27,7 +26,6 @@ def drop_a_table(console: Console, world: World) -> list[Sight]:
     with Sexton(f"http://{world.environment['SEXTON_API__LISTEN']}", token) as meta_service:
         story = LakeStory(console, world, instance, meta_service)
         story.load()
-        story.copy_from_stage()
     story.drop()
     return [Sight("lake's tables", f"sexton catalog {instance} show", "catalog.md")]
 
@@ -39,7 +37,7 @@ class LakeStory:
         self._console, self._world, self._instance, self._meta_service = console, world, instance, meta_service
         self._vault = Vault("lake", "demo-lake", f"{instance}/", world.s3)
         self._files: dict[str, set[Key]] = {}
-        """The keys that were written, by table or stage."""
+        """The keys that were written, by table."""
 
     def load(self) -> None:
         """Create the tables, and load files into each."""
@@ -68,22 +66,6 @@ class LakeStory:
         self._console.same("files after both loads", written_keys, self._listed())
         self._console.say(f"Its meta service has loaded {len(written_keys)} files into tables orders and events.")
 
-    def copy_from_stage(self) -> None:
-        """Upload files to a stage, and load them into a table; then they are garbage."""
-        self._console.act("Fear: a staged file is deleted before it is loaded, or never")
-        self._catalog("create-stage", stage="uploads", vault="lake")
-        uploads = {f"{n}.csv": 100 for n in range(UPLOADS)}
-        files = self._catalog("announce-files", stage="uploads", files=uploads)
-        self._write("stage", [file["key"] for file in files])
-        loaded = [file["id"] for file in files[1:]]
-        job = self._catalog("begin-copy", stage="uploads", table="events", files=loaded, timeout_seconds=600)
-        load = self._catalog("begin", label="copy", timeout_seconds=600)
-        self._catalog("commit", txn=load, copy_jobs=[job["id"]])
-        self._console.sexton_json("round", "run", self._instance)
-        self._files["stage"] = {("lake", files[0]["key"])}
-        self._console.same("files after the copy", set().union(*self._files.values()), self._listed())
-        self._console.say(f"Seen: {UPLOADS - 1} files were loaded and deleted; the one that nobody has loaded stays.")
-
     def drop(self) -> None:
         """Drop a table; a round deletes its files, and those of no other."""
         self._console.act("Fear: a drop takes another table's files along")
@@ -95,7 +77,7 @@ class LakeStory:
         self._console.sexton_json("round", "run", self._instance)
         self._console.same("files after the drop", self._files["events"], self._listed())
         self._console.show(self._console.sexton("catalog", self._instance, "show"))
-        self._console.say("Seen: table orders and the staged file, expired by now, are gone; table events is whole.")
+        self._console.say("Seen: table orders is gone; table events is whole.")
 
     def _catalog(self, operation: str, **values: object) -> Any:
         return self._meta_service.operate(self._instance, "catalog", operation, **values)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from sexton.kernel.errors import BadInput
 from sexton.owners.plugins import installed
-from sexton.recycle.audit.naming import separate_location
-from sexton.storage.policy import overlaps
 
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
@@ -26,18 +24,6 @@ def operations() -> "Mapping[str, Sequence[Operation]]":
         except Exception:  # code of another package: the operations of the others must not be lost with it
             log.exception("the operations of owner %s cannot be loaded", name)
     return {name: operations_ for name, operations_ in offered.items() if operations_}
-
-
-def _check_log_is_elsewhere(service: "OperatorService", instance: str) -> None:
-    """Raise ``BadInput`` if the log of deletions is in a vault of an instance that is dropped."""
-    settings = service.settings
-    log_location = separate_location(settings.audit.audit_url, settings.require_deployment())
-    vaults = service.stores.registry.vaults(instance)
-    if log_location is None or any(overlaps(log_location, v, settings.s3.endpoint_url) for v in vaults):
-        raise BadInput(
-            f"the log of deletions is in the vaults of {instance}, which an operator may empty afterwards; set "
-            "audit.audit_url to a place elsewhere first"
-        )
 
 
 def subject(order: "Message") -> str:
@@ -59,12 +45,10 @@ def run(service: "OperatorService", owner: str, operation: "Operation", instance
     """Return the result of an operation.
 
     Raises:
-        BadInput: the instance has another owner, or a log of deletions would not outlive it.
+        BadInput: the instance has another owner.
         UnknownInstance: there is no such instance.
     """
     registered = service.stores.registry.instance(instance)
     if registered.owner != owner:
         raise BadInput(f"the owner of {instance} is {registered.owner}, not {owner}; see: sexton instance list")
-    if operation.drops_instance:
-        _check_log_is_elsewhere(service, instance)
     return operation.run(service.db, instance, order)

@@ -1,10 +1,9 @@
 """Word numbers, sizes and instants for people, the same in the terminal and in the console."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sexton.kernel.printable import printable
-from sexton.marks.whole import WHOLE
 from sexton.operators.holds.model import Hold
 from sexton.recycle.model import NO_FAULT, RoundReport
 
@@ -102,14 +101,8 @@ def excluded_vaults(report: RoundReport) -> str:
     return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
 
 
-def has_whole(kinds: Iterable[str]) -> bool:
-    """Return whether a plan deletes a dropped instance; ``kinds``: their names, perhaps after counts."""
-    return any(kind.rpartition(" ")[2] == WHOLE.kind for kind in kinds)
-
-
-def unanswered(kinds: Iterable[str]) -> str:
-    """Return what rounds delete of a plan that no operator answers. A dropped instance never fits a limit."""
-    return "nothing" if has_whole(kinds) else "only what fits the limit of 24 hours or is due by the agreed retention"
+UNANSWERED = "only what fits the limit of 24 hours or is due by the agreed retention"
+"""What rounds delete of a plan that no operator answers."""
 
 
 def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:

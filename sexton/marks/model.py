@@ -44,8 +44,6 @@ class InstanceMode(StrEnum):
     """Rounds plan and report only; the mode of a new instance."""
     ENABLED = "enabled"
     """Rounds delete."""
-    DELETED = "deleted"
-    """It was dropped, and nothing of it is left; its name stays taken."""
 
 
 class BatchState(StrEnum):

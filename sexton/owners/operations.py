@@ -15,13 +15,7 @@ from sexton.kernel.message import StrictMessage
 from sexton.owners.plugin import Operation
 
 
-def from_method(
-    store: Callable[[Database, str], Any],
-    method: Callable[..., Any],
-    *,
-    reads: bool = False,
-    drops_instance: bool = False,
-) -> Operation:
+def from_method(store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False) -> Operation:
     """Return the operation that calls a method of a store.
 
     Args:
@@ -29,7 +23,6 @@ def from_method(
         method: a method of its class. A method with one ``StrictMessage`` takes this as its order; otherwise each of
             its parameters is a value of the order.
         reads: whether it changes nothing.
-        drops_instance: see ``Operation``.
     """
     hints = get_type_hints(method)
     parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
@@ -49,7 +42,7 @@ def from_method(
         return bound(*(item for items in several for item in items), **given)
 
     about = (inspect.getdoc(method) or "").partition("\n")[0]
-    return Operation(name, about, order, hints.get("return"), run, reads, drops_instance)
+    return Operation(name, about, order, hints.get("return"), run, reads)
 
 
 def _check(value: Any) -> None:

@@ -44,7 +44,7 @@ class OwnerKind(NamedTuple):
     ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set; it must be
     stated. ``setting``: the key under ``[recycle]`` that decides it instead; ``fixed``: no setting changes it.
     ``has_files``: otherwise its marks are records alone, and delete no object. ``limited``: its marks count against the
-    limits on deletions; not where no person drops them. ``asks``: why an operator must approve every deletion of it.
+    limits on deletions; not where no person drops them.
     """
 
     name: str
@@ -53,7 +53,6 @@ class OwnerKind(NamedTuple):
     fixed: bool = False
     has_files: bool = True
     limited: bool = True
-    asks: str = ""
 
     @property
     def own_retention(self) -> int:
@@ -80,8 +79,6 @@ class Operation(NamedTuple):
     """Called with the database, the instance and an order."""
     reads: bool = False
     """It changes nothing."""
-    drops_instance: bool = False
-    """All that is left of the instance afterwards is the log of deletions, which must be elsewhere."""
 
 
 def no_operations() -> Sequence[Operation]:

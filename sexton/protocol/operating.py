@@ -204,7 +204,7 @@ class Rejection(Body):
 
 
 class ShownInstance(Message):
-    """An instance. ``dropped``: its owner dropped it as a whole."""
+    """An instance."""
 
     instance: str
     mode: str
@@ -212,7 +212,6 @@ class ShownInstance(Message):
     live_view: str
     created_at: int
     enabled_at: int | None
-    dropped: bool
 
 
 class InstanceList(Message):

@@ -1,4 +1,4 @@
-"""docs/catalog.md, run as it is written: a table, a load, a drop, a stage and a copy; then a round deletes them."""
+"""docs/catalog.md, run as it is written: a table, a load and a drop; then a round deletes them."""
 
 import os
 import subprocess
@@ -38,5 +38,5 @@ def test_the_page_on_the_catalog(tmp_path: Path) -> None:
 
     assert ran.stderr == ""
     assert "visible" in ran.stdout
-    assert {key.split("/")[0] for key in before} == {"data", "stage"}
+    assert {key.split("/")[0] for key in before} == {"data"}
     assert listing(tmp_path / "lake") == {}

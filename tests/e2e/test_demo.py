@@ -165,7 +165,6 @@ def test_part_about_a_lake_ends_without_links(home: Path) -> None:
     _assert_fits(lines)
     _assert_ends_silently(lines)
     _assert_pages_exist(lines)
-    assert any("4 files were loaded and deleted" in line for line in lines)
     assert any("events is whole" in line for line in lines)
 
 

@@ -14,9 +14,7 @@ import pytest
 from sqlalchemy import event
 
 from sexton.contract import Collected
-from sexton.marks.sql.whole import is_dropped
 from sexton.owners.catalog.errors import CatalogError
-from sexton.owners.catalog.scope import CatalogTransaction
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.museum.tables import deleted_ids, marks, waits_for_a_lock
 from tests.support.eventually import eventually
@@ -28,10 +26,7 @@ EVERY_OTHER = pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.
 
 
 @pytest.fixture
-def shop(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    # Python 3.11 computes a cached property under one lock of the process, but the owner is another process.
-    uncached = property(lambda tx: is_dropped(tx.db, tx.c, tx.instance))
-    monkeypatch.setattr(CatalogTransaction, "is_dropped", uncached)
+def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     shop_ = Shop(database_url).register()
     shop_.local(tmp_path / "disk")
     yield shop_

@@ -5,7 +5,6 @@ from sqlalchemy import and_, exists, func, select
 from sexton.check.model import RunState
 from sexton.database.engine import Database
 from sexton.kernel.live import Live
-from sexton.marks.model import InstanceMode
 
 AT_ONCE = 4
 """Checks that run at the same time in one deployment."""
@@ -32,7 +31,7 @@ class CheckSchedule:
             last_cutoff = select(func.max(run.c.cutoff)).where(run.c.instance == instance.c.id).scalar_subquery()
             rows = c.execute(
                 select(instance.c.id, last_cutoff.label("last_cutoff"))
-                .where(exists().where(vault.c.instance == instance.c.id), instance.c.mode != InstanceMode.DELETED)
+                .where(exists().where(vault.c.instance == instance.c.id))
                 .order_by(last_cutoff.is_not(None), last_cutoff, instance.c.id)
             ).all()
         ready = [row.id for row in rows if row.id not in busy and self._is_due(row.id, row.last_cutoff, now)]

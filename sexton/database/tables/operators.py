@@ -20,7 +20,7 @@ from sexton.database.tables.columns import (
 instance = table(
     "instance",
     text("id", CheckConstraint("id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'"), key=True),
-    text("mode", CheckConstraint("mode IN ('observe', 'enabled', 'deleted')"), default="observe"),
+    text("mode", CheckConstraint("mode IN ('observe', 'enabled')"), default="observe"),
     instant("created_at", default=NOW),
     instant("enabled_at", null=True),
     instant("turn_at", null=True),  # when its current schedule slot began

@@ -15,7 +15,6 @@ from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Plac
 from sexton.marks.policy import known_places
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.prepared import find_loads
-from sexton.marks.whole import WHOLE
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.operators.holds.model import Hold
@@ -108,8 +107,7 @@ def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
     with db.read() as c:
         lineage = find_ancestors(db, c, mark_row.instance, [ref])[ref]
     for hold in holds:
-        # What a hold names may be anywhere in an instance that was dropped as a whole.
-        is_named = ref == WHOLE or may_block(hold, lineage.refs | set(expansion.above), expansion.places)
+        is_named = may_block(hold, lineage.refs | set(expansion.above), expansion.places)
         if is_named or (hold.scope == "mark" and not lineage.is_whole):
             kept = hold.kept if is_named else by_hold(hold.id, TOO_MANY_LEVELS)
             text = (

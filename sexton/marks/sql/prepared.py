@@ -20,7 +20,6 @@ from sexton.marks.model import Candidate, Place, Ref, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.file_lists import Span
 from sexton.marks.sql.rows import CLAIMED, refs_in
-from sexton.marks.whole import WHOLE
 
 PREPARED = "prepared"
 """The kind of the marks that announce files."""
@@ -72,10 +71,8 @@ class Load(NamedTuple):
 def find_loads(db: Database, c: Connection, instance: str, candidates: Sequence[Candidate]) -> dict[Ref, Load]:
     """Return which of these marks wait for a load, each with the load that expires last.
 
-    A mark does not wait for its children that are claimed with it: the claim judges them itself. A whole instance waits
-    for none: its owner lets no load commit after the drop, and its loads wait for it.
+    A mark does not wait for its children that are claimed with it: the claim judges them itself.
     """
-    candidates = [candidate for candidate in candidates if candidate.ref != WHOLE]
     found = [*_below_prefixes(db, c, instance, candidates), *_above_orphans(db, c, instance, candidates)]
     by_id = _read(db, c, instance, {id_ for _, id_ in found})
     loads: dict[Ref, Load] = {}

@@ -16,8 +16,6 @@ from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt, parse_window, stop_by_instance, vault_whitelist
 from sexton.operators.controls.port import Halted, NotEnabled
 
-MAY_DELETE = (InstanceMode.ENABLED, InstanceMode.DELETED)
-"""Modes in which rounds delete: of a deleted instance, the last mark may still have to be removed."""
 NAME_CHARACTERS = 200
 
 
@@ -97,7 +95,7 @@ class ControlStore:
         """Do the same as ``check``, in the caller's transaction."""
         t = self._db.t.instance
         whitelist = self._admit(c, instance)
-        if c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one_or_none() not in MAY_DELETE:
+        if c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one_or_none() != InstanceMode.ENABLED:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         return whitelist
 

@@ -23,7 +23,6 @@ from sexton.database.engine import Database
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.ancestors import PARENT_LEVELS
 from sexton.marks.sql.rows import has_key_under
-from sexton.marks.whole import WHOLE
 
 
 def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
@@ -47,11 +46,9 @@ def names(db: Database, hold: Any) -> ColumnElement[bool]:
 
     A prefix hold may also block a mark whose prefix is above it: that depends on the files there.
     """
-    mark = db.t.mark
-    is_whole = and_(mark.c.instance == hold.instance, mark.c.kind == WHOLE.kind, mark.c.id == WHOLE.id)
     if hold.scope == "mark":
-        return or_(is_or_descends_from(db, hold), is_whole)
-    return or_(_names_prefix(db, hold), is_whole) if hold.scope == "prefix" else true()
+        return is_or_descends_from(db, hold)
+    return _names_prefix(db, hold) if hold.scope == "prefix" else true()
 
 
 def is_held(table: Table, hold: Any) -> ColumnElement[bool]:

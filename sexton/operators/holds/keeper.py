@@ -10,7 +10,6 @@ from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.file_lists import Span, in_span, may_have_prefix, read_lists
-from sexton.marks.whole import WHOLE
 
 NARROW = ("mark", "prefix")
 """Scopes of holds on a part of an instance. Any other one holds all of it: a newer Sexton may know more scopes."""
@@ -43,8 +42,7 @@ class HoldKeeper:
         holds = tx.execute(select(hold).where(in_force)).all()
         refs = [candidate.ref for candidate in candidates]
         for row in holds:
-            # What a hold names may be anywhere in an instance that was dropped as a whole.
-            if row.scope not in NARROW or WHOLE in refs:
+            if row.scope not in NARROW:
                 return dict.fromkeys(refs, by_hold(row.id))
         blocked = self._by_mark(tx, token, candidates, holds)
         prefix_holds = [row for row in holds if row.scope == "prefix"]

@@ -13,8 +13,7 @@ from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.model import InstanceMode, Reason
-from sexton.marks.sql.whole import is_dropped, refuse_deleted
+from sexton.marks.model import Reason
 from sexton.operators.registry.view_names import NO_VIEW, check_view_name
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
@@ -82,10 +81,8 @@ class Registry:
         try:
             with self._db.write() as c:
                 of_instance = t.instance.c.id == instance
-                query = select(t.instance.c.mode, *(t.instance.c[name] for name in fixed)).where(of_instance)
+                query = select(*(t.instance.c[name] for name in fixed)).where(of_instance)
                 registered = c.execute(query).mappings().one_or_none()
-                if registered is not None and registered["mode"] == InstanceMode.DELETED:
-                    raise BadInput(f"an instance {instance} was dropped and deleted; choose another name")
                 if registered is None:
                     c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
@@ -103,12 +100,11 @@ class Registry:
                 "a letter or digit"
             ) from e
 
-    def instances(self, *, deleted: bool = False) -> Sequence[Instance]:
-        """Return every instance in the order of their names; ``deleted``: also those that were dropped and deleted."""
+    def instances(self) -> Sequence[Instance]:
+        """Return every instance in the order of their names."""
         t = self._db.t.instance
-        query = select(t) if deleted else select(t).where(t.c.mode != InstanceMode.DELETED)
         with self._db.read() as c:
-            rows = c.execute(query.order_by(t.c.id))
+            rows = c.execute(select(t).order_by(t.c.id))
             return [Instance(**row._mapping) for row in rows]
 
     def instance(self, name: str) -> Instance:
@@ -140,18 +136,16 @@ class Registry:
         return self.instance(name).owner
 
     def enable(self, instance: str) -> None:
-        """Permit rounds of this instance to delete; ``BadInput``: it was dropped, and is deleted."""
+        """Permit rounds of this instance to delete."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            refuse_deleted(self._db, c, instance)
             c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
 
     def observe(self, instance: str) -> None:
         """Restrict rounds of this instance to planning and reporting; claimed marks stay claimed and wait."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
-            refuse_deleted(self._db, c, instance)
             c.execute(update(t).where(t.c.id == instance, t.c.mode == "enabled").values(mode="observe"))
 
     def set_key_pattern(self, instance: str, pattern: str) -> None:
@@ -246,8 +240,6 @@ class Registry:
             ) from e
 
     def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
-        if is_dropped(self._db, c, spec.instance):
-            raise BadInput(f"instance {spec.instance} was dropped, with its vaults; undrop it first")
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")

@@ -1,4 +1,4 @@
-"""Find the tablet, partition, index and table of marks, or their stage, by the catalog's records.
+"""Find the tablet, partition, index and table of marks, by the catalog's records.
 
 A hold on one of them blocks deletion.
 """
@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import select
 
 from sexton.marks.model import Ref
-from sexton.owners.catalog.layout import parse, parse_staged
+from sexton.owners.catalog.layout import parse
 from sexton.owners.catalog.parents import PARENTS
 from sexton.owners.catalog.scope import CatalogTransaction
 
@@ -30,11 +30,10 @@ def find(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, 
 
 
 def of_keys(tx: CatalogTransaction, keys: Sequence[str]) -> Mapping[str, tuple[Ref, ...]]:
-    """Return key → the tablet and the tablet's ancestors, or the stage, of those keys that name a file."""
+    """Return key → the tablet and the tablet's ancestors, of those keys that name a file."""
     tablets = {key: file.tablet for key in keys if (file := parse(key)) is not None}
-    stages = {key: (Ref("stage", staged.stage),) for key in keys if (staged := parse_staged(key)) is not None}
     refs_above = find(tx, "tablet", list(tablets.values()))
-    return {key: refs_above[tablet] for key, tablet in tablets.items()} | stages
+    return {key: refs_above[tablet] for key, tablet in tablets.items()}
 
 
 def _tablets_of(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, str]:

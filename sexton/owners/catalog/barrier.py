@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import exists, select, update
 
 from sexton.marks.model import Fenced
-from sexton.owners.catalog import labels, restores
-from sexton.owners.catalog.model import JOB, RESTORE, TXN, RestoreState, RowsetState, TxnStatus
-from sexton.owners.catalog.policy import restore_verdict, verdict
+from sexton.owners.catalog import labels
+from sexton.owners.catalog.model import JOB, TXN, RowsetState, TxnStatus
+from sexton.owners.catalog.policy import verdict
 from sexton.owners.catalog.scope import CatalogTransaction
 
 FENCE_BATCH = 256
 """Prepared rowsets whose writers are aborted in one transaction."""
 Writers = Mapping[str, str | None]
-"""Rowset id → the ``owner_txn`` of its mark, which names the transaction, compaction or restore that writes it."""
+"""Rowset id → the ``owner_txn`` of its mark, which names the transaction or compaction that writes it."""
 
 
 def fenced(tx: CatalogTransaction, ids: Collection[str]) -> dict[str, str | None]:
@@ -28,7 +28,7 @@ def fenced(tx: CatalogTransaction, ids: Collection[str]) -> dict[str, str | None
 
 
 def abort(tx: CatalogTransaction, writers: Writers) -> None:
-    """Abort the running loads among the writers, their parent loads and restores; remove compaction jobs."""
+    """Abort the running loads among the writers, and their parent loads; remove compaction jobs."""
     txn, job = tx.t.txns, tx.t.jobs
     txn_ids = _ids(writers, TXN)
     parent_ids = select(txn.c.parent_id).where(tx.in_instance(txn.c.id, txn_ids), txn.c.parent_id.is_not(None))
@@ -50,7 +50,6 @@ def abort(tx: CatalogTransaction, writers: Writers) -> None:
     ]
     tx.c.execute(update(txn).where(*is_running_part).values(status=TxnStatus.ABORTED))
     tx.remove(job.c.id, _ids(writers, JOB))
-    restores.end(tx, _ids(writers, RESTORE), RestoreState.ABORTED)
 
 
 def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, str]]:
@@ -60,23 +59,17 @@ def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, s
     is_visible = [tx.in_instance(rowset.c.id, list(writers)), rowset.c.state == RowsetState.VISIBLE]
     visible_ids = set(tx.ids(select(rowset.c.id).where(*is_visible)))
     job_ids = set(tx.ids(select(job.c.id).where(tx.in_instance(job.c.id, _ids(writers, JOB)))))
-    restore = tx.t.restore_jobs
-    of_restores = select(restore.c.id, restore.c.state).where(tx.in_instance(restore.c.id, _ids(writers, RESTORE)))
-    restore_states = {row.id: row.state for row in tx.c.execute(of_restores)}
     answers = {}
     for rowset_id, writer in writers.items():
         if rowset_id in visible_ids:
             answers[rowset_id] = (Fenced.IN_USE, "it is visible")
         else:
-            answers[rowset_id] = _answer(writer, statuses, job_ids, restore_states)
+            answers[rowset_id] = _answer(writer, statuses, job_ids)
     return answers
 
 
 def _answer(
-    writer: str | None,
-    statuses: Mapping[str, Collection[str]],
-    job_ids: Collection[str],
-    restore_states: Mapping[str, str],
+    writer: str | None, statuses: Mapping[str, Collection[str]], job_ids: Collection[str]
 ) -> tuple[Fenced, str]:
     """Return the answer for a rowset that is not visible.
 
@@ -84,7 +77,6 @@ def _answer(
         writer: the ``owner_txn`` of its mark.
         statuses: transaction id → its status and its parent's.
         job_ids: the compaction jobs that have a record.
-        restore_states: restore job id → its state.
     """
     if writer is not None and writer.startswith(TXN):
         return verdict(statuses.get(writer.removeprefix(TXN), ()))
@@ -92,8 +84,6 @@ def _answer(
         if writer.removeprefix(JOB) in job_ids:
             return Fenced.IN_USE, "its job runs"
         return Fenced.FENCED, "its job is removed"
-    if writer is not None and writer.startswith(RESTORE):
-        return restore_verdict(restore_states.get(writer.removeprefix(RESTORE)))
     return Fenced.UNKNOWN, f"its mark names {writer!r}, neither a transaction nor a job"
 
 
@@ -108,6 +98,6 @@ def _statuses(tx: CatalogTransaction, txn_ids: Collection[str]) -> dict[str, lis
 
 
 def _ids(writers: Writers, prefix: str) -> list[str]:
-    """Return the ids of the writers of one kind: transactions, compactions or restores."""
+    """Return the ids of the writers of one kind: transactions or compactions."""
     names = {writer for writer in writers.values() if writer is not None and writer.startswith(prefix)}
     return sorted(name.removeprefix(prefix) for name in names)

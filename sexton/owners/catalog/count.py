@@ -1,4 +1,4 @@
-"""Count the files of visible rowsets, and staged files, by their records."""
+"""Count the files of visible rowsets, by their records."""
 
 from sqlalchemy import ColumnElement, and_, case, func, select
 
@@ -9,14 +9,13 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 
 def live_objects(tx: CatalogTransaction) -> int:
-    """Count the files of visible rowsets whose ancestors were not dropped, in one statement, and staged files."""
+    """Count the files of visible rowsets whose ancestors were not dropped, in one statement."""
     rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
     query = select(func.coalesce(func.sum(_files_per_rowset(tx)), 0)).select_from(
         rowset.join(tablet, tx.is_own_tablet).outerjoin(schema, tx.is_own_schema)
     )
     is_live = [rowset.c.instance == tx.instance, rowset.c.state == RowsetState.VISIBLE, parents.standing(tx)]
-    staged = select(func.count()).where(tx.in_instance(tx.t.staged_files.c.id))
-    return int(tx.c.execute(query.where(*is_live)).scalar_one()) + int(tx.c.execute(staged).scalar_one())
+    return int(tx.c.execute(query.where(*is_live)).scalar_one())
 
 
 def _files_per_rowset(tx: CatalogTransaction) -> ColumnElement[int]:

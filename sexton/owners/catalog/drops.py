@@ -3,11 +3,13 @@
 A drop returns at once and makes one mark. An undrop restores the object with all its children, or refuses.
 """
 
-from sqlalchemy import Table, select, update
+from collections.abc import Sequence
+
+from sqlalchemy import Table, delete, select, update
 
 from sexton import contract
-from sexton.owners.catalog import discards, undrops
-from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound
+from sexton.marks.model import MarkState
+from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound, WrongState
 from sexton.owners.catalog.records import CatalogRecords, ensure_found, lock_against_drop, title
 from sexton.owners.catalog.scope import CatalogTransaction
 
@@ -19,7 +21,7 @@ class Drops(CatalogRecords):
         """Drop a table with all its indexes and partitions."""
         with self._write() as tx:
             _flag(tx, tx.t.tables, table)
-            discards.mark(tx, "table", [contract.NewMark(id=table, vault=None)])
+            contract.mark(tx.c, tx.instance, "table", [contract.NewMark(id=table, vault=None)])
 
     def drop_index(self, index: str) -> None:
         """Drop an index in every partition of its table."""
@@ -33,26 +35,20 @@ class Drops(CatalogRecords):
         """Restore a table, with the indexes and partitions that were dropped before it and are not deleted yet.
 
         Raises:
-            contract.Refused: the table or one of its children is claimed or deleted; the message names it.
+            contract.Refused: the table or one of its children is claimed, deleted or discarded; the message names it.
+            WrongState: the table is not dropped.
         """
         with self._write() as tx:
-            undrops.begin(tx)
-            whole = undrops.Dropped("table", tx.t.tables, [table], ("tablet", "index", "partition"))
-            undrops.refuse_claimed(tx, whole)
-            parts = [
-                undrops.Dropped(kind, _records(tx, kind), _marked_children(tx, kind, table), ("tablet",))
-                for kind in ("index", "partition")
-            ]
-            for dropped in parts:
-                undrops.refuse_claimed(tx, dropped)
-            for dropped in (whole, *parts):
-                undrops.restore(tx, dropped)
+            _undrop(tx, "table", [table])
+            for kind in ("index", "partition"):
+                _undrop(tx, kind, _marked_children(tx, kind, table))
 
     def undrop_index(self, index: str) -> None:
         """Restore an index.
 
         Raises:
-            contract.Refused: the index or one of its tablets is claimed or deleted, or its table is dropped.
+            contract.Refused: the index or one of its tablets is claimed, deleted or discarded, or its table is dropped.
+            WrongState: the index is not dropped.
         """
         self._undrop_part("index", index)
 
@@ -73,21 +69,42 @@ class Drops(CatalogRecords):
                 raise RecordNotFound(f"there is no {kind} {id_}")
             lock_against_drop(tx, tx.t.tables, [table])
             _flag(tx, records, id_)
-            discards.mark(tx, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
+            contract.mark(tx.c, tx.instance, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
 
     def _undrop_part(self, kind: str, id_: str) -> None:
         with self._write() as tx:
-            undrops.begin(tx)
             records, tables = _records(tx, kind), tx.t.tables
             of_part = records.c.table_id == tables.c.id, records.c.instance == tables.c.instance
             is_dropped = [tx.in_instance(records.c.id, [id_]), *of_part, tables.c.dropped]
             if dropped_tables := tx.ids(select(tables.c.id).where(*is_dropped)):
                 raise contract.Refused(f"SX003 refused: {id_}: its ancestor table {dropped_tables[0]} was dropped")
-            undrops.undrop(tx, undrops.Dropped(kind, records, [id_], ("tablet",)))
+            _undrop(tx, kind, [id_])
 
 
 def _records(tx: CatalogTransaction, kind: str) -> Table:
-    return tx.t.indexes if kind == "index" else tx.t.partitions
+    return {"table": tx.t.tables, "index": tx.t.indexes, "partition": tx.t.partitions}[kind]
+
+
+def _undrop(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> None:
+    """Remove the marks of objects and of their tablets, and change the flags of the records.
+
+    Raises:
+        contract.Refused: one of them, or something below, is claimed, deleted or discarded.
+        WrongState: one is not dropped.
+    """
+    if not ids:
+        return
+    mark, records = tx.db.t.mark, _records(tx, kind)
+    of_ids = tx.in_instance(records.c.id, ids)
+    if standing := tx.ids(select(records.c.id).where(of_ids, ~records.c.dropped)):
+        raise WrongState(f"{kind} {standing[0]} is not dropped")
+    # It takes the guard, under which no round claims anything, and waits for a round that marks tablets because of
+    # these marks just now. So the tablets are looked up by a later statement.
+    contract.undrop(tx.c, tx.instance, kind, ids)
+    is_tablet = [tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == kind, mark.c.kind == "tablet"]
+    tx.c.execute(delete(mark).where(*is_tablet, mark.c.state == MarkState.MARKED))
+    tx.c.execute(select(records.c.id).where(of_ids).order_by(records.c.id).with_for_update())
+    tx.c.execute(update(records).where(of_ids).values(dropped=False))
 
 
 def _flag(tx: CatalogTransaction, records: Table, id_: str) -> None:

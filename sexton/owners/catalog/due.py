@@ -1,12 +1,12 @@
-"""Find new garbage: the tablets of dropped parents that are due, and loads and jobs that ran out of time."""
+"""Find new garbage: the tablets of dropped parents that are due, and loads that ran out of time."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Column, ColumnElement, exists, select, update
+from sqlalchemy import exists, select, update
 
 from sexton.database.ranges import beyond
-from sexton.owners.catalog import copies, labels, parents, restores
-from sexton.owners.catalog.model import CopyState, RestoreState, TxnStatus
+from sexton.owners.catalog import labels, parents
+from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
@@ -56,35 +56,14 @@ def expand_parents(tx: CatalogTransaction, kind: str, cutoff: int, after: Expand
 
 
 def time_out(tx: CatalogTransaction) -> bool:
-    """Abort loads whose time is up; return whether there may be more."""
+    """Abort loads whose time is up; return whether there may be more. One that is being ended is skipped."""
     txn = tx.t.txns
-    ids = _expired(tx, txn.c.timeout_at, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED)
+    is_running = [txn.c.instance == tx.instance, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED]
+    expired = select(txn.c.id).where(*is_running, txn.c.timeout_at <= tx.db.now(tx.c)).order_by(txn.c.timeout_at)
+    ids = tx.ids(expired.limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
     tx.c.execute(update(txn).where(tx.in_instance(txn.c.id, ids)).values(status=TxnStatus.ABORTED))
     labels.aborted(tx, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
-
-
-def time_out_copies(tx: CatalogTransaction) -> bool:
-    """Remove copy jobs whose time is up; their files stay. Return whether there may be more."""
-    job = tx.t.copy_jobs
-    ids = _expired(tx, job.c.timeout_at, job.c.state == CopyState.LOADING)
-    copies.forget_jobs(tx, ids)
-    return len(ids) == TIMEOUTS_AT_ONCE
-
-
-def time_out_restores(tx: CatalogTransaction) -> bool:
-    """Abort restores whose time is up; return whether there may be more."""
-    job = tx.t.restore_jobs
-    ids = _expired(tx, job.c.expires_at, job.c.state == RestoreState.RUNNING)
-    restores.end(tx, ids, RestoreState.ABORTED)
-    return len(ids) == TIMEOUTS_AT_ONCE
-
-
-def _expired(tx: CatalogTransaction, deadline: Column[Any], *is_running: ColumnElement[bool]) -> list[str]:
-    """Lock running records whose deadline has passed; return their ids. One that is being ended is skipped."""
-    t = deadline.table
-    expired = select(t.c.id).where(t.c.instance == tx.instance, *is_running, deadline <= tx.db.now(tx.c))
-    return tx.ids(expired.order_by(deadline).limit(TIMEOUTS_AT_ONCE).with_for_update(skip_locked=True))
 
 
 def forget_versions(tx: CatalogTransaction) -> None:

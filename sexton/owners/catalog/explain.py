@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import RowMapping, Table, inspect, select
 
 from sexton.marks.model import Ref
-from sexton.owners.catalog import layout, rowsets, staged
+from sexton.owners.catalog import layout, rowsets
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import RecordText
 
@@ -23,12 +23,6 @@ def refs_of_keys(tx: CatalogTransaction, keys: Collection[str]) -> set[Ref]:
         is_of_files = tx.in_instance(t.c.id, {f.tablet for f in files})
         for ids in tx.c.execute(select(t.c.table_id, t.c.index_id, t.c.partition_id).where(is_of_files)):
             refs |= {Ref(kind, id_) for kind, id_ in zip(PARENT_KINDS, ids, strict=True)}
-    staged_keys = _staged_keys(keys)
-    refs |= {Ref("stage_file", key.file) for key in staged_keys} | {Ref("stage", key.stage) for key in staged_keys}
-    if staged_keys and _exists(tx, tx.t.copied_files):
-        copied = tx.t.copied_files
-        of_files = tx.in_instance(copied.c.file, {key.file for key in staged_keys})
-        refs |= {Ref("copy_job", job) for job in tx.ids(select(copied.c.job_id).where(of_files))}
     return refs
 
 
@@ -39,12 +33,6 @@ def live_texts(tx: CatalogTransaction, keys: Collection[str]) -> Iterator[str]:
     for file in files:
         if file.rowset in visible:
             yield f"rowset {file.rowset} of tablet {file.tablet}{_parents_text(tx, file.tablet)}"
-    staged_ids = {key.file for key in _staged_keys(keys)}
-    if staged_ids and _exists(tx, tx.t.staged_files):
-        loading = set(staged.loading(tx, staged_ids))
-        for file in staged.files(tx, staged_ids):
-            reader = "a copy job loads it" if file.id in loading else "no copy job loads it"
-            yield f"staged file {file.id} of stage {file.stage_id}: {reader}"
 
 
 def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[RecordText]:
@@ -52,9 +40,8 @@ def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[Recor
     if not _exists(tx, tx.t.tablets):
         return
     t = tx.t
-    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets, t.stages, t.staged_files, t.copy_jobs)
-    kinds = (*PARENT_KINDS, "tablet", "rowset", "stage", "stage_file", "copy_job", "restore_job")
-    for kind, table in zip(kinds, (*tables, t.restore_jobs), strict=True):
+    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets)
+    for kind, table in zip((*PARENT_KINDS, "tablet", "rowset"), tables, strict=True):
         for row in tx.c.execute(select(table).where(tx.in_instance(table.c.id, ids))).mappings():
             yield RecordText(kind, row["id"], _record_text(row))
 
@@ -62,9 +49,7 @@ def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[Recor
 def _record_text(row: RowMapping) -> str:
     """Return the state of one record, and what it belongs to."""
     state = row.get("state") or ("dropped" if row.get("dropped") else "not dropped")
-    parents = (
-        f"{parent} {row[f'{parent}_id']}" for parent in ("tablet", "stage", *PARENT_KINDS) if row.get(f"{parent}_id")
-    )
+    parents = (f"{parent} {row[f'{parent}_id']}" for parent in ("tablet", *PARENT_KINDS) if row.get(f"{parent}_id"))
     return ", ".join([f"the catalog has a record of it: {state}", *parents])
 
 
@@ -84,7 +69,3 @@ def _exists(tx: CatalogTransaction, table: Table) -> bool:
 
 def _rowset_files(keys: Collection[str]) -> list[layout.RowsetFile]:
     return [file for file in map(layout.parse, sorted(keys)) if file is not None]
-
-
-def _staged_keys(keys: Collection[str]) -> list[layout.StagedKey]:
-    return [key for key in map(layout.parse_staged, sorted(keys)) if key is not None]

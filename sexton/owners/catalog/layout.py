@@ -1,4 +1,4 @@
-"""Convert between rowset files or staged files and their keys. Pure.
+"""Convert between rowset files and their keys. Pure.
 
 Ids contain no ``_``, so a key has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
 """
@@ -37,27 +37,16 @@ class RowsetFile(NamedTuple):
     inverted: str | None = None
 
 
-class StagedKey(NamedTuple):
-    """The stage and the id of a file that a user uploaded to an internal stage."""
-
-    stage: str
-    file: str
-
-
 ROOT = "data/"
-STAGES = "stage/"
 _ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
 _NUMBER = "0|[1-9][0-9]*"
-_SAFE_ID = r"(?!\.{1,2}(?:[/_]|$))[A-Za-z0-9.-]{1,128}"
+_SAFE_ID = r"(?!\.{1,2}[/_])[A-Za-z0-9.-]{1,128}"
 FILE_NAME = (
-    rf"(?:{ROOT}(?P<tablet>{_SAFE_ID})|{STAGES}(?P<stage>{_SAFE_ID}))/(?P<record>{_SAFE_ID})(?(stage)|_"
+    rf"{ROOT}(?P<tablet>{_SAFE_ID})/(?P<record>{_SAFE_ID})_"
     rf"(?:(?P<data>{_NUMBER})\.dat|(?P<v2>{_NUMBER})\.idx|(?P<v1>{_NUMBER})_(?P<inverted>(?!\.{{1,2}}\.idx$)"
-    r"[A-Za-z0-9.-]{1,128})\.idx|(?P<bitmap>delete_bitmap\.db)))"
+    r"[A-Za-z0-9.-]{1,128})\.idx|(?P<bitmap>delete_bitmap\.db))"
 )
-"""The regular expression that matches the keys of rowset files and of staged files, and nothing else.
-
-``record``: the id of the rowset, or of the staged file.
-"""
+"""The regular expression that matches the keys of rowset files and nothing else; ``record``: the rowset's id."""
 _NAME = re.compile(FILE_NAME)
 
 
@@ -84,24 +73,6 @@ def rowset_prefix(tablet: str, rowset: str) -> str:
     return f"{tablet_prefix(tablet)}{rowset}_"
 
 
-def stage_prefix(stage: str) -> str:
-    """Return the prefix of all files of an internal stage."""
-    check_id(stage)
-    return f"{STAGES}{stage}/"
-
-
-def staged_key(stage: str, file: str) -> str:
-    """Return the key of a staged file; ``parse_staged`` is its inverse."""
-    check_id(file)
-    return f"{stage_prefix(stage)}{file}"
-
-
-def parse_staged(name: str) -> StagedKey | None:
-    """Return the staged file that a key names; None: it names none."""
-    match = _NAME.fullmatch(name)
-    return StagedKey(match["stage"], match["record"]) if match is not None and match["stage"] else None
-
-
 def key(file: RowsetFile) -> str:
     """Return the key of a file; ``parse`` is its inverse."""
     prefix = rowset_prefix(file.tablet, file.rowset)
@@ -116,7 +87,7 @@ def key(file: RowsetFile) -> str:
 def parse(name: str) -> RowsetFile | None:
     """Return the rowset file that a key names; None: it names none."""
     match = _NAME.fullmatch(name)
-    if match is None or match["stage"]:
+    if match is None:
         return None
     part = match.groupdict()
     tablet, rowset = part["tablet"], part["record"]

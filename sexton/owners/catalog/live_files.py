@@ -1,4 +1,4 @@
-"""Read the catalog's rowsets and staged files as live entries: the files that each has, must have, or may have."""
+"""Read the catalog's rowsets as live entries: the files that each has, must have, or may have."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,37 +9,22 @@ from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.layout import IndexFormat, rowset_keys, rowset_prefix, staged_key
+from sexton.owners.catalog.layout import IndexFormat, rowset_keys, rowset_prefix
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
-ROWSETS, STAGED = "records", "staged"
-"""The sources of parts; a part without a source is all of both."""
-
 
 def parts(tx: CatalogTransaction, rows: int) -> list[Part]:
-    """Return ranges of about ``rows`` rowsets, or staged files, each."""
-    columns = ((ROWSETS, tx.t.rowsets.c.id), (STAGED, tx.t.staged_files.c.id))
-    return [
-        Part(source, *bounds)
-        for source, column in columns
-        for bounds in ranges(tx.c, select(column).where(tx.in_instance(column)), rows)
-    ]
+    """Return ranges of about ``rows`` rowsets each."""
+    ids = select(tx.t.rowsets.c.id).where(tx.in_instance(tx.t.rowsets.c.id))
+    return [Part("records", *bounds) for bounds in ranges(tx.c, ids, rows)]
 
 
 def read(tx: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
-    """Yield the entries of the rowsets and staged files in a part, in pages."""
-    reading = tx.c.execution_options(yield_per=READ_ROWS)
-    if part.source == ROWSETS:
-        query = _rowsets(tx).where(within(tx.t.rowsets.c.id, part.after, part.until))
-        for rows in reading.execute(query).partitions():
-            yield [entry for row in rows for entry in _entries(row)]
-    if part.source == STAGED:
-        file, stage = tx.t.staged_files, tx.t.stages
-        query = select(file.c.id, file.c.stage_id, stage.c.vault).join(stage, tx.is_own_stage)
-        in_part = [tx.in_instance(file.c.id), within(file.c.id, part.after, part.until)]
-        for rows in reading.execute(query.where(*in_part)).partitions():
-            yield [entry for row in rows for entry in _staged_entries(row)]
+    """Yield the entries of the rowsets in a part, in pages."""
+    query = _rowsets(tx).where(within(tx.t.rowsets.c.id, part.after, part.until))
+    for rows in tx.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+        yield [entry for row in rows for entry in _entries(row)]
 
 
 def entries_of(tx: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry]:
@@ -63,15 +48,6 @@ def _rowsets(tx: CatalogTransaction) -> Any:
         .select_from(rowset.outerjoin(tablet, tx.is_own_tablet).outerjoin(schema, tx.is_own_schema))
         .where(tx.in_instance(rowset.c.id))
     )
-
-
-def _staged_entries(row: Any) -> list[LiveEntry]:
-    """Return the file that a user has announced, and perhaps not uploaded yet."""
-    try:
-        key = staged_key(row.stage_id, row.id)
-    except BadInput:
-        return []  # no key can contain such an id
-    return [LiveEntry(row.vault, key, prefix=False, live=False, record=f"stage_file/{row.id}")]
 
 
 def _entries(row: Any) -> list[LiveEntry]:

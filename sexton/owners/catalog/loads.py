@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
-from sexton.owners.catalog import copies, labels
+from sexton.owners.catalog import labels
 from sexton.owners.catalog.errors import AlreadyThere, LabelTaken, RecordNotFound, WrongState
 from sexton.owners.catalog.model import MOST_CHARACTERS, TXN, Output, RowsetState, TxnStatus, Written
 from sexton.owners.catalog.records import CatalogRecords, add, check_seconds, check_some, ensure_found, new_id
@@ -91,19 +91,17 @@ class Loads(CatalogRecords):
                 update(tx.t.txns).where(tx.in_instance(tx.t.txns.c.id, [txn])).values(status=TxnStatus.PRECOMMITTED)
             )
 
-    def commit(self, txn: str, rowsets: Sequence[str] = (), copy_jobs: Sequence[str] = ()) -> None:
+    def commit(self, txn: str, rowsets: Sequence[str] = ()) -> None:
         """Make all rowsets of a load and its parts visible, under the next versions of their partitions.
 
         Args:
             txn: the load.
             rowsets: the rowsets that the writers report, beside the recorded ones: if one was collected meanwhile, the
                 commit must fail.
-            copy_jobs: the jobs whose files were loaded; they are finished in the same transaction.
 
         Raises:
             contract.Collected: a rowset was fenced or collected; nothing is committed.
             WrongState: the load has ended, or a rowset is not written yet.
-            RecordNotFound: a copy job was cancelled, or took too long.
             AlreadyDropped: a table, index or partition that it loads into was dropped meanwhile; abort the load.
         """
         with self._write() as tx:
@@ -123,7 +121,6 @@ class Loads(CatalogRecords):
             ensure_found(rowset, rowsets, (row.id for row in new_rows))
             publish(tx, sorted(new_rows, key=lambda row: (writers.index(row.owner_txn), row.id)))
             tx.c.execute(update(t).where(tx.in_instance(t.c.id, [txn, *parts])).values(status=TxnStatus.VISIBLE))
-            copies.finish(tx, copy_jobs)
             contract.mark(tx.c, tx.instance, labels.KIND, [contract.NewMark(id=txn, vault=None)])
 
     def abort(self, txn: str) -> None:

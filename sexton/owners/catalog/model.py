@@ -33,29 +33,14 @@ class RowsetState(StrEnum):
     COMPACTED = "compacted"
 
 
-class CopyState(StrEnum):
-    """The states of a copy job. One that is cancelled, or whose time is up, no longer has a record."""
-
-    LOADING = "LOADING"
-    FINISHED = "FINISHED"
-
-
-class RestoreState(StrEnum):
-    """The states of a restore job; any other value means that the record is corrupt."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    ABORTED = "ABORTED"
-
-
-TXN, JOB, RESTORE = "txn.", "job.", "restore."
-"""Prefixes of an ``owner_txn``; the id of the transaction, compaction job or restore job follows."""
+TXN, JOB = "txn.", "job."
+"""Prefixes of an ``owner_txn``; the id of the transaction or compaction job follows."""
 
 
 MOST_INVERTED, MOST_SEGMENTS = 100, 10_000
 """Together they bound the files of one rowset, whose names a claim and a check must hold at once."""
 MOST_CHARACTERS = 256
-"""Of the label of a load, and of the name of a staged file."""
+"""Of the label of a load."""
 
 
 class Schema(StrictMessage):
@@ -101,36 +86,6 @@ class Job(Message):
     id: str
     inputs: tuple[str, ...]
     output: Output
-
-
-class StagedFile(Message):
-    """A file of an internal stage: it must be uploaded as ``key`` in ``vault``. ``id`` names it in copy jobs."""
-
-    id: str
-    name: str
-    vault: str
-    key: str
-
-
-class ExternalFile(StrictMessage):
-    """A file in a stage of the user's own; another ``etag`` is another file."""
-
-    key: str = Field(min_length=1, max_length=1_024)
-    etag: str = Field(default="", max_length=256)
-
-
-class CopyJob(Message):
-    """A load from a stage that runs: ``files`` are those that the table does not have yet, by id or key."""
-
-    id: str
-    files: tuple[str, ...]
-
-
-class Restore(Message):
-    """A restore that runs, and the rowsets that it writes."""
-
-    id: str
-    outputs: tuple[Output, ...]
 
 
 class ShownPart(Message):

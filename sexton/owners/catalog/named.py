@@ -8,7 +8,7 @@ from sqlalchemy import and_, literal, select
 
 from sexton.marks.model import DueMark, Ref
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.layout import ROOT, STAGES, parse, parse_staged, rowset_prefix
+from sexton.owners.catalog.layout import ROOT, parse, rowset_prefix
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 5_000
 
 
 def live(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
-    """Return the marks that name a file of a visible rowset or a staged file, exactly or by a prefix."""
+    """Return the marks that name a file of a visible rowset, exactly or by a prefix."""
     refs_by_prefix: Mapping[str, set[Ref]] = defaultdict(set)
     for mark in marks:
         if mark.prefix is not None:
@@ -24,7 +24,7 @@ def live(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
     in_one_tablet = [prefix for prefix in refs_by_prefix if _tablet(prefix)]
     wider = [prefix for prefix in refs_by_prefix if not _tablet(prefix)]
     live_prefixes = [*_live_in_tablets(tx, in_one_tablet), *(p for p in wider if _has_visible_under(tx, p))]
-    return (_by_key(tx, marks) | _staged(tx, marks)).union(*(refs_by_prefix[prefix] for prefix in live_prefixes))
+    return _by_key(tx, marks).union(*(refs_by_prefix[prefix] for prefix in live_prefixes))
 
 
 def _by_key(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
@@ -41,34 +41,6 @@ def _by_key(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
         for rowset_id in tx.ids(_visible(tx).where(tx.in_instance(tx.t.rowsets.c.id, page))):
             live_refs |= refs_by_rowset[rowset_id]
     return live_refs
-
-
-def _staged(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
-    """Return the marks with a key of a staged file, or with a prefix that may have some."""
-    refs_by_file: Mapping[str, set[Ref]] = defaultdict(set)
-    live_refs: set[Ref] = set()
-    for mark in marks:
-        for key in mark.keys or ():
-            if (staged := parse_staged(key)) is not None:
-                refs_by_file[staged.file].add(mark.ref)
-        if mark.prefix is not None and (mark.prefix.startswith(STAGES) or STAGES.startswith(mark.prefix)):
-            live_refs |= {mark.ref} if _has_staged_under(tx, mark.prefix) else set()
-    file, file_ids = tx.t.staged_files, sorted(refs_by_file)
-    for start in range(0, len(file_ids), ROWS_AT_ONCE):
-        page = file_ids[start : start + ROWS_AT_ONCE]
-        for file_id in tx.ids(select(file.c.id).where(tx.in_instance(file.c.id, page))):
-            live_refs |= refs_by_file[file_id]
-    return live_refs
-
-
-def _has_staged_under(tx: CatalogTransaction, prefix: str) -> bool:
-    """Return whether a stage has files whose keys may begin with a prefix."""
-    file = tx.t.staged_files
-    stage, _, _ = prefix.removeprefix(STAGES).partition("/")
-    any_file = select(file.c.id).where(tx.in_instance(file.c.id)).limit(1)
-    if not STAGES.startswith(prefix):
-        any_file = any_file.where(file.c.stage_id.startswith(stage, autoescape=True))
-    return tx.c.execute(any_file).first() is not None
 
 
 def _tablet(prefix: str) -> str:

@@ -7,16 +7,9 @@ from sqlalchemy import text
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.catalog import ancestors, barrier, named, parents, tenant
+from sexton.owners.catalog import ancestors, barrier, named, parents
 from sexton.owners.catalog.count import live_objects
-from sexton.owners.catalog.due import (
-    START,
-    expand_parents,
-    forget_versions,
-    time_out,
-    time_out_copies,
-    time_out_restores,
-)
+from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.reader import CatalogReader
@@ -32,10 +25,7 @@ class CatalogOwner(CatalogReader):
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
-        """Mark the tablets of parents that are due; nothing where the whole instance was dropped."""
-        with self._read(instance) as tx:
-            if tx.is_dropped:
-                return
+        """Mark the tablets of parents that are due."""
         for kind in parents.PARENTS:
             cursor = START if kind in cutoffs else None
             while cursor is not None:
@@ -50,16 +40,12 @@ class CatalogOwner(CatalogReader):
         return {"tablet": parents.PARENTS}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
-        """Abort loads, copy jobs and restores whose time is up; nothing where the whole instance was dropped."""
-        with self._read(instance) as tx:
-            if tx.is_dropped:
-                return
-        for abort in (time_out, time_out_copies, time_out_restores):
-            more = True
-            while more:
-                heartbeat()
-                with self._write(instance) as tx:
-                    more = abort(tx)
+        """Abort loads whose time is up."""
+        more = True
+        while more:
+            heartbeat()
+            with self._write(instance) as tx:
+                more = time_out(tx)
         with self._write(instance) as tx:
             forget_versions(tx)
 
@@ -69,11 +55,7 @@ class CatalogOwner(CatalogReader):
         Only rowsets that a load may still commit are fenced. An undrop fails once a mark is claimed, and the commit of
         a load removes the marks of its orphans, or fails because one is claimed.
         """
-        with self._read(instance) as tx:
-            waiting = tenant.waiting(tx, marks) if tx.is_dropped else {}
-        marks = [mark for mark in marks if mark.ref not in waiting]
-        expansions: dict[Ref, Expansion] = dict(waiting)
-        expansions |= {mark.ref: as_named(mark, fence=False) for mark in marks if mark.kind not in KINDS}
+        expansions = {mark.ref: as_named(mark, fence=False) for mark in marks if mark.kind not in KINDS}
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:
@@ -85,7 +67,7 @@ class CatalogOwner(CatalogReader):
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
-        """Return the files of orphan marks. A hold on its tablet, an ancestor or its stage applies to an orphan."""
+        """Return the files of orphan marks. A hold on its tablet, or on an ancestor, applies to an orphan."""
         orphans = [mark for mark in marks if mark.etags]
         if not orphans:
             return {}

@@ -35,16 +35,6 @@ PLUGIN = OwnerPlugin(
         OwnerKind("index", setting="dropped_index_retention_seconds", has_files=False),
         OwnerKind("partition", setting="dropped_partition_retention_seconds", has_files=False),
         OwnerKind("tablet", retention_seconds=0, fixed=True),
-        OwnerKind(
-            "instance",
-            setting="retention_seconds",
-            asks="everything in the vaults of this instance is deleted, so an operator must approve it",
-        ),
-        OwnerKind("stage", retention_seconds=0),
-        OwnerKind("stage_file", setting="internal_stage_objects_expire_time_second"),
-        OwnerKind("copy_job", retention_seconds=0, limited=False),
-        OwnerKind("external_copy_job", setting="copy_job_max_retention_second", has_files=False, limited=False),
-        OwnerKind("restore_job", retention_seconds=0, has_files=False, limited=False),
         OwnerKind("txn_label", setting="label_keep_max_second", has_files=False, limited=False),
     ),
     # The deletion of a tablet's prefix includes its rowsets' files. A compaction's inputs need the record of its
@@ -53,9 +43,6 @@ PLUGIN = OwnerPlugin(
         **dict.fromkeys(("compacted", "prepared", "index", "partition"), ("tablet",)),
         "dropped": ("compacted", "tablet"),
         "table": ("index", "partition", "tablet"),
-        # The deletion of a stage includes its files and copy jobs.
-        **dict.fromkeys(("stage_file", "copy_job", "external_copy_job"), ("stage",)),
-        "restore_job": ("prepared",),
     },
     create_tables=_create_tables,
     options=FrontEndOptions,

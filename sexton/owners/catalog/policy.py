@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from sexton.marks.model import Fenced
-from sexton.owners.catalog.model import RestoreState, TxnStatus
+from sexton.owners.catalog.model import TxnStatus
 
 _COMMITTING = (TxnStatus.PRECOMMITTED, TxnStatus.COMMITTED, TxnStatus.VISIBLE)
 
@@ -35,16 +35,3 @@ def verdict(statuses: Collection[str]) -> tuple[Fenced, str]:
     if TxnStatus.PREPARED in statuses:
         return Fenced.IN_USE, "its transaction still runs"
     return Fenced.FENCED, "its transaction is aborted" if statuses else "its transaction left no record"
-
-
-def restore_verdict(state: str | None) -> tuple[Fenced, str]:
-    """Return whether a rowset that a restore writes may be deleted, by the state after the restore was aborted.
-
-    Args:
-        state: of the restore job; None: no record is left.
-    """
-    if state in (None, RestoreState.ABORTED):
-        return Fenced.FENCED, "its restore is aborted" if state else "its restore left no record"
-    if state in set(RestoreState):
-        return Fenced.IN_USE, f"its restore is {state}"
-    return Fenced.UNKNOWN, f"the state {state!r} of its restore is unknown; repair or remove the record"

@@ -10,7 +10,7 @@ from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
 from sexton.database.ranges import READ_ROWS
 from sexton.owners.catalog import unmarked
-from sexton.owners.catalog.model import CopyState, RestoreState, RowsetState
+from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import RecordText
 
@@ -43,11 +43,6 @@ def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any
         "label",
         _orphaned_children(tx, t.labels, t.txns, "txn_id", "its transaction has no record: ", id_column="label"),
     )
-    for kind, children in (("stage_file", t.staged_files), ("copy_job", t.copy_jobs)):
-        yield kind, _orphaned_children(tx, children, t.stages, "stage_id", "its stage has no record: ")
-    for kind, jobs, states in (("copy_job", t.copy_jobs, CopyState), ("restore_job", t.restore_jobs, RestoreState)):
-        is_unknown = [tx.in_instance(jobs.c.id), jobs.c.state.not_in(list(states))]
-        yield kind, select(jobs.c.id, literal("its state is unknown: ") + jobs.c.state).where(*is_unknown)
     yield "rowset", _rowsets_without_schema(tx)
     yield "tablet", _wrong_counters(tx)
     yield from unmarked.queries(tx)

@@ -15,7 +15,7 @@ from sexton.owners.catalog import explain, front_end, live_files, parents, probl
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.plugin import OwnerContext
-from sexton.owners.port import LiveParts, NoLiveSide, Owner, RecordText
+from sexton.owners.port import LiveParts, Owner, RecordText
 from sexton.owners.reading import limit_statements, silent_on_error
 
 KINDS_IN_MEMORY = ("table", "index", "partition", "tablet", "rowset")
@@ -30,14 +30,7 @@ class CatalogReader(Owner):
         self._db, self._context = db, context
 
     def live_as_of(self, instance: str) -> None:
-        """Return None: the records are true when they are read.
-
-        Raises:
-            NoLiveSide: the instance was dropped, so nothing of it is live.
-        """
-        with self._read(instance) as tx:
-            if tx.is_dropped:
-                raise NoLiveSide(f"nothing of it is live: {tx.ending}")
+        """Return None: the records are true when they are read."""
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of rowsets."""

@@ -32,10 +32,7 @@ class CatalogRecords:
     @contextmanager
     def _write(self) -> Iterator[CatalogTransaction]:
         with self._db.write() as c:
-            tx = CatalogTransaction(self._db, c, self._instance)
-            if tx.is_dropped:
-                raise AlreadyDropped(tx.ending)
-            yield tx
+            yield CatalogTransaction(self._db, c, self._instance)
 
 
 def new_id() -> str:
@@ -66,9 +63,8 @@ def check_unused(tx: CatalogTransaction, kind: str, *ids: str) -> None:
         select(marks.c.id).where(tx.in_instance(marks.c.id, ids), marks.c.kind == kind)
         for marks in (tx.db.t.mark, tx.db.t.mark_history)
     ]
-    if kind != "stage":  # a tablet whose mark was discarded stays, and would belong to the new object
-        parent = t.tablets.c[f"{kind}_id"]
-        queries.append(select(parent).where(tx.in_instance(parent, ids)))
+    parent = t.tablets.c[f"{kind}_id"]  # a tablet whose mark was discarded stays, and would belong to the new object
+    queries.append(select(parent).where(tx.in_instance(parent, ids)))
     for query in queries:
         if used := tx.ids(query.limit(1)):
             raise AlreadyThere(f"{kind} {used[0]} was used before, and dropped; use a new id: ids are never used again")

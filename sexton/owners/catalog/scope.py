@@ -9,7 +9,6 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, f
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
-from sexton.marks.sql.whole import is_deleted, is_dropped
 from sexton.owners.catalog.tables import TABLES, CatalogTables
 
 
@@ -26,18 +25,6 @@ class CatalogTransaction:
         """Return the catalog's tables."""
         return TABLES
 
-    @cached_property
-    def is_dropped(self) -> bool:
-        """Return whether the whole instance was dropped: then nothing of it is live, and only its mark is deleted."""
-        return is_dropped(self.db, self.c, self.instance)
-
-    @property
-    def ending(self) -> str:
-        """Return what a user of a dropped instance reads."""
-        if is_deleted(self.db, self.c, self.instance):
-            return f"instance {self.instance} was dropped and is deleted; add another one: sexton instance add"
-        return f"instance {self.instance} was dropped; undrop it to use it again"
-
     @property
     def is_own_schema(self) -> ColumnElement[bool]:
         """Return the condition that a schema is the one under which a rowset was written."""
@@ -53,12 +40,6 @@ class CatalogTransaction:
         """Return the condition that a tablet is the one of a rowset."""
         rowset, tablet = self.t.rowsets, self.t.tablets
         return and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-
-    @property
-    def is_own_stage(self) -> ColumnElement[bool]:
-        """Return the condition that a stage is the one of a staged file."""
-        file, stage = self.t.staged_files, self.t.stages
-        return and_(stage.c.id == file.c.stage_id, stage.c.instance == file.c.instance)
 
     def in_instance(self, column: Column[Any], ids: Iterable[str] | None = None) -> ColumnElement[bool]:
         """Return the condition that a row belongs to this instance, and its column is one of the ids (None: any)."""

@@ -4,15 +4,11 @@ The catalog marks garbage through ``sexton.contract`` inside its own transaction
 """
 
 from sexton.owners.catalog.compaction import Compaction
-from sexton.owners.catalog.copies import Copies
 from sexton.owners.catalog.drops import Drops
 from sexton.owners.catalog.loads import Loads
-from sexton.owners.catalog.restores import Restores
 from sexton.owners.catalog.shows import Shows
-from sexton.owners.catalog.stages import Stages
-from sexton.owners.catalog.tenant import Tenant
 from sexton.owners.catalog.tree import Tree
 
 
-class Catalog(Tree, Loads, Compaction, Drops, Stages, Copies, Restores, Tenant, Shows):
+class Catalog(Tree, Loads, Compaction, Drops, Shows):
     """The catalog of one instance: ``Catalog(db, instance)``. ``tables.create(db)`` must have been called once."""

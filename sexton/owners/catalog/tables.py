@@ -32,11 +32,6 @@ class CatalogTables:
     txns: Table
     labels: Table
     jobs: Table
-    stages: Table
-    staged_files: Table
-    copy_jobs: Table
-    copied_files: Table
-    restore_jobs: Table
 
     @property
     def metadata(self) -> MetaData:
@@ -134,38 +129,6 @@ TABLES = CatalogTables(
         jsonb("inputs", null=True),
         instant("expires_at", null=True),
         indexed=["tablet_id"],
-    ),
-    stages=_table("stages", word("id", key=True), word("vault", null=True), boolean("dropped", default=False)),
-    staged_files=_table(
-        "staged_files", word("id", key=True), word("stage_id"), word("name"), bigint("bytes"), indexed=["stage_id"]
-    ),
-    copy_jobs=_table(
-        "copy_jobs",
-        word("id", key=True),
-        word("stage_id"),
-        word("table_id"),
-        boolean("internal", default=False),
-        word("state"),
-        instant("timeout_at", null=True),
-        indexed=["stage_id"],
-        of_some=[index("copy_jobs_loading", "instance", "timeout_at", where="state = 'LOADING'")],
-    ),
-    # A file is loaded into a table once; the database itself refuses a second time.
-    copied_files=_table(
-        "copied_files",
-        word("stage_id", key=True),
-        word("table_id", key=True),
-        word("file", key=True),
-        word("etag", key=True),
-        word("job_id"),
-        indexed=["job_id", "file"],
-    ),
-    restore_jobs=_table(
-        "restore_jobs",
-        word("id", key=True),
-        word("state"),
-        instant("expires_at", null=True),
-        of_some=[index("restore_jobs_running", "instance", "expires_at", where="state = 'RUNNING'")],
     ),
 )
 

@@ -28,14 +28,13 @@ class OwnerPolicy(Message):
 
     ``retention_seconds``: kinds that only they have. ``after``: kind → kinds deleted before it. ``fileless``: kinds
     whose marks are records without files, and never delete an object. ``unlimited``: kinds that do not count against
-    the limits. ``asks``: kind → why an operator must approve every deletion of it.
+    the limits.
     """
 
     retention_seconds: dict[str, int]
     after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     fileless: tuple[str, ...] = ()
     unlimited: tuple[str, ...] = ()
-    asks: dict[str, str] = Field(default_factory=dict)
 
 
 class Policy(Message):
@@ -52,8 +51,6 @@ class Policy(Message):
     """Owner → what only its instances have; see ``policy.for_owner``."""
     fileless: tuple[str, ...] = ()
     """Kinds of the instance's owner that are records without files."""
-    asks: dict[str, str] = Field(default_factory=dict)
-    """Kinds of the instance's owner → why an operator must approve every deletion of them."""
     unlimited: tuple[str, ...] | None = None
     """Kinds that do not count against the limits (garbage no person dropped); None: an old policy without limits."""
     max_delete_objects: int = 0

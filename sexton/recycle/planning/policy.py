@@ -81,7 +81,6 @@ def for_owner(policy: Policy, owner: str) -> Policy:
             "retention_seconds": {**policy.retention_seconds, **own.retention_seconds},
             "after": {**after, **own.after},
             "fileless": own.fileless,
-            "asks": own.asks,
             "unlimited": None if policy.unlimited is None else tuple(sorted({*policy.unlimited, *own.unlimited})),
         }
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.owners.catalog.layout import staged_key, tablet_prefix
+from sexton.owners.catalog.layout import tablet_prefix
 from tests.integration.owners.catalog.shop import SCHEMAS, Shop
 from tests.support.rig import DAY, listing
 
@@ -107,22 +107,3 @@ def test_a_collected_rowset_leaves_no_finding(shop: Shop) -> None:
     shop.round()
 
     assert shop.check().found == {}
-
-
-def test_staged_files_are_known_and_late_uploads_are_orphans(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.catalog.create_stage("u1", "disk")
-    files = shop.catalog.announce_files("u1", {"loaded": 1, "waiting": 1, "not uploaded yet": 1})
-    for file in files[:2]:
-        shop.put("disk", file.key)
-    job = shop.catalog.begin_copy("u1", "t", [files[0].id], 3_600)
-    shop.catalog.commit(shop.catalog.begin("load", 3_600), copy_jobs=[job.id])
-    late = staged_key("u1", "0123abc")
-    for key in (late, "stage/u1/not_an_id"):
-        shop.put("disk", key)
-    age(shop)
-
-    report = shop.check()
-
-    assert report.whole
-    assert shop.open_findings() == {"ORPHAN": {late}, "UNKNOWN_KIND": {"stage/u1/not_an_id"}}

@@ -151,7 +151,7 @@ def test_a_front_end_that_answers_wrongly_changes_no_finding(shop: Shop, front_e
     assert shop.open_findings() == {"FRONT_END": {"table/dropped-long-ago"}}
 
 
-@pytest.mark.parametrize("dropped", ["table", "index", "partition", "instance"])
+@pytest.mark.parametrize("dropped", ["table", "index", "partition"])
 def test_a_front_end_need_not_know_what_was_dropped(shop: Shop, front_end: FrontEnd, dropped: str) -> None:
     shop.loaded(shop.table("kept"))
     shop.table("wide", 1, partitions=["wide-p"], **{"wide-i": Schema(), "wide-j": Schema()})
@@ -159,21 +159,20 @@ def test_a_front_end_need_not_know_what_was_dropped(shop: Shop, front_end: Front
         "table": lambda: shop.catalog.drop_table("t"),
         "index": lambda: shop.catalog.drop_index("wide-j"),
         "partition": lambda: shop.catalog.drop_partition("wide-p"),
-        "instance": shop.catalog.drop_instance,
     }
     drop[dropped]()
-    tablets = {"table": ["t"], "index": [], "partition": [], "instance": ["t", "kept", "wide"]}[dropped]
+    tablets = {"table": ["t"], "index": [], "partition": []}[dropped]
     front_end.know(shop)
 
     shop.check()
 
     assert shop.open_findings().get("FRONT_END", set()) == set()
     assert front_end.ids["tablet"].isdisjoint(id_ for table in tablets for id_ in shop.catalog.tablets(table=table))
-    gone = {"table": "t", "index": "wide-j", "partition": "wide-p", "instance": "t"}[dropped]
-    assert gone not in front_end.ids[dropped if dropped != "instance" else "table"]
-    if dropped in ("table", "instance"):
+    gone = {"table": "t", "index": "wide-j", "partition": "wide-p"}[dropped]
+    assert gone not in front_end.ids[dropped]
+    if dropped == "table":
         assert "t-i" not in front_end.ids["index"]
-        assert len(front_end.ids["rowset"]) == (1 if dropped == "table" else 0)
+        assert len(front_end.ids["rowset"]) == 1
 
 
 def test_a_silent_front_end_leaves_the_check_whole(shop: Shop, front_end: FrontEnd) -> None:

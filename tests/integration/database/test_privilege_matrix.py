@@ -30,8 +30,7 @@ journal journal_follower journal_head lease login_failure mark mark_history pace
 protection_chunk protection_item replica round setting spark_worker tally token vault wal_entry wal_log wal_node wal_pin
 wal_purge wal_region wal_topic worker_presence alembic_version
 """
-CATALOG_TABLES = "indexes jobs labels partitions rowsets schemas stats tables tablets txns versions "
-CATALOG_TABLES += "copied_files copy_jobs restore_jobs staged_files stages"
+CATALOG_TABLES = "indexes jobs labels partitions rowsets schemas stats tables tablets txns versions"
 LINES = tuple(
     f"{schema}.{name}"
     for schema, names in {"sexton": TABLES, "sexton_catalog": CATALOG_TABLES}.items()

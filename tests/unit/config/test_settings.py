@@ -219,19 +219,12 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
         "index": 4000,
         "partition": 10800,
         "tablet": 0,
-        "instance": 259200,
         "txn_label": 259200,
-        "stage": 0,
-        "stage_file": 259200,
-        "copy_job": 0,
-        "external_copy_job": 259200,
-        "restore_job": 0,
     }
     assert policy.retention_seconds == load().retentions()
     assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
     assert policy.unlimited == ("compacted", "prepared")
-    of_jobs = ("copy_job", "external_copy_job", "restore_job")
-    assert for_owner(policy, "catalog").unlimited == ("compacted", *of_jobs[:2], "prepared", *of_jobs[2:], "txn_label")
+    assert for_owner(policy, "catalog").unlimited == ("compacted", "prepared", "txn_label")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])

@@ -61,7 +61,7 @@ CREATE POLICY granted_inserts ON sexton.mark FOR INSERT WITH CHECK (
     CASE WHEN instance = ANY ((SELECT sexton.granted_instances())::text[]) THEN true
     ELSE sexton.verify_granted(instance) END);
 
--- Refuse marks of unknown and deleted instances, of ids that are gone, and with long keys. One statement for all inserted
+-- Refuse marks of unknown instances, of ids that are gone, and with long keys. One statement for all inserted
 -- marks: a row trigger would cost the owner's bulk marks a look-up per row.
 -- marked_at has the bare clock as default (docs/adr/0002), because a function of Sexton would be called for each row;
 -- demo and test deployments add their offset here.
@@ -73,10 +73,10 @@ DECLARE
     culprit text;
 BEGIN
     SELECT string_agg(DISTINCT f.instance, ', ') INTO culprit FROM fresh f
-    WHERE NOT EXISTS (SELECT FROM sexton.instance i WHERE i.id = f.instance AND i.mode <> 'deleted');
+    WHERE NOT EXISTS (SELECT FROM sexton.instance i WHERE i.id = f.instance);
     IF culprit IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX004', MESSAGE = format(
-            'SX004 unknown instance, or deleted: %s; register another one with: sexton instance add', culprit);
+            'SX004 unknown instance: %s; register it with: sexton instance add', culprit);
     END IF;
     SELECT CASE WHEN i.underscore_in_ids
         THEN format('the prefix of %s %s ends with _, which ids of %s may contain; end it with /', f.kind, f.id, i.id)

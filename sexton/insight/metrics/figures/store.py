@@ -23,7 +23,6 @@ from sexton.insight.spark_slots import read_slots
 from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
-from sexton.marks.model import InstanceMode
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.access.sql.tokens import is_expiring
@@ -181,7 +180,7 @@ class FigureStore:
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
             *self._protections(),
         )
-        return list(c.execute(query.where(instance.c.mode != InstanceMode.DELETED).order_by(instance.c.id)).all())
+        return list(c.execute(query.order_by(instance.c.id)).all())
 
     def _protections(self) -> Iterator[Any]:
         """Yield the columns that count an instance's protections."""

@@ -4,7 +4,6 @@ from fastapi import APIRouter
 
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.marks.sql.whole import is_dropped
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.registry.store import Instance
 from sexton.protocol.operating import InstanceList, Paces, ShownInstance, Why
@@ -14,11 +13,10 @@ routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 
 @routes.get("/instances")
 def instances(service: Service, caller: CurrentCaller, instance: CoveredInstance) -> InstanceList:
-    """Return the instances that the token covers, also those that were dropped and deleted."""
+    """Return the instances that the token covers."""
     caller.require(Grant.READ, instance)
-    rows = [row for row in service.stores.registry.instances(deleted=True) if instance in (EVERY_INSTANCE, row.id)]
-    with service.db.read() as c:
-        return InstanceList(instances=tuple(_shown(row, is_dropped(service.db, c, row.id)) for row in rows))
+    rows = [row for row in service.stores.registry.instances() if instance in (EVERY_INSTANCE, row.id)]
+    return InstanceList(instances=tuple(map(_shown, rows)))
 
 
 @routes.post("/instances/{instance}/enable", status_code=204)
@@ -43,7 +41,7 @@ def pace(service: Service, caller: CurrentCaller) -> Paces:
     return Paces(places=tuple(service.stores.paces.figures()))
 
 
-def _shown(row: Instance, dropped: bool) -> ShownInstance:
+def _shown(row: Instance) -> ShownInstance:
     return ShownInstance(
         instance=row.id,
         mode=row.mode,
@@ -51,5 +49,4 @@ def _shown(row: Instance, dropped: bool) -> ShownInstance:
         live_view=row.live_view,
         created_at=row.created_at,
         enabled_at=row.enabled_at,
-        dropped=dropped,
     )

@@ -75,20 +75,17 @@ def list_() -> None:
     Example: sexton instance list
     """
     from sexton.database import roles
-    from sexton.marks.sql.whole import is_dropped
 
     with open_database() as service:
-        instances = service.stores.registry.instances(deleted=True)
+        instances = service.stores.registry.instances()
         granted = roles.granted_roles(service.db)
-        with service.db.read() as c:
-            dropped = {i.id for i in instances if is_dropped(service.db, c, i.id)}
     if wants_json():
-        emit_list([stable(i) | {"roles": granted.get(i.id, []), "dropped": i.id in dropped} for i in instances])
+        emit_list([stable(i) | {"roles": granted.get(i.id, [])} for i in instances])
         return
     rows = [
         (
             i.id,
-            f"{i.mode}, dropped" if i.id in dropped and i.mode != "deleted" else i.mode,
+            i.mode,
             i.owner,
             i.live_view,
             ", ".join(granted.get(i.id, [])),

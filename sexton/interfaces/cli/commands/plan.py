@@ -9,7 +9,7 @@ from sexton.interfaces.cli.json_output import emit, emit_list, stable, wants_jso
 from sexton.interfaces.cli.render.marks import show_page
 from sexton.interfaces.cli.render.plans import show_plan, show_plans, show_review
 from sexton.interfaces.cli.render.report import end
-from sexton.interfaces.wording import has_whole, utc
+from sexton.interfaces.wording import utc
 from sexton.kernel.printable import printable
 from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
@@ -145,11 +145,7 @@ def reject(plan: PlanNumber, reason: Annotated[str, typer.Option(help="Why.")]) 
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
     hold = f"sexton hold add mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
     typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
-    if has_whole(row.kinds):
-        typer.echo("a dropped instance stays until a plan with it is applied, whatever time passes")
-    else:
-        again = "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied"
-        typer.echo(again)
+    typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
 
 def apply(

@@ -112,16 +112,13 @@ def discard(
 
 def _consequences(q: "Quarantined") -> Sequence[str]:
     """Return what a mark is, and what becomes of its files when it is given up."""
-    from sexton.marks.model import MarkState, Ref
-    from sexton.marks.whole import WHOLE
+    from sexton.marks.model import MarkState
     from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
     is_deleted = q.reason == AWAITS_SECOND_PASS
     state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
     header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"
-    if Ref(q.kind, q.id) == WHOLE:
-        files = "everything in its vaults"
-    elif not (q.prefix or q.keys):
+    if not (q.prefix or q.keys):
         files = "all that its owner knows of it"
     else:
         place = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")

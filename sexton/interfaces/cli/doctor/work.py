@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
-    from sexton.operators.registry.store import Instance
     from sexton.runtime.stores import DeploymentStores
 
 NEWEST_CALLS = 1_000
@@ -69,21 +68,13 @@ def _halted(stores: "DeploymentStores") -> DoctorFinding:
     return DoctorFinding("OK", "halted", "no instance is stopped, excluded by a list, or outside its windows")
 
 
-def _not_dropped(stores: "DeploymentStores") -> "list[Instance]":
-    """Return the instances that were not dropped: of the others nothing is live, and nothing is checked."""
-    from sexton.marks.sql.whole import is_dropped
-
-    with stores.db.read() as c:
-        return [instance for instance in stores.registry.instances() if not is_dropped(stores.db, c, instance.id)]
-
-
 def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
     """Return whether the live side of each instance can be read as a round reads it, and what it cannot show."""
     from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
 
     state: Literal["WARN", "FAIL"] = "WARN"
     details, todo = [], "show one row per object: docs/integration.md"
-    for instance in _not_dropped(stores):
+    for instance in stores.registry.instances():
         last = stores.checks.last_ended(instance.id)
         if last is not None and last.evidence is not None and last.evidence.prefixes:
             details.append(f"{instance.id}: loss inside a prefix cannot be detected, max_delete_fraction is off")
@@ -108,7 +99,7 @@ def _checks(stores: "DeploymentStores") -> DoctorFinding:
     """Return whether a check of each enabled instance was complete, and not too long ago."""
     oldest = stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
     unchecked = []
-    for instance in _not_dropped(stores):
+    for instance in stores.registry.instances():
         whole = stores.checks.last_whole(instance.id)
         if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
             when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"

@@ -8,7 +8,7 @@ import typer
 
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
-from sexton.interfaces.wording import human_bytes, kept_counts, quantity, unanswered, utc, utc_column
+from sexton.interfaces.wording import UNANSWERED, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
 from sexton.recycle.planning.estimate import Estimate
@@ -88,7 +88,7 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
             typer.echo(f"plan {p.id} was {p.awaits}")
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for approval since {utc_column(p.since)} UTC: {p.awaits}")
-            typer.echo(f"  unanswered, {unanswered(p.kinds)} is deleted")
+            typer.echo(f"  unanswered, {UNANSWERED} is deleted")
 
 
 def _kind_row(kind: KindPlan) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from sexton.interfaces.api.routes import plans as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.interfaces.wording import unanswered
+from sexton.interfaces.wording import UNANSWERED
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Rejection
@@ -69,7 +69,7 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
         page=page,
         under=under or "",
         sampled=sampled,
-        unanswered=unanswered([kind.kind for kind in review.plan.kinds]),
+        unanswered=UNANSWERED,
         objects=review.plan.objects,
         exceeds_a_limit=exceeds_a_limit(review.plan),
         is_open=review.row.state in OPEN,

@@ -3,15 +3,10 @@
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import (
     compacted,
-    copy_job,
     dropped,
     index,
-    instance,
     partition,
     prepared,
-    restore_job,
-    stage,
-    stage_file,
     table,
     tablet,
     txn_label,
@@ -28,12 +23,6 @@ KINDS: dict[str, CatalogKind] = {
         partition.KIND,
         table.KIND,
         txn_label.KIND,
-        stage_file.KIND,
-        copy_job.KIND,
-        copy_job.EXTERNAL,
-        stage.KIND,
-        restore_job.KIND,
-        instance.KIND,
     )
 }
 """Name → kind."""

@@ -1,6 +1,6 @@
 """Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, select
 
@@ -132,13 +132,10 @@ class PlanStore:
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
 
-    def _questioned(
-        self, tx: Connection, instance: str, kinds: Sequence[str], asks: Mapping[str, str], now: int
-    ) -> dict[str, str]:
+    def _questioned(self, tx: Connection, instance: str, kinds: Sequence[str], now: int) -> dict[str, str]:
         """Return the kinds that need an approval whatever their size, and why."""
         reason = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
         questioned = {ORPHAN: reason} if reason else {}
-        questioned |= {kind: asks[kind] for kind in kinds if kind in asks}
         return questioned | self.approvals.rejected_kinds(tx, instance, now)
 
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
@@ -162,7 +159,7 @@ class PlanStore:
                 claimed=measure.count_claimed(now),
                 used=measure.count_used(now),
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
-                questioned=self._questioned(tx, instance, kinds, instance_policy.policy.asks, now),
+                questioned=self._questioned(tx, instance, kinds, now),
             )
 
 

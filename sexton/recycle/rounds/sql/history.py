@@ -1,7 +1,7 @@
 """Delete history rows that are too old, a few thousand in each transaction."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
@@ -46,17 +46,10 @@ class HistoryStore:
                 old = old.where(beyond(columns, after))
             rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
             if rows:
-                is_superfluous = and_(~self._is_needed(), ~self._is_older_decision(instance))
-                of_page = self._among(instance, rows)
-                # What an undrop has locked is for the next round: neither waits for the other.
-                free = select(history.c.kind, history.c.id).where(of_page, is_superfluous)
-                superfluous = tx.execute(free.with_for_update(skip_locked=True)).all()
-                tx.execute(delete(history).where(self._among(instance, superfluous)))
+                of_page = refs_in(self._db, history, [Ref(row.kind, row.id) for row in rows])
+                of_page &= history.c.instance == instance
+                tx.execute(delete(history).where(of_page, ~self._is_needed(), ~self._is_older_decision(instance)))
         return rows[-1] if rows else None
-
-    def _among(self, instance: str, rows: Iterable[Any]) -> ColumnElement[bool]:
-        history = self._db.t.mark_history
-        return and_(history.c.instance == instance, refs_in(self._db, history, [Ref(r.kind, r.id) for r in rows]))
 
     def _is_needed(self) -> ColumnElement[bool]:
         """Return the condition that a child still exists, or that a parent is still marked.

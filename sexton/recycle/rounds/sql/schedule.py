@@ -1,13 +1,11 @@
 """Decide which instances have their next round now, as many as there are free slots."""
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.live import Live
-from sexton.marks.model import InstanceMode
 from sexton.marks.sql.leases import busy
-from sexton.marks.whole import WHOLE
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.rounds.model import DueInstances
@@ -35,8 +33,6 @@ class RoundSchedule:
         """
         t = self._db.t
         lease, instance, round_ = t.lease, t.instance, t.round
-        # Of a deleted instance, the mark that deleted it may still have to be removed.
-        unfinished = select(t.mark.c.instance).where(t.mark.c.id == WHOLE.id, t.mark.c.kind == WHOLE.kind)
         with self._db.read() as c:
             now = self._db.now(c)
             working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
@@ -44,9 +40,9 @@ class RoundSchedule:
             if free <= 0:
                 return DueInstances()
             rows = c.execute(
-                select(instance.c.id, instance.c.turn_at, instance.c.retry_at)
-                .where(or_(instance.c.mode != InstanceMode.DELETED, instance.c.id.in_(unfinished)))
-                .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
+                select(instance.c.id, instance.c.turn_at, instance.c.retry_at).order_by(
+                    instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id
+                )
             ).all()
             halted = halt_by_instance(self._controls.all_in(c), now)
         due = (r.id for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now)

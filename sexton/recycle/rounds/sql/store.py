@@ -116,7 +116,7 @@ class RoundStore:
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
         row = self._operators.registry.instance(instance)
-        enabled = row.mode != InstanceMode.OBSERVE  # of a deleted one, the last mark is still to be removed
+        enabled = row.mode == InstanceMode.ENABLED
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._operators.controls.admit(instance)

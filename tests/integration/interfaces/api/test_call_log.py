@@ -53,7 +53,7 @@ READ_ONLY = {
     ("GET", "/v1/replicas/{tablet}"),
     ("GET", "/v1/journal/snapshot"),
     ("GET", "/v1/journal/followers"),
-    *(("GET", f"/v1/instances/{{instance}}/catalog/{name}") for name in ("show", "tablets", "rowsets", "staged-files")),
+    *(("GET", f"/v1/instances/{{instance}}/catalog/{name}") for name in ("show", "tablets", "rowsets")),
 }
 """Routes that change nothing. All others must leave a row: ``GET /v1/journal`` only if it names a follower."""
 

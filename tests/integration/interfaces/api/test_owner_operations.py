@@ -62,9 +62,7 @@ REFUSED = (
     ("lake", "begin", {"label": "x\0", "timeout_seconds": 60}, 422, "BAD_INPUT"),
     ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**30}, 422, "BAD_INPUT"),
     ("lake", "add-partition", {"table": "t", "partition": "q", "tablets": 10**7}, 422, "BAD_INPUT"),
-    ("lake", "drop-instance", {}, 422, "BAD_INPUT"),
-    ("lake", "drop-instance", {"table": "t"}, 422, "INVALID_REQUEST"),
-    ("lake", "commit", {"txn": "x", "copyjobs": []}, 422, "INVALID_REQUEST"),
+    ("lake", "commit", {"txn": "x", "rowset": []}, 422, "INVALID_REQUEST"),
     (
         "lake",
         "add-index",
@@ -72,7 +70,6 @@ REFUSED = (
         422,
         "INVALID_REQUEST",
     ),
-    ("lake", "create-stage", {"stage": "s", "vault": "none"}, 422, "BAD_INPUT"),
     ("lake", "begin", {"label": "x" * 5_000, "timeout_seconds": 60}, 422, "BAD_INPUT"),
     ("lake", "begin", {"label": "", "timeout_seconds": 60}, 422, "BAD_INPUT"),
     ("lake", "write-rowset", {"written": [{"rowset": "r", "segments": 10**15}]}, 422, "INVALID_REQUEST"),
@@ -137,5 +134,5 @@ def test_every_operation_is_described(owner: Sexton, lake: Rig) -> None:
         paths = httpx.get(f"{api.url}/v1/openapi.json", headers=headers).json()["paths"]
 
     described = {p: d["description"] for p in paths if "/catalog/" in p for d in paths[p].values()}
-    assert len(described) == len(owner_operations.operations()["catalog"]) > 30
+    assert len(described) == len(owner_operations.operations()["catalog"]) > 20
     assert all(text.endswith(".") and "`" not in text for text in described.values())

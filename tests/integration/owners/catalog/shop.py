@@ -31,8 +31,6 @@ from sexton.recycle.planning.policy import policy
 from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
-OWN |= {"stage": 0, "stage_file": 259_200, "copy_job": 0, "external_copy_job": 259_200, "restore_job": 0}
-OWN["instance"] = 259_200
 RETAINED = 10_800 + 1
 """Seconds after which dropped objects are due."""
 PREPARED = 259_200 + 1

@@ -1,19 +1,19 @@
-"""A record whose mark an operator discarded is reported, can be used again, and can be dropped again."""
+"""A record whose mark an operator discarded is reported and stays, with its files."""
 
 from functools import partial
 
 import pytest
 
+from config.settings import Settings
 from sexton import contract
+from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import InstanceMode, Ref
-from sexton.marks.whole import WHOLE
-from sexton.owners.catalog.errors import AlreadyThere, CatalogError, WrongState
+from sexton.marks.model import Ref
+from sexton.owners.catalog.errors import AlreadyThere, CatalogError
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
-from tests.integration.owners.catalog.test_dropped_instance import waiting
-from tests.support.rig import DAY
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
+from tests.support.rig import DAY, DEPLOYMENT
 
 
 def discard(shop: Shop, kind: str, id_: str) -> None:
@@ -31,136 +31,62 @@ def reported(shop: Shop) -> set[str]:
     return {f"{text.kind}/{text.id}" for text in texts if "has no mark" in text.text}
 
 
-def staged_file(shop: Shop) -> str:
-    """Upload a file to the new stage ``u1``; return its id."""
-    shop.catalog.create_stage("u1", "disk")
-    [file] = shop.catalog.announce_files("u1", {"a": 10})
-    shop.put("disk", file.key)
-    return file.id
-
-
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
-def test_what_was_dropped_and_discarded_can_be_used_again(shop: Shop, kind: str) -> None:
-    tablets = shop.table("t", 2)
+def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
+    shop.loaded(shop.table("t", 2))
     id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
-    shop.loaded(tablets)
     objects = shop.objects()
     getattr(shop.catalog, f"drop_{kind}")(id_)
     before = reported(shop)
     discard(shop, kind, id_)
     after = reported(shop)
 
-    getattr(shop.catalog, f"undrop_{kind}")(id_)
-    used, again = shop.loaded(tablets), reported(shop)
-    getattr(shop.catalog, f"drop_{kind}")(id_)
-    shop.later(RETAINED)
-    shop.round()
-
-    assert (before, after, again) == (set(), {f"{kind}/{id_}"}, set())
-    assert objects
-    assert used
-    assert shop.objects() == set()
-
-
-def test_tablets_discarded_with_their_table_can_be_dropped_again(shop: Shop) -> None:
-    tablets = shop.table("t", 2)
-    shop.loaded(tablets)
-    shop.catalog.drop_table("t")
-    shop.expand_all()
-    for tablet in tablets:
-        discard(shop, "tablet", tablet)
-    discard(shop, "table", "t")
-    shop.later(RETAINED)
-    shop.round()
-    kept = shop.objects()
-
-    shop.catalog.undrop_table("t")
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.round()
-
-    assert kept != set()
-    assert shop.objects() == set()
-
-
-def test_a_discarded_stage_can_be_used_and_dropped_again(shop: Shop) -> None:
-    file = staged_file(shop)
-    shop.catalog.drop_stage("u1")
-    discard(shop, "stage", "u1")
-    seen = reported(shop)
-
-    shop.catalog.undrop_stage("u1")
-    assert [f.id for f in shop.catalog.staged_files("u1")] == [file]
-    shop.catalog.drop_stage("u1")
-    shop.round()
-
-    assert seen == {"stage/u1"}
-    assert shop.objects() == set()
-
-
-def test_a_discarded_file_is_reported_and_can_be_loaded(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    discard(shop, "stage_file", file)
-    seen = reported(shop)
-
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    during = reported(shop)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    finished = reported(shop)
-    shop.round()
-
-    assert (seen, during, finished) == ({f"stage_file/{file}"}, set(), set())
-    assert shop.objects() == set()
-
-
-@pytest.mark.parametrize("is_cancelled", [True, False])
-def test_a_discarded_file_outlives_a_copy_that_does_not_finish(shop: Shop, is_cancelled: bool) -> None:
-    shop.table()
-    file, files = staged_file(shop), shop.objects()
-    discard(shop, "stage_file", file)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    if is_cancelled:
-        shop.catalog.cancel_copy(job.id)
-    shop.later(HOUR + 1)
-    for _ in range(4):
-        shop.round()
-        shop.later(4 * DAY)
-
-    assert files
-    assert shop.objects() == files
-    assert reported(shop) == {f"stage_file/{file}"}
-
-
-def test_what_is_in_a_dropped_stage_is_not_discarded_alone(shop: Shop) -> None:
-    shop.table()
-    file, files = staged_file(shop), shop.objects()
-    shop.catalog.drop_stage("u1")
-    with pytest.raises(BadInput, match="stage u1 is marked"):
-        discard(shop, "stage_file", file)
-    shop.catalog.undrop_stage("u1")
-    discard(shop, "stage_file", file)
+    with pytest.raises(contract.Refused, match=f"{id_} is gone"):
+        getattr(shop.catalog, f"undrop_{kind}")(id_)
     shop.later(30 * DAY)
     shop.round()
 
-    assert files
-    assert shop.objects() == files
+    assert (before, after) == (set(), {f"{kind}/{id_}"})
+    assert objects
+    assert shop.objects() == objects
 
 
-def test_a_discarded_copy_job_is_reported(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    discard(shop, "copy_job", job.id)
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) -> None:
+    shop.loaded(shop.table("t", 2))
+    objects = shop.objects()
+    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
+    getattr(shop.catalog, f"drop_{kind}")(id_)
+    shop.later(RETAINED)
+    shop.expand_all()
+    mark = shop.db.t.mark
+    with shop.db.write() as c:
+        c.execute(mark.update().where(mark.c.kind == kind).values(quarantined_reason="BAD_KEY"))
 
-    assert reported(shop) == {f"copy_job/{job.id}", f"stage_file/{file}"}
-    shop.table("t2")
-    with pytest.raises(WrongState, match="loaded"):
-        shop.catalog.begin_copy("u1", "t2", [file], HOUR)
-    shop.catalog.drop_stage("u1")
+    with pytest.raises(BadInput, match="undrop it, or discard those first"):
+        OperatorService(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
+    getattr(shop.catalog, f"undrop_{kind}")(id_)
     shop.round()
-    assert shop.objects() == set()
+
+    assert shop.objects() == objects
+
+
+def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    rowset = shop.loaded([tablet])[0]
+    files = set(shop.keys(rowset))
+    shop.catalog.drop_rowset(rowset)
+    shop.catalog.drop_partition("t-p")
+    shop.expand_all()
+    with pytest.raises(BadInput, match=f"tablet {tablet} is marked"):
+        discard(shop, "dropped", rowset)
+    shop.catalog.undrop_partition("t-p")
+    discard(shop, "dropped", rowset)
+    shop.later(30 * DAY)
+    shop.round()
+
+    assert files <= shop.objects()
 
 
 def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
@@ -210,67 +136,21 @@ def test_what_was_deleted_is_not_undropped(shop: Shop) -> None:
         shop.catalog.undrop_table("t")
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition", "stage"])
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
 def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     shop.table("t")
-    if kind == "stage":
-        shop.catalog.create_stage("u1", "disk")
-        shop.catalog.drop_stage("u1")
-    else:
-        getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
+    getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
     shop.later(RETAINED)
     shop.round()
     shop.second_pass()
 
     create = {
-        "stage": partial(shop.catalog.create_stage, "u1", "disk"),
         "table": partial(shop.table, "t"),
         "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"t-i": Schema()})),
         "partition": partial(shop.catalog.add_partition, "t", "t-p", 1),
     }
     with pytest.raises(AlreadyThere, match="was used before"):
         create[kind]()
-
-
-def test_a_discarded_instance_can_be_dropped_again(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.catalog.drop_instance()
-    discard(shop, *WHOLE)
-    assert shop.catalog.begin("load", HOUR)
-
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.second_pass()
-
-    assert shop.objects() == set()
-    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
-
-
-def test_a_deleted_instance_accepts_no_marks(shop: Shop) -> None:
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.second_pass()
-    assert shop.registry.instance("shop").mode == InstanceMode.DELETED
-
-    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
-        contract.mark(c, "shop", "dropped", [contract.NewMark(id="m", vault="disk", prefix="x/")])
-    with pytest.raises(contract.InstanceNotRegistered, match="deleted"), shop.db.write() as c:
-        contract.prepare(c, "shop", "w", ["r"], "disk", ["x/r_"], HOUR)
-
-
-def test_a_check_of_a_dropped_instance_says_so(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.check()
-    shop.catalog.drop_instance()
-
-    run = shop.check().run
-
-    assert "was dropped" in str(run.missing_inputs)
-    assert "rebase" not in str(run.missing_inputs)
-    with pytest.raises(BadInput, match="was dropped"):
-        shop.check_ports.runs.rebase("shop")
 
 
 @pytest.mark.parametrize("is_discarded", [False, True])
@@ -305,8 +185,6 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
     [dropped], [used] = shop.catalog.tablets(partition="p1"), shop.catalog.tablets(partition="p2")
     txn = shop.catalog.begin("l", 10 * DAY)
     shop.write(*shop.catalog.prepare_rowsets(txn, [dropped, used], "disk"))
-    restore = shop.catalog.start_restore([dropped, used], "disk", 10 * DAY)
-    shop.write(*restore.outputs)
     shop.catalog.drop_partition("p1")
     shop.later(RETAINED)
     shop.expand_all()
@@ -317,21 +195,5 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
         shop.second_pass()
     assert not shop.catalog.tablets(partition="p1")
 
-    for end in (partial(shop.catalog.commit, txn), partial(shop.catalog.finish_restore, restore.id)):
-        with pytest.raises((CatalogError, contract.ContractError)):
-            end()
-
-
-def test_a_loaded_file_without_mark_is_not_said_to_be_loadable(shop: Shop) -> None:
-    shop.table()
-    file = staged_file(shop)
-    job = shop.catalog.begin_copy("u1", "t", [file], HOUR)
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[job.id])
-    discard(shop, "copy_job", job.id)
-
-    [text] = [text.text for text in shop.catalog_owner.contradictions("shop") if text.id == file]
-
-    assert text == "it was loaded, but has no mark: drop its stage"
-    shop.table("t2")
-    with pytest.raises(WrongState, match="loaded already"):
-        shop.catalog.begin_copy("u1", "t2", [file], HOUR)
+    with pytest.raises((CatalogError, contract.ContractError)):
+        shop.catalog.commit(txn)

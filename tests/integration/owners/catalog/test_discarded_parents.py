@@ -1,28 +1,23 @@
-"""Discarded marks beside others: parents and children, compactions, restores, and rounds at work."""
+"""Discarded marks beside others: parents and children, compactions, and rounds at work."""
 
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
-from config.settings import Settings
 from sexton import contract
-from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.crash_points import installed
-from sexton.kernel.errors import BadInput
-from sexton.marks.model import ClaimRequest, InstanceMode, Ref
-from sexton.marks.whole import WHOLE
+from sexton.marks.model import ClaimRequest, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.errors import AlreadyThere
 from sexton.owners.catalog.model import Schema
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore
-from tests.integration.owners.catalog.shop import HOUR, OWN, RETAINED, Shop
-from tests.integration.owners.catalog.test_discarded import discard, reported, staged_file
-from tests.integration.owners.catalog.test_dropped_instance import waiting
+from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from tests.integration.owners.catalog.test_discarded import discard, reported
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import DAY, DEPLOYMENT, GRACE
+from tests.support.rig import DAY, GRACE
 
 AN_HISTORY = 31 * DAY
 """After this long, history is trimmed."""
@@ -46,124 +41,6 @@ def before_records_are_forgotten(monkeypatch: pytest.MonkeyPatch, act: Callable[
     monkeypatch.setattr(SettlementStore, "record_finished", act_and_record)
 
 
-def test_an_instance_dropped_again_in_a_second_pass_is_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    tablets = shop.table()
-    shop.loaded(tablets)
-    shop.catalog.drop_instance()
-    shop.later(OWN["instance"] + 1)
-    shop.round(plan=waiting(shop))
-    shop.later(GRACE + 700)
-
-    def discard_load_and_drop() -> None:
-        give_up(shop, *WHOLE)
-        shop.loaded(tablets)
-        shop.catalog.drop_instance()
-
-    before_records_are_forgotten(monkeypatch, discard_load_and_drop)
-    shop.round()
-
-    assert shop.registry.instance("shop").mode != InstanceMode.DELETED
-    shop.catalog.undrop_instance()
-    assert shop.catalog.tablets(table="t") == tablets
-    assert shop.objects() != set()
-
-
-def test_a_stage_dropped_again_in_a_second_pass_is_kept(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.table()
-    staged_file(shop)
-    shop.catalog.drop_stage("u1")
-    shop.round()
-    shop.later(GRACE + 700)
-    jobs: list[str] = []
-
-    def undrop_load_and_drop() -> None:
-        give_up(shop, "stage", "u1")
-        shop.catalog.undrop_stage("u1")
-        [file] = shop.catalog.announce_files("u1", {"new": 10})
-        shop.put("disk", file.key)
-        jobs.append(shop.catalog.begin_copy("u1", "t", [file.id], HOUR).id)
-        shop.catalog.drop_stage("u1")
-
-    before_records_are_forgotten(monkeypatch, undrop_load_and_drop)
-    shop.round()
-    kept = shop.objects()
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=jobs)
-    shop.round()
-
-    assert len(kept) == 1
-    assert shop.objects() == set()
-
-
-@pytest.mark.parametrize("kind", ["table", "index", "partition"])
-def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) -> None:
-    shop.loaded(shop.table("t", 2))
-    objects = shop.objects()
-    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
-    getattr(shop.catalog, f"drop_{kind}")(id_)
-    shop.later(RETAINED)
-    shop.expand_all()
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        c.execute(mark.update().where(mark.c.kind == kind).values(quarantined_reason="BAD_KEY"))
-
-    with pytest.raises(BadInput, match="undrop it, or discard those first"):
-        OperatorService(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
-    getattr(shop.catalog, f"undrop_{kind}")(id_)
-    shop.round()
-
-    assert shop.objects() == objects
-
-
-def test_a_discarded_table_is_undropped_with_its_parts(shop: Shop) -> None:
-    shop.loaded(shop.table("t", 2, partitions=("p1", "p2")))
-    shop.catalog.drop_partition("p1")
-    shop.catalog.drop_table("t")
-    discard(shop, "table", "t")
-
-    shop.catalog.undrop_table("t")
-    shop.round()
-
-    assert [part.dropped for part in shop.catalog.show()[0].partitions] == [False, False]
-    assert reported(shop) == set()
-
-
-def test_a_table_is_undropped_after_a_discard_of_its_index(shop: Shop) -> None:
-    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
-    objects = shop.objects()
-    shop.catalog.drop_index("i2")
-    shop.catalog.drop_table("t")
-    discard(shop, "index", "i2")
-
-    shop.catalog.undrop_table("t")
-    shop.later(RETAINED)
-    shop.round()
-
-    assert reported(shop) == {"index/i2"}
-    assert shop.objects() == objects
-
-
-def test_a_tablet_and_index_discarded_go_with_their_table(shop: Shop) -> None:
-    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
-    [tablet] = shop.catalog.tablets(index="i2")
-    files = {key for key in shop.objects() if tablet in key}
-    shop.catalog.drop_index("i2")
-    shop.later(RETAINED)
-    shop.expand_all()
-    discard(shop, "tablet", tablet)
-    discard(shop, "index", "i2")
-    shop.round()
-    kept = shop.objects()
-    shop.catalog.drop_table("t")
-    for seconds in (RETAINED, DAY):
-        shop.later(seconds)
-        shop.round()
-        shop.second_pass()
-
-    assert kept >= files
-    assert shop.number(shop.t.tables) == 0
-    assert shop.objects() == set()
-
-
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
 def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
     tablets = shop.table("t", 2)
@@ -185,26 +62,44 @@ def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
     assert [(f.type, f.key) for f in shop.runs.findings("shop", 0, 100)] == [("ORPHAN", key) for key in left]
 
 
-def test_restored_tablets_are_undropped_with_their_table(shop: Shop) -> None:
+def test_a_tablet_and_index_discarded_outlive_their_table(shop: Shop) -> None:
+    shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
+    [tablet] = shop.catalog.tablets(index="i2")
+    files = {key for key in shop.objects() if tablet in key}
+    shop.catalog.drop_index("i2")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", tablet)
+    discard(shop, "index", "i2")
+    shop.catalog.drop_table("t")
+    for seconds in (RETAINED, DAY):
+        shop.later(seconds)
+        shop.round()
+        shop.second_pass()
+
+    assert shop.number(shop.t.tables) == 0
+    assert shop.objects() == files != set()
+
+
+def test_what_a_tablet_was_discarded_below_is_not_undropped(shop: Shop) -> None:
     tablets = shop.table("t", 2)
     shop.loaded(tablets)
     objects = shop.objects()
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
     shop.round()
-    deleted = shop.objects()
     shop.later(700)
-    for tablet in tablets:  # an operator has undeleted their files
-        give_up(shop, "tablet", tablet)
-    for key in objects:
+    give_up(shop, "tablet", tablets[0])
+    for key in objects:  # an operator has undeleted them
         shop.put("disk", key)
 
-    shop.catalog.undrop_table("t")
-    shop.round()
+    with pytest.raises(contract.Refused, match=f"descendant tablet {tablets[0]} is gone"):
+        shop.catalog.undrop_table("t")
+    for _ in range(3):
+        shop.second_pass()
 
-    assert deleted == set()
-    assert shop.objects() == objects
-    assert shop.catalog.tablets(table="t") == tablets
+    assert shop.number(shop.t.tables) == 0
+    assert shop.objects() == {key for key in objects if tablets[0] in key} != set()
 
 
 def test_a_table_is_not_undropped_without_a_tablets_records(shop: Shop) -> None:
@@ -220,14 +115,14 @@ def test_a_table_is_not_undropped_without_a_tablets_records(shop: Shop) -> None:
     for tablet in tablets:
         give_up(shop, "tablet", tablet)
 
-    with pytest.raises(contract.Refused, match="has lost its records"):
+    with pytest.raises(contract.Refused, match="is gone"):
         shop.catalog.undrop_table("t")
 
 
 def test_a_discarded_index_with_a_deleted_tablet_stays_dropped(shop: Shop) -> None:
     tablets = shop.table("t", 2, i1=Schema(), i2=Schema())
     shop.loaded(tablets)
-    kept, gone = shop.catalog.tablets(index="i2")
+    kept, _ = shop.catalog.tablets(index="i2")
     shop.catalog.drop_index("i2")
     shop.later(RETAINED)
     shop.expand_all()
@@ -241,7 +136,7 @@ def test_a_discarded_index_with_a_deleted_tablet_stays_dropped(shop: Shop) -> No
     shop.catalog.drop_table("t")
     shop.catalog.undrop_table("t")
 
-    with pytest.raises(contract.Refused, match=f"tablet {gone} is gone"):
+    with pytest.raises(contract.Refused, match="i2 is gone"):
         shop.catalog.undrop_index("i2")
 
 
@@ -291,50 +186,6 @@ def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
 
     assert shop.objects() == kept
     assert reported(shop) == {f"rowset/{inputs[0]}"}
-
-
-def test_a_restore_job_waits_for_no_discarded_rowset(shop: Shop) -> None:
-    restore = shop.catalog.start_restore(shop.table(), "disk", HOUR)
-    shop.write(*restore.outputs)
-    shop.catalog.abort_restore(restore.id)
-    discard(shop, "prepared", restore.outputs[0].rowset)
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        c.execute(mark.update().where(mark.c.kind == "restore_job").values(quarantined_reason="DELETE_FAILED"))
-    shop.later(AN_HISTORY)
-    shop.round()
-    QuarantineStore(shop.db).retry("shop")
-    shop.later(DAY)
-    shop.round()
-
-    assert Ref("restore_job", restore.id) not in shop.refs()
-    assert shop.number(shop.t.restore_jobs) == 0
-
-
-def test_files_and_jobs_wait_for_their_dropped_stage(shop: Shop) -> None:
-    shop.table()
-    shop.catalog.create_stage("u1", "disk")
-    loaded, loading, _unloaded = files = shop.catalog.announce_files("u1", {"a": 10, "b": 10, "c": 10})
-    for file in files:
-        shop.put("disk", file.key)
-    first = shop.catalog.begin_copy("u1", "t", [loaded.id], HOUR)
-    second = shop.catalog.begin_copy("u1", "t", [loading.id], 10 * OWN["stage_file"])
-    shop.catalog.commit(shop.catalog.begin("load", HOUR), copy_jobs=[first.id])
-    shop.catalog.drop_stage("u1")
-    shop.later(OWN["stage_file"] + 1)
-    shop.round()
-    waiting_files = shop.objects()
-
-    shop.catalog.undrop_stage("u1")
-    shop.round()
-    remaining = shop.objects()
-    shop.catalog.drop_stage("u1")
-    shop.catalog.cancel_copy(second.id)
-    shop.round()
-
-    assert waiting_files == {file.key for file in files}
-    assert remaining == {loading.key}
-    assert shop.objects() == set()
 
 
 def test_an_undropped_index_leaves_a_discard_as_it_was(shop: Shop) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from sexton import contract
@@ -14,12 +14,10 @@ from sexton.owners.catalog.due import START, expand_parents
 from sexton.owners.catalog.errors import CatalogError
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
-from sexton.recycle.rounds.sql.history import HistoryStore
-from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop, no_heartbeat
-from tests.integration.owners.catalog.test_discarded import discard
+from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_until_blocked_or_ended
-from tests.support.rig import DAY, GRACE
+from tests.support.rig import GRACE
 
 IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
 
@@ -70,12 +68,9 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
     assert (in_use, loaded.objects()) == (before, before)
 
 
-@pytest.mark.parametrize("kind", [*IDS, "stage"])
+@pytest.mark.parametrize("kind", IDS)
 def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
-    loaded.catalog.create_stage("u1", "disk")
-    loaded.put("disk", loaded.catalog.announce_files("u1", {"a": 10})[0].key)
-    id_ = (IDS | {"stage": "u1"})[kind]
-    getattr(loaded.catalog, f"drop_{kind}")(id_)
+    getattr(loaded.catalog, f"drop_{kind}")(IDS[kind])
     loaded.later(RETAINED)
     loaded.round()
     loaded.later(GRACE + 700)
@@ -83,12 +78,12 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
 
     def undrop() -> None:
         try:
-            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(id_)
+            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(IDS[kind])
         except (CatalogError, contract.ContractError, OperationalError) as e:
             answers.append(e)
 
     thread = threading.Thread(target=undrop)
-    record = {"table": "tables", "index": "indexes", "partition": "partitions", "stage": "stages"}[kind]
+    record = {"table": "tables", "index": "indexes", "partition": "partitions"}[kind]
 
     def before(*arguments: object) -> None:
         if str(arguments[2]).startswith(f"DELETE FROM sexton_catalog.{record} ") and not thread.ident:
@@ -105,31 +100,3 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
 
     assert not faults
     assert [type(answer) for answer in answers] == [contract.Refused]
-
-
-def test_a_trim_of_history_skips_what_an_undrop_locks(loaded: Shop) -> None:
-    tablets = sorted(loaded.catalog.tablets(partition="t-p"))
-    loaded.catalog.drop_partition("t-p")
-    loaded.later(RETAINED)
-    loaded.expand_all()
-    for tablet in reversed(tablets):
-        discard(loaded, "tablet", tablet)
-        loaded.later(1)
-    discard(loaded, "partition", "t-p")
-    loaded.sql("DELETE FROM {}mark")  # of the load: nothing is left that is older than the discards
-    loaded.later(31 * DAY)
-    history = loaded.db.t.mark_history
-    rows = select(history.c.id).where(history.c.kind == "tablet").order_by(history.c.id)
-    undropping = Database.open(loaded.url)
-
-    with undropping.write() as c:
-        locked = c.execute(rows.limit(1).with_for_update()).scalars().all()
-        HistoryStore(loaded.db).forget("shop", no_heartbeat)
-    undropping.close()
-    with loaded.db.read() as c:
-        assert c.execute(rows).scalars().all() == locked == tablets[:1]
-
-    loaded.catalog.undrop_partition("t-p")
-    HistoryStore(loaded.db).forget("shop", no_heartbeat)
-    with loaded.db.read() as c:
-        assert c.execute(rows).scalars().all() == []

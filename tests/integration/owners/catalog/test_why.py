@@ -4,11 +4,10 @@ import pytest
 
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.operators.holds.model import Hold
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from tests.integration.owners.catalog.shop import RETAINED, Shop
 from tests.support.rig import stores_of
 
 
@@ -95,21 +94,7 @@ def test_a_marked_id_shows_only_its_mark(shop: Shop, loaded: tuple[str, str, str
 
 
 def test_what_a_due_mark_waits_for_is_shown(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    tablet, _, _ = loaded
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
-    of_table = events(shop, "t")["table", "t"]
-    shop.expand_all()
-    shop.catalog.drop_instance()
-    of_tablet = events(shop, tablet)["tablet", tablet]
 
-    assert of_table["waits"] == "kept: it waits for its children"
-    assert of_tablet["waits"] == "kept: it waits for the deletion of its whole instance, which was dropped"
-
-
-def test_every_hold_of_a_dropped_instance_is_shown(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    shop.catalog.drop_instance()
-    hold = Hold(instance="shop", scope="mark", mark_kind="tablet", mark_id="other", reason="x")
-    placed, _ = shop.holds.place(hold, HOUR)
-
-    assert f"kept by {placed.kept}" in events(shop, "whole")["instance", "whole"]["hold"]
+    assert events(shop, "t")["table", "t"]["waits"] == "kept: it waits for its children"

@@ -10,9 +10,9 @@ from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.marks.model import Fenced
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.model import RestoreState, TxnStatus
+from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.plugin import PLUGIN
-from sexton.owners.catalog.policy import covered, restore_verdict, verdict
+from sexton.owners.catalog.policy import covered, verdict
 from sexton.recycle.planning.policy import for_owner
 
 ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)
@@ -56,18 +56,3 @@ def test_order_of_kinds_names_all_kinds_of_the_catalog() -> None:
     own = {kind.name for kind in PLUGIN.kinds}
 
     assert {*PLUGIN.after, *(k for before in PLUGIN.after.values() for k in before), *own} == KINDS.keys()
-
-
-@pytest.mark.parametrize(
-    ("state", "answer"),
-    [
-        (None, Fenced.FENCED),
-        (RestoreState.ABORTED, Fenced.FENCED),
-        (RestoreState.RUNNING, Fenced.IN_USE),
-        (RestoreState.COMPLETED, Fenced.IN_USE),
-        ("???", Fenced.UNKNOWN),
-        ("", Fenced.UNKNOWN),
-    ],
-)
-def test_only_an_aborted_or_forgotten_restore_is_fenced(state: str | None, answer: Fenced) -> None:
-    assert restore_verdict(state)[0] is answer
