@@ -54,6 +54,7 @@ def clean() -> None:
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "PGPASSFILE": "/nonexistent",
+        "SEXTON_HOME": "/nonexistent",  # tests are collected where a demo may have left its home
         "SEXTON_TEMPORAL__ADDRESS": NOWHERE,
     }
     Settings.model_fields["temporal"].default = TemporalSection(address=NOWHERE)

@@ -41,6 +41,11 @@ class Cluster:
         """Where it listens on 127.0.0.1."""
         return self.server.port
 
+    @property
+    def psql(self) -> str:
+        """The path of its interactive terminal."""
+        return str(self.server.programs / "psql")
+
     def url(self, dbname: str = "postgres") -> str:
         """Return the SQLAlchemy URL of a database of the cluster."""
         return self.server.url(dbname, ADMIN).replace("postgresql://", "postgresql+psycopg://")

@@ -55,7 +55,7 @@ class PostgresServer:
         self._home, self._ports, self._password = home.resolve(), ports, password
         self._options = _FIXED | dict(options or {})
         self._user = _other_user()
-        self._bin = _programs(self._user)
+        self.programs = _programs(self._user)
         self.data = _place(self._home, self._user)
         self._env = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
         self._take_port()
@@ -63,7 +63,7 @@ class PostgresServer:
     def _take_port(self) -> None:
         self.port = self._ports.take("postgres")
         options = [f"--{name}={value}" for name, value in (self._options | {"port": str(self.port)}).items()]
-        command = [str(self._bin / "postgres"), "-D", str(self.data), *options]
+        command = [str(self.programs / "postgres"), "-D", str(self.data), *options]
         # SIGINT: sessions are ended; SIGTERM would wait for them.
         self.child = Child("postgres", command, self._home, self._env, stop_with=signal.SIGINT, user=self._user)
 
@@ -102,7 +102,7 @@ class PostgresServer:
         new.mkdir(mode=0o700)
         if uid:
             os.chown(new, uid, gid)
-        command = [str(self._bin / "initdb"), "-D", str(new), "-U", ADMIN, "-E", "UTF8", "--no-locale"]
+        command = [str(self.programs / "initdb"), "-D", str(new), "-U", ADMIN, "-E", "UTF8", "--no-locale"]
         command += ["-A", "scram-sha-256" if self._password else "trust"]
         if self._options.get("fsync") == "off":
             command.append("--no-sync")

@@ -11,7 +11,7 @@ import pytest
 from examples.demo.duckdb_client import DuckDbError
 from sexton.database.engine import Database
 from sexton.recycle.model import RoundReport
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, shared
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
@@ -32,7 +32,7 @@ class ScriptFailed(Exception):
 
 def run_script(lake: AttachedLake, script: str, *options: str) -> None:
     """Run printed statements with psql."""
-    command = ["psql", "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
+    command = [shared().psql, "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
     ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
     if ran.returncode:
         raise ScriptFailed(ran.stderr)
