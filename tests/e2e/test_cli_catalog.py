@@ -44,7 +44,7 @@ def test_wrong_words_are_answered(offline: Run) -> None:
     }
 
     assert operations.stdout.count("\n") > 20
-    assert "written={…}" in operations.stdout
+    assert "indexes={…}" in operations.stdout
     assert answers == {
         "drop-tabel": (64, "error: owner catalog has no operation drop-tabel; all of them: sexton catalog lake\n"),
         "drop-table": (64, "error: drop-table takes table=TEXT; wrong are: table: Field required\n"),
