@@ -92,7 +92,7 @@ SHAPES: Mapping[str, JsonShape] = {
     "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),
     "undelete": JsonShape(Undeleted, {"dry_run": bool}),
     **dict.fromkeys(owner_operations.commands(), JsonShape(more={"result": Any})),
-    "instance list": JsonShape(Instance, {"roles": list[str], "dropped": bool}, is_list=True),
+    "instance list": JsonShape(Instance, {"roles": list[str]}, is_list=True),
     "owner list": JsonShape(more=OWNER_KEYS, is_list=True),
     "vault list": JsonShape(more=VAULT_KEYS | {"conditional": bool}, is_list=True),
     "vault probe": JsonShape(Probe),

@@ -141,9 +141,9 @@ class PostgresServer:
             suppress(psycopg.OperationalError),
             psycopg.connect(self.url("postgres", ADMIN), connect_timeout=5, autocommit=True) as c,
         ):
-            if not c.execute("SELECT FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
+            if not c.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
                 c.execute(f"CREATE ROLE {ROLE} LOGIN CREATEROLE PASSWORD '{self._password}'".encode())
-            if not c.execute("SELECT FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone():
+            if not c.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone():
                 c.execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}".encode())
         return False
 

@@ -47,6 +47,19 @@ def test_rows_survive_a_kill_and_a_restart(server: postgres.PostgresServer, tmp_
     again.stop()
 
 
+def test_start_interrupted_before_the_database_is_completed(server: postgres.PostgresServer, tmp_path: Path) -> None:
+    server.start()
+    with psycopg.connect(server.url("postgres", postgres.ADMIN), autocommit=True) as c:
+        c.execute(f"DROP DATABASE {postgres.DATABASE}".encode())
+    server.stop()
+
+    again = new(tmp_path)
+    again.start()
+
+    psycopg.connect(again.url()).close()
+    again.stop()
+
+
 def test_only_the_password_opens_it_and_only_on_loopback(server: postgres.PostgresServer) -> None:
     server.start()
 
