@@ -13,6 +13,7 @@ from sexton.operators.controls.store import ControlStore
 from tests.browser.conftest import NewPage
 from tests.browser.test_console import PAGES
 from tests.servers.api import Api
+from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
@@ -98,10 +99,13 @@ def test_pages_are_light_and_name_their_sources(http_: httpx.Client, path: str) 
 
 def test_an_equal_live_part_is_not_sent_again(http_: httpx.Client) -> None:
     live = {"HX-Request": "true", "HX-Target": "live"}
-    first = http_.get(PATH, headers=live)
-    assert "<html" not in first.text
-    again = http_.get(PATH, headers=live | {"If-None-Match": first.headers["etag"]})
-    assert again.status_code == 304
+
+    def status_of_the_second() -> int:
+        first = http_.get(PATH, headers=live)
+        assert "<html" not in first.text
+        return http_.get(PATH, headers=live | {"If-None-Match": first.headers["etag"]}).status_code
+
+    eventually("two answers name the same ages", status_of_the_second, lambda status: status == 304)
 
 
 @pytest.mark.parametrize("path", ["/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"])
