@@ -1,5 +1,6 @@
 """A live view that computes without an end, or that its owner has locked, is unreadable; nothing waits for it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
 from tests.support.transactions import owner_write
 
 ENDLESS = "'file'::text AS kind, g::text AS id, 'disk'::text AS vault, 'k'::text AS key FROM generate_series(1, 1e15) g"
+TOO_SLOW = "did not answer within 2 s|was read for 2 s without an end"
+"""Which of the two ends it first depends on the machine."""
 MARK = DueMark("dropped", "m", 0, "disk", None, ("data/a",), 0)
 
 
@@ -99,10 +102,10 @@ def test_an_endless_view_keeps_everything_and_is_named(
     report, checked = shop.round(), shop.check()
 
     assert listing(tmp_path / "v") == {"data/a": 10}
-    assert any("did not answer within 2 s" in kept for kept in kept_texts(report))
+    assert any(re.search(TOO_SLOW, kept) for kept in kept_texts(report))
     assert checked.run.state is RunState.PARTIAL
-    assert "did not answer within 2 s" in " ".join(checked.run.missing_inputs)
-    assert "did not answer within 2 s" in why(shop)
+    assert re.search(TOO_SLOW, " ".join(checked.run.missing_inputs))
+    assert re.search(TOO_SLOW, why(shop))
 
 
 def test_many_slow_statements_end_with_their_transaction(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
