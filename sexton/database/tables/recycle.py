@@ -81,7 +81,8 @@ claim = table(
     text("key", default=sa.text("gen_random_uuid()::text")),  # a copied database reuses the ids of its original
     index("claim_of_round", "round", "id"),
 )
-"""One row per chunk of marks that was claimed; vaults' markers name the last one whose files may be deleted."""
+"""One row per beginning of a round, and per chunk of marks that it claimed. Vaults' markers name the last one whose
+files may be deleted."""
 
 tally = table(
     "tally",
