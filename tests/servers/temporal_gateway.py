@@ -70,7 +70,7 @@ class TemporalGateway(grpc.GenericRpcHandler):
         if self._credentials is None:
             self.address = f"127.0.0.1:{self._gateway.add_insecure_port('127.0.0.1:0')}"
         else:
-            self.address = f"localhost:{self._gateway.add_secure_port('localhost:0', self._credentials)}"
+            self.address = f"127.0.0.1:{self._gateway.add_secure_port('127.0.0.1:0', self._credentials)}"
         await self._gateway.start()
 
     async def _stop(self) -> None:

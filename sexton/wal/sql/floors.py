@@ -28,7 +28,7 @@ from sexton.wal.model import (
 from sexton.wal.port import LogFault, Step
 from sexton.wal.reports import CLEAR_PENDING, accept_pending
 from sexton.wal.sql.parts import in_parts
-from sexton.wal.sql.rows import deciding, read_pins, read_regions, read_topics, retains
+from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains
 from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
 
 
@@ -206,8 +206,9 @@ class FloorStore:
         for name, moved in before.moved.items():
             if name in trusted and topics[name].generation == before.generation.get(name):
                 unrecorded = and_(r.c.topic == name, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
-                still_moved = r.c.state == RegionState.MOVED
-                c.execute(update(r).where(unrecorded, still_moved).values(until=trusted[name].end))
+                still_moved = and_(unrecorded, r.c.state == RegionState.MOVED)
+                lock_regions(self._db, c, still_moved)
+                c.execute(update(r).where(still_moved).values(until=trusted[name].end))
 
     def _release_regions(self, c: Connection, state: TopicState, now: int) -> TopicState:
         """Set regions to GONE that need no entry; when the last one is released, note the time."""
@@ -218,6 +219,7 @@ class FloorStore:
         released = (region.region for region in regions if not policy.holds(region, now))
         r, t = self._db.t.wal_region, self._db.t.wal_topic
         same_regions = and_(r.c.topic == topic.name, in_list(self._db, r.c.region, released))
+        lock_regions(self._db, c, same_regions)
         c.execute(update(r).where(same_regions).values(state=RegionState.GONE, releases_at=None, until=None))
         if not holding:
             c.execute(update(t).where(t.c.name == topic.name).values(emptied_at=now))

@@ -17,7 +17,16 @@ from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, 
 from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap, TooManyRegions
 from sexton.wal.reports import FORGET_REPORTS
-from sexton.wal.sql.rows import check_instance, deciding, ensure_topic, read_regions, read_topic, read_topics, retains
+from sexton.wal.sql.rows import (
+    check_instance,
+    deciding,
+    ensure_topic,
+    lock_regions,
+    read_regions,
+    read_topic,
+    read_topics,
+    retains,
+)
 
 _RELEASE = (
     "name those that left in dropped or moved; they count until a purge has released them (sexton wal explain TOPIC "
@@ -82,8 +91,7 @@ class MapStore:
         """Forget the reports on all regions of a topic, those that the map does not name included."""
         r = self._db.t.wal_region
         of_topic = r.c.topic == topic
-        in_order = select(r.c.region).where(of_topic).order_by(r.c.topic, r.c.region).with_for_update().subquery()
-        c.execute(select(func.count()).select_from(in_order))  # locks them as ``read_regions`` does
+        lock_regions(self._db, c, of_topic)
         c.execute(update(r).where(of_topic).values(**FORGET_REPORTS))
 
     def _named_regions(self, c: Connection, order: MapOrder) -> dict[str, Region]:

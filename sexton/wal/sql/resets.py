@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, KeepFromSource, Region, RegionState, Topic
 from sexton.wal.port import EpochTooHigh, UnknownRegion
 from sexton.wal.reports import FORGET_REPORTS
-from sexton.wal.sql.rows import deciding, read_topic
+from sexton.wal.sql.rows import deciding, lock_regions, read_topic
 
 FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": KeepFromSource.RESET, "node": ""}
 """The columns of a region after a reset: its manifest proves nothing."""
@@ -96,6 +96,7 @@ class ResetStore:
             c.execute(update(t).where(t.c.name == name).values(**topic_columns))
             next_epoch = case((r.c.epoch < MAX_EPOCH, r.c.epoch + 1), else_=NO_EPOCH)
             region_columns = FORGET_PROGRESS | {"first": 0, "epoch": next_epoch}
+            lock_regions(db, c, r.c.topic == name)
             c.execute(update(r).where(r.c.topic == name).values(**region_columns))
             c.execute(pin.delete().where(pin.c.topic == name))
             return read_topic(db, c, name)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
@@ -61,6 +61,13 @@ def read_regions(
     for row in c.execute(query.with_for_update() if lock else query):
         regions[row.topic].append(Region(**row._mapping))
     return regions
+
+
+def lock_regions(db: Database, c: Connection, condition: ColumnElement[bool]) -> None:
+    """Lock the rows of regions in the order of ``read_regions``: an UPDATE of several would lock them in any order."""
+    r = db.t.wal_region
+    in_order = select(r.c.region).where(condition).order_by(r.c.topic, r.c.region).with_for_update().subquery()
+    c.execute(select(func.count()).select_from(in_order))
 
 
 def read_pins(db: Database, c: Connection, names: Sequence[str]) -> dict[str, list[Pin]]:
