@@ -1,4 +1,4 @@
-"""Clients that keep a server busy, in a process of their own: `python -m tests.fault.hostile_clients HOST PORT KIND…`.
+"""Clients that keep a server busy, in a process of their own: `python -m tests.fault.hostile_clients HOST PORT`.
 
 Each kind has its number of clients, from several addresses; a client that is cut off comes again. The process prints
 `under way` when all of them have begun, and runs until it is killed.
@@ -19,24 +19,21 @@ from contextlib import suppress
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from tests.support.eventually import eventually
 
-TOKEN, TLS = "HOSTILE_TOKEN", "HOSTILE_TLS"
-"""Variables of the environment: the clients' token, and whether the server needs TLS."""
-NUMBER = {"silent": 2_000, "uploads": 50, "readers": 200, "chunks": 50, "pipelines": 100}
+TOKEN = "HOSTILE_TOKEN"
+"""The variable of the environment with the clients' token."""
+NUMBER = {"silent": 2_000, "uploads": 50, "readers": 200}
 SENDERS = [f"127.0.0.{n}" for n in range(2, 10)]
 Client = tuple[Callable[..., None], tuple[object, ...]]
 """What a thread runs, with its arguments."""
-CHUNKS = b"1\r\nx\r\n" * 43_000
-"""As much as a server may read at once."""
 
 
 class HostileClients:
-    """All clients of some kinds. ``begun`` counts the connections of each kind."""
+    """The clients. ``begun`` counts the connections of each kind."""
 
-    def __init__(self, host: str, port: int, token: str, *, tls: bool) -> None:
+    def __init__(self, host: str, port: int, token: str) -> None:
         self._server, self._token, self.begun = (host, port), token, Counter[str]()
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if tls else None
-        if self._context is not None:
-            self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     def start(self, kind: str) -> None:
         """Start the clients of a kind."""
@@ -71,16 +68,6 @@ class HostileClients:
         requests = [head + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in bodies()]
         return self._repeating("uploads", requests)
 
-    def _chunks(self) -> list[Client]:
-        """Send bodies in chunks of one byte; without a token."""
-        request = b"POST /v1/stop HTTP/1.1\r\nHost: sexton\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS
-        return self._repeating("chunks", [request])
-
-    def _pipelines(self) -> list[Client]:
-        """Send many requests at once, and read their answers; without a token."""
-        request = b"GET /healthz HTTP/1.1\r\nHost: sexton\r\n\r\n"
-        return self._repeating("pipelines", [request * 500])
-
     def _repeating(self, kind: str, requests: list[bytes]) -> list[Client]:
         senders, turns = itertools.cycle(SENDERS), itertools.cycle(requests)
         return [(self._repeat, (kind, next(senders), next(turns))) for _ in range(NUMBER[kind])]
@@ -108,10 +95,11 @@ class HostileClients:
         return socket.create_connection(self._server, timeout=5, source_address=(sender, 0))
 
     def _secured(self, connection: socket.socket) -> socket.socket:
-        return connection if self._context is None else self._context.wrap_socket(connection)
+        return self._context.wrap_socket(connection)
 
     def _head(self, method: str, path: str) -> bytes:
-        return f"{method} {path} HTTP/1.1\r\nHost: sexton\r\nAuthorization: Bearer {self._token}\r\n".encode()
+        host = f"{self._server[0]}:{self._server[1]}"
+        return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {self._token}\r\n".encode()
 
 
 def bodies() -> list[bytes]:
@@ -131,14 +119,14 @@ def _is_cut_off(connection: socket.socket) -> bool:
         return True
 
 
-def main(host: str, port: str, *kinds: str) -> None:
-    """Run the clients of some kinds."""
+def main(host: str, port: str) -> None:
+    """Run the clients."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    clients = HostileClients(host, int(port), os.environ[TOKEN], tls=TLS in os.environ)
-    for kind in kinds:
+    clients = HostileClients(host, int(port), os.environ[TOKEN])
+    for kind in NUMBER:
         clients.start(kind)
-    eventually("all have begun", lambda: all(clients.begun[kind] >= NUMBER[kind] for kind in kinds))
+    eventually("all have begun", lambda: all(clients.begun[kind] >= NUMBER[kind] for kind in NUMBER))
     print("under way", flush=True)
     while True:
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""Hostile clients do not keep stops, renewals and health checks from being answered.
+"""Behind the samples of proxies hostile clients do not keep stops, renewals and health checks from being answered.
 
 The test prints how long the answers took. A quiet machine needs less than 2 s.
 """
@@ -17,9 +17,9 @@ from tests.fault import api_judge, hostile_clients
 from tests.fault.api_judge import Answer
 from tests.integration.protection.registrations import garbage, registration
 from tests.servers.api_process import ApiProcess
-from tests.servers.certificate import certificate
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
+from tests.servers.proxy import Proxy
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
@@ -39,37 +39,19 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kinds", "tls", "files"),
-    [
-        (("silent", "uploads", "readers"), False, 0),
-        (("silent", "uploads", "readers"), True, 0),
-        (("silent",), False, 256),
-        (("silent",), True, 256),
-        (("silent", "uploads", "readers"), False, 1_024),
-        (("chunks",), False, 0),
-        (("pipelines",), False, 0),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
-)
-def test_stop_renew_and_health_answer_under_attack(
-    rig: Rig, tmp_path: Path, kinds: tuple[str, ...], tls: bool, files: int
-) -> None:
-    environment: dict[str, str] = {}
-    if tls:
-        files_in_pem = certificate(tmp_path)
-        environment = {"SEXTON_API__TLS_CERT": str(files_in_pem.cert), "SEXTON_API__TLS_KEY": str(files_in_pem.key)}
-    with ApiProcess(rig, tmp_path, files=files, **environment) as api:
-        with _judge(api, tmp_path) as judge:
+@pytest.mark.parametrize("program", ["nginx", "caddy"])
+def test_stop_renew_and_health_answer_behind_a_proxy(rig: Rig, tmp_path: Path, program: str) -> None:
+    with ApiProcess(rig, tmp_path) as api, Proxy(program, api.address, tmp_path) as proxy:
+        with _judge(api, proxy, tmp_path) as judge:
             _wait_for(judge, 15)
             began = time.time()
-            with _attack(api, tmp_path, kinds, tls=tls):
+            with _attack(api, proxy, tmp_path):
                 under_way = time.time()
                 _wait_for(judge, len(_answers(judge)) // len(KINDS) + ANSWERS)
         log = api.log()
 
     answers = _answers(judge)
-    print(f"\n{'-'.join(kinds)}, {api.url}, {files or 'many'} files, all under way after {under_way - began:.1f} s")
+    print(f"\nbehind {program}, all under way after {under_way - began:.1f} s")
     for kind in KINDS:
         calm = [answer.seconds for answer in answers if answer.kind == kind and answer.began < began - 1]
         attacked = sorted(answer.seconds for answer in answers if answer.kind == kind and answer.began >= began - 1)
@@ -82,9 +64,9 @@ def test_stop_renew_and_health_answer_under_attack(
 
 
 @contextmanager
-def _judge(api: ApiProcess, home: Path) -> Iterator[Forked]:
+def _judge(api: ApiProcess, proxy: Proxy, home: Path) -> Iterator[Forked]:
     tokens = {api_judge.OPERATOR: api.token("operate@*"), api_judge.JOB: api.token("sync:copy@shop")}
-    judge = Forked("judge", "tests.fault.api_judge", [api.url], home, os.environ | tokens)
+    judge = Forked("judge", "tests.fault.api_judge", [proxy.url], home, os.environ | tokens)
     judge.start(lambda: bool(_answers(judge)))
     try:
         yield judge
@@ -93,11 +75,9 @@ def _judge(api: ApiProcess, home: Path) -> Iterator[Forked]:
 
 
 @contextmanager
-def _attack(api: ApiProcess, home: Path, kinds: tuple[str, ...], *, tls: bool) -> Iterator[None]:
+def _attack(api: ApiProcess, proxy: Proxy, home: Path) -> Iterator[None]:
     env = os.environ | {hostile_clients.TOKEN: api.token("sync:evil@shop")}
-    if tls:
-        env[hostile_clients.TLS] = "1"
-    arguments = [api.address[0], str(api.address[1]), *kinds]
+    arguments = ["127.0.0.1", str(proxy.port)]
     clients = Forked("hostile", "tests.fault.hostile_clients", arguments, home, env)
     try:
         clients.start(lambda: "under way" in clients.log.read_text())

@@ -10,7 +10,6 @@ import uvicorn
 from config.settings import Settings
 from sexton.interfaces.api import app
 from sexton.interfaces.api.access_log import AccessLog
-from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
@@ -27,7 +26,7 @@ class Api:
         self.app = app.create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
         served = AccessLog(beside(self.app) if console else self.app)
-        options = {"http": BoundedProtocol, "log_config": None, "access_log": False, "proxy_headers": False}
+        options = {"http": "h11", "log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(served, host="127.0.0.1", port=0, **options)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)

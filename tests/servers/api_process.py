@@ -14,13 +14,12 @@ from tests.support.rig import DEPLOYMENT, Rig
 class ApiProcess:
     """A running `sexton api`; ``address`` is its host and port."""
 
-    def __init__(self, rig: Rig, home: Path, *, files: int = 0, **environment: str) -> None:
+    def __init__(self, rig: Rig, home: Path, **environment: str) -> None:
         """Prepare the process.
 
         Args:
             rig: the deployment, whose database it opens.
             home: where its log is.
-            files: how many files it may have open; 0: as many as this process.
             environment: settings.
         """
         self.address = ("127.0.0.1", free_port())
@@ -28,8 +27,7 @@ class ApiProcess:
         env = {"SEXTON_HOME": str(home), "SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": DEPLOYMENT}
         self._secure = "SEXTON_API__TLS_CERT" in environment
         env |= {"SEXTON_API__LISTEN": f"127.0.0.1:{self.address[1]}"} | environment
-        module, arguments = ("tests.servers.few_files", [str(files), "api"]) if files else ("sexton", ["api"])
-        self._process = Forked("api", module, arguments, home, env)
+        self._process = Forked("api", "sexton", ["api"], home, env)
 
     @property
     def url(self) -> str:

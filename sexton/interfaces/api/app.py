@@ -20,7 +20,7 @@ from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.description import describe, operation_id
-from sexton.interfaces.api.lanes import Lanes
+from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.routes import (
     access,
     binlog_gc,
@@ -75,10 +75,10 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.service = service = OperatorService(settings, db)
     app.state.logins = service.stores.logins
     app.state.starter = WorkflowStarter(settings)
-    app.state.lanes = lanes = Lanes()
+    app.state.pools = pools = Pools()
     app.state.is_stopping = lambda: False
     ready = {"database": database_check(db, settings.require_deployment())}
-    app.state.health = health.HealthCheck(Health(live={}, ready=ready), lanes.health_threads)
+    app.state.health = health.HealthCheck(Health(live={}, ready=ready), pools.health)
     figures = service.stores.figures(service.policy, service.live.current.map(Settings.intervals))
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sexton.interfaces.api.caller import source_of
-from sexton.interfaces.api.lanes import Threads
+from sexton.interfaces.api.pools import Threads
 from sexton.interfaces.api.problems import REFUSALS, answer
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.kernel.errors import BadInput, code_of

@@ -3,10 +3,8 @@
 import time
 from asyncio import sleep
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from sexton.interfaces.api.problems import problem
 
@@ -22,27 +20,18 @@ NextEvent = Callable[[], Awaitable[tuple[str, str]]]
 
 
 class EventStream(StreamingResponse):
-    """The events of something that runs. What is held is released when the stream ends, or its client has gone."""
+    """The events of something that runs."""
 
-    def __init__(
-        self, next_event: NextEvent, first: tuple[str, str], held: AsyncExitStack, is_stopping: Callable[[], bool]
-    ) -> None:
+    def __init__(self, next_event: NextEvent, first: tuple[str, str], is_stopping: Callable[[], bool]) -> None:
         """Prepare the stream.
 
         Args:
             next_event: returns what follows.
             first: the first event.
-            held: what the stream occupies.
             is_stopping: whether the process ends; then the stream ends, too.
         """
         events = _events(next_event, first, is_stopping)
         super().__init__(events, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
-        self._held = held
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
-        async with self._held:
-            await super().__call__(scope, receive, send)
 
 
 async def _events(next_event: NextEvent, event: tuple[str, str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:

@@ -17,9 +17,8 @@ from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.contract import Collected, Refused
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
-from sexton.interfaces.api.errors import BodyTooLarge, OtherChange, SlowBody, TooManyRequests
-from sexton.interfaces.api.lanes import Lanes
-from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
+from sexton.interfaces.api.errors import BodyTooLarge, OtherChange
+from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
@@ -98,7 +97,6 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownRound, 404),
     (UnknownToken, 404),
     (UnknownUser, 404),
-    (SlowBody, 408),
     (Exists, 409),
     (UserExists, 409),
     (SoftDeleted, 409),
@@ -163,8 +161,8 @@ async def log_refusal(error: Exception, request: Request) -> None:
     caller = getattr(request.state, "caller", None)
     if caller is not None and (isinstance(error, Forbidden) or request.method not in READING):
         template = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        lanes: Lanes = request.app.state.lanes
-        await lanes.refusal_threads.run(caller.log_refusal, template, problem(error).code)
+        pools: Pools = request.app.state.pools
+        await pools.refusals.run(caller.log_refusal, template, problem(error).code)
 
 
 def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
@@ -174,8 +172,6 @@ def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, SlowBody | TooManyRequests | Unauthenticated) and not _has_small_body(request):
-        headers["Connection"] = "close"  # the rest of the body would be read, however large it is
     if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, LoginsThrottled | LoginsBusy):
@@ -189,12 +185,6 @@ def log_failure(error: Exception, request: HTTPConnection, document: ProblemDocu
         log.error("%r failed", f"{request.scope['method']} {request.url.path}", exc_info=error)
     elif isinstance(error, AWAY):
         log.warning("%r was not answered: %s", f"{request.scope['method']} {request.url.path}", first_line(error))
-
-
-def _has_small_body(request: HTTPConnection) -> bool:
-    """Return whether little more arrives. A connection that is closed before then is reset, and the answer lost."""
-    length = stated_length(request)
-    return length is not None and length <= SMALL_BYTES
 
 
 def problem(error: Exception) -> ProblemDocument:

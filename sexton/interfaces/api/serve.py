@@ -13,15 +13,17 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.api.access_log import AccessLog
 from sexton.interfaces.api.app import create
-from sexton.interfaces.api.connections import Connections, LimitedListener, limit_tls_memory
-from sexton.interfaces.api.http_protocol import BoundedProtocol
 from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
 from sexton.kernel.memory import search_cycles_rarely
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10
-SECONDS_BETWEEN_SWEEPS = 1
+MAX_CONNECTIONS = 1_000
+"""Further ones are answered 503; each may have a file of its own, besides those of the database."""
+KEEP_ALIVE_SECONDS = 15
+"""Longer than nginx and Caddy pause between two requests of a busy client."""
+MAX_HEAD_BYTES = 16 << 10
 
 
 class CannotListen(SextonError):
@@ -54,33 +56,26 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
         AccessLog(app if beside is None else beside(app)),
         host=host,
         port=int(port),
-        http=BoundedProtocol,
+        http="h11",
         ws="none",
-        loop="asyncio",  # uvloop would not accept connections through LimitedListener
         ssl_certfile=api.tls_cert or None,
         ssl_keyfile=api.tls_key or None,
         access_log=False,  # its lines would contain keys and names of jobs; AccessLog's do not
         log_config=None,
         server_header=False,
         proxy_headers=False,  # the application has the networks of its proxies
-        timeout_notify=SECONDS_BETWEEN_SWEEPS,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     try:
         config.load()
     except OSError as e:
         raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
-    limit_tls_memory()
     server = uvicorn.Server(config)
     app.state.is_stopping = lambda: server.should_exit
-    connections = Connections(server.server_state.connections, api.trusted_proxies)
     listener = _listen(host, int(port), config.backlog, api.listen)
-    listener.connections = connections
-
-    async def sweep() -> None:
-        connections.close_overdue()
-
-    config.callback_notify = sweep
     search_cycles_rarely()
     what = "the API is" if beside is None else "the console, at /console, and the API are"
     log.info("%s listening on %s://%s", what, "https" if api.tls_cert else "http", api.listen)
@@ -101,12 +96,11 @@ def check_security(host: str, api: ApiSection) -> None:
     log.warning("tokens are sent to %s in clear text, because api.insecure is set", host)
 
 
-def _listen(host: str, port: int, backlog: int, address: str) -> LimitedListener:
+def _listen(host: str, port: int, backlog: int, address: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=backlog)
+        return socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, OverflowError) as e:
         raise CannotListen(
             f"cannot listen on {address} ({e}); set SEXTON_API__LISTEN to a free HOST:PORT of this machine"
         ) from e
-    return LimitedListener(fileno=listening.detach())

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sexton.interfaces.api.lanes import Threads
+from sexton.interfaces.api.pools import Threads
 from sexton.operators.access import oidc, policy
 from sexton.operators.access.model import CallerIdentity, Token
 from sexton.operators.access.oidc import OidcVerifier

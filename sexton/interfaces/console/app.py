@@ -60,7 +60,7 @@ class Beside:
 def beside(api: FastAPI) -> Beside:
     """Return the API with the console at ``/console``."""
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    for name in ("service", "logins", "starter", "lanes", "verifier"):
+    for name in ("service", "logins", "starter", "pools", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)
@@ -101,7 +101,7 @@ async def _log_ended_token(error: Unauthenticated, request: Request) -> None:
         action = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
         call = CallRecord(who=name, source=source_of(request), action=action)
         calls = request.app.state.service.stores.calls
-        await request.app.state.lanes.refusal_threads.run(calls.refused, call, problem(error).code)
+        await request.app.state.pools.refusals.run(calls.refused, call, problem(error).code)
 
 
 def _to_login(request: Request) -> Response:

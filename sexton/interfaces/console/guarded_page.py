@@ -1,4 +1,4 @@
-"""Run each request of a browser in its lane, after its session and the token of its form were verified."""
+"""Give each request of a browser a place, after its session and the token of its form were verified."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -8,11 +8,9 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from sexton.interfaces.api.bodies import SMALL_BYTES, read_body
 from sexton.interfaces.api.caller import Caller, source_of
-from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes
-from sexton.interfaces.api.large_bodies import receive
-from sexton.interfaces.api.parsing import SMALL_BYTES, stated_length
+from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.console import session
 from sexton.kernel.errors import BadInput
@@ -36,21 +34,19 @@ class GuardedPage(APIRoute):
         is_open = getattr(self.endpoint, _OPEN, False)
 
         async def guarded(request: Request) -> Response:
-            lanes: Lanes = request.app.state.lanes
-            sender = request.client.host if request.client else ""
+            pools: Pools = request.app.state.pools
             if not is_open:
                 verifier: TokenVerifier = request.app.state.verifier
                 given = session.authorization(session.session_of(request))
                 request.state.identity = identity = await verifier.authenticate(given)
                 request.state.caller = Caller(identity, source_of(request), request.app.state.service.stores.calls)
-                sender = identity.name
             if request.method == "POST":
                 try:
                     request.state.form = await _form(request)
                 except ClientDisconnect:
                     return Response(status_code=400)
                 session.check_form(request, request.state.form.get(session.FORM_FIELD, ""))
-            async with lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender):
+            async with pools.place(self.endpoint):
                 return await handle(request)
 
         return guarded
@@ -68,10 +64,7 @@ Others name something: `` old/`` is another prefix than ``old/``.
 
 async def _form(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raise ``BadInput`` or ``BodyTooLarge`` for what no page of the console sends."""
-    length = stated_length(request)
-    if length is not None and length > SMALL_BYTES:
-        raise BodyTooLarge(SMALL_BYTES)
-    body = await receive(request.stream(), SMALL_BYTES)
+    body = await read_body(request, SMALL_BYTES)
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:  # not UTF-8, or too many

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from sexton.insight.views import Overview
 from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import stopping
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.blockers.listing import list_blockers
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
@@ -26,14 +26,14 @@ def status(service: Service, caller: CurrentCaller, instance: CoveredInstance) -
 
 
 @routes.post("/instances/{instance}/stop")
-@stopping
+@reserved
 def stop(instance: str, body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
     """Stop deletion in one instance within 5 s. Claimed marks stay claimed. Idempotent."""
     return _stop(instance, body.reason, service, caller)
 
 
 @routes.post("/stop")
-@stopping
+@reserved
 def stop_all(body: Stop, service: Service, caller: CurrentCaller) -> StopResult:
     """Stop deletion in every instance within 5 s. Idempotent."""
     return _stop(ALL, body.reason, service, caller, everything=True)

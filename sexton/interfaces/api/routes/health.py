@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sexton.insight.health import Health, ProbeAnswer
 from sexton.interfaces.api.caller import CurrentCaller
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import Threads
+from sexton.interfaces.api.pools import Threads
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.status import HealthBody
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import Lanes
+from sexton.interfaces.api.pools import Pools
 from sexton.operators.access.model import Grant
 from sexton.protocol.journal import FollowerRemoval, Followers
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
@@ -41,7 +41,7 @@ async def read(
     follower: Follower = "",
 ) -> Response:
     """Return at most 100 entries behind one, about 1 MiB. Refused if they are deleted."""
-    run, journal = _threads(request, caller, instance), service.stores.binlogs.journal
+    run, journal = _threads(request), service.stores.binlogs.journal
     if follower:
         await run(_log_follower, caller, instance, follower)
     else:
@@ -66,7 +66,7 @@ async def snapshot(
 ) -> Response:
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, instance, node=follower or None)
-    response: Response = await _threads(request, caller, instance)(_snapshot, service.stores.binlogs.replicas, instance)
+    response: Response = await _threads(request)(_snapshot, service.stores.binlogs.replicas, instance)
     return response
 
 
@@ -90,15 +90,10 @@ def remove_follower(
     return Followers(followers=tuple(journal.followers(instance)), head=journal.head(instance))
 
 
-def _threads(request: Request, caller: Caller, instance: str) -> Callable[..., Awaitable[Any]]:
-    """Return a function that runs another one in a thread: at most one at once for a token, and for an instance."""
-    lanes: Lanes = request.app.state.lanes
-
-    async def run(function: Callable[..., Any], *arguments: object) -> Any:
-        async with lanes.reads_of_token.place(caller.name), lanes.reads_of_journal.place(instance):
-            return await lanes.poll_threads.run(function, *arguments)
-
-    return run
+def _threads(request: Request) -> Callable[..., Awaitable[Any]]:
+    """Return a function that runs another one in a thread of those that read journals."""
+    pools: Pools = request.app.state.pools
+    return pools.polls.run
 
 
 def _page(journal: JournalStore, instance: str, after: int, follower: str) -> tuple[Response, bool]:

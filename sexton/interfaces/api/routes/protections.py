@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 
 from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import reserved
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid

@@ -1,6 +1,6 @@
 """Rounds: the newest ones, one of them, the start of one, and signals to the running one."""
 
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from functools import partial
 from os import SEEK_END
 from tempfile import TemporaryFile
@@ -14,8 +14,8 @@ from sexton.insight.progress import round_progress
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.event_stream import MEDIA_TYPE, SCHEMA, EventStream
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import Lanes
 from sexton.interfaces.api.pages import Before, Limit, page
+from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.operator_service import OperatorService
 from sexton.marks.sql.leases import renewed_at
 from sexton.operators.access.model import Grant
@@ -63,15 +63,13 @@ async def events(
     The data of each is what ``GET …/rounds/{round}`` returns. A stream is closed after five minutes: connect again.
     """
     caller.require(Grant.READ, instance)
-    lanes: Lanes = request.app.state.lanes
+    pools: Pools = request.app.state.pools
 
     async def next_event() -> tuple[str, str]:
-        details = await lanes.stream_threads.run(_details, service, instance, round)
+        details = await pools.streams.run(_details, service, instance, round)
         return "ended" if details.round.report else "progress", details.model_dump_json(by_alias=True)
 
-    async with AsyncExitStack() as held:  # until the stream ends
-        await held.enter_async_context(lanes.streams.place(caller.name))
-        return EventStream(next_event, await next_event(), held.pop_all(), request.app.state.is_stopping)
+    return EventStream(next_event, await next_event(), request.app.state.is_stopping)
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})
@@ -83,11 +81,10 @@ async def deletions(
     It contains the objects of finished marks. Nothing is returned if part of the log of deletions cannot be read.
     """
     caller.require(Grant.READ, instance)
-    lanes: Lanes = request.app.state.lanes
-    async with AsyncExitStack() as held:  # until the answer is sent
-        await held.enter_async_context(lanes.downloads.place(caller.name))
-        file = held.enter_context(TemporaryFile())  # noqa: SIM115  # the answer closes it
-        await lanes.download_threads.run(_write_deletions, service, instance, round, file)
+    pools: Pools = request.app.state.pools
+    with ExitStack() as held:  # until the answer is sent
+        file = held.enter_context(TemporaryFile())  # the answer closes it
+        await pools.downloads.run(_write_deletions, service, instance, round, file)
         return _Download(file, f"deletions-of-round-{round}.parquet", held.pop_all())
 
 
@@ -122,7 +119,7 @@ def signal(
 class _Download(StreamingResponse):
     """A file. What it holds is released when it was sent, or its client has gone."""
 
-    def __init__(self, file: IO[bytes], name: str, held: AsyncExitStack) -> None:
+    def __init__(self, file: IO[bytes], name: str, held: ExitStack) -> None:
         length = file.seek(0, SEEK_END)
         file.seek(0)
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
@@ -130,7 +127,7 @@ class _Download(StreamingResponse):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._held:
+        with self._held:
             await super().__call__(scope, receive, send)
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 
 from sexton.interfaces.api.caller import Caller, CoveredInstance, CurrentCaller, Deed, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.lanes import reserved
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.api.lanes import reserved
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.api.routes import holds as api
 from sexton.interfaces.api.routes import lists as lists_api
 from sexton.interfaces.api.routes import protections as protections_api

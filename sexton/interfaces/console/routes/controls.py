@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.api.lanes import stopping
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.api.routes import control
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
@@ -19,7 +19,7 @@ NO_REASON = "stopped in the console, without a reason"
 
 
 @routes.post("/stop")
-@stopping
+@reserved
 def stop(visit: CurrentVisit) -> Response:
     """Stop deletion in one instance, or in all."""
     order = visit.read(Stop, reason=visit.form.get("reason") or NO_REASON)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from sexton.interfaces.api.lanes import reserved
+from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.api.routes import wal as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage

@@ -13,7 +13,6 @@ from sexton.interfaces.api import event_stream
 from sexton.recycle.rounds.ledger import Ledger
 from tests.servers.api import Api
 from tests.servers.api_process import ApiProcess
-from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
@@ -72,22 +71,3 @@ def test_a_process_that_is_stopped_ends_its_streams(rig: Rig, root: Path, tmp_pa
         os.kill(api.pid, signal.SIGTERM)
         assert [name for name, _ in events] in ([], ["progress"])
     assert "Traceback" not in api.log()
-
-
-def test_a_token_has_four_streams_at_once(api: Api, rig: Rig) -> None:
-    opened = rig.rounds.open("shop", "run", None, rig.policy)
-    headers = {"Authorization": f"Bearer {api.token('read@shop')}"}
-    url = f"{api.url}/v1/instances/shop/rounds/{opened.round}/events"
-    with httpx.Client(headers=headers) as client:
-        open_streams = [client.send(client.build_request("GET", url), stream=True) for _ in range(5)]
-        statuses = [answer.status_code for answer in open_streams]
-        for answer in open_streams:
-            answer.close()
-        assert statuses == [200, 200, 200, 200, 503]
-
-        def is_open_again() -> bool:
-            with client.stream("GET", url) as again:
-                return again.status_code == 200
-
-        # The server notices that a client has gone when it sends the next event.
-        eventually("a place is released", is_open_again)

@@ -1,0 +1,56 @@
+"""Keep some places for requests that stop deletions or keep objects, and threads that no other work can occupy.
+
+A proxy decides how many clients come through; see `docs/security.md`. SQLAlchemy opens at most 30 connections, and
+anyio starts at most 40 threads: all pools together leave some of both.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import Any, ParamSpec, TypeVar
+
+import anyio.to_thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_RESERVED = "sexton_reserved"
+
+
+class Threads:
+    """A few threads for one purpose. No other call can occupy them."""
+
+    def __init__(self, number: int) -> None:
+        self._limiter = anyio.CapacityLimiter(number)
+
+    async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Run a function in one of the threads."""
+        return await anyio.to_thread.run_sync(partial(function, *arguments, **named), limiter=self._limiter)
+
+
+class Pools:
+    """The places and threads of one application."""
+
+    def __init__(self) -> None:
+        self._ordinary, self._reserved = asyncio.Semaphore(12), asyncio.Semaphore(8)
+        self.large_bodies = asyncio.Semaphore(8)
+        self.polls, self.downloads, self.refusals = Threads(4), Threads(2), Threads(2)
+        self.streams, self.health, self.parser = Threads(1), Threads(1), Threads(1)
+
+    def place(self, endpoint: Callable[..., Any]) -> AbstractAsyncContextManager[None]:
+        """Return what a request holds while it runs. A coroutine is a long poll: it needs no thread while it waits."""
+        if is_reserved(endpoint):
+            return self._reserved
+        return nullcontext() if iscoroutinefunction(endpoint) else self._ordinary
+
+
+def reserved(endpoint: Callable[P, T]) -> Callable[P, T]:
+    """Mark an endpoint whose requests have places of their own: they stop deletions, keep objects, or end a wait."""
+    setattr(endpoint, _RESERVED, True)
+    return endpoint
+
+
+def is_reserved(endpoint: Callable[..., Any]) -> bool:
+    """Return whether an endpoint was marked by ``reserved``."""
+    return getattr(endpoint, _RESERVED, False)
