@@ -197,7 +197,7 @@ def test_a_body_that_is_too_large_is_refused(api: Api, subtests: pytest.Subtests
                 assert f"{limit:,} bytes" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("value", [b"9" * 5_000, b"\xff", b"[" * 100_000], ids=["digits", "no UTF-8", "nested"])
+@pytest.mark.parametrize("value", [b"9" * 5_000, b"\xff", b"[" * 20_000], ids=["digits", "no UTF-8", "nested"])
 def test_a_body_that_is_no_json_is_refused(api: Api, value: bytes, subtests: pytest.Subtests) -> None:
     for padding in [0, SMALL_BYTES]:
         with subtests.test(padding=padding):
