@@ -4,7 +4,6 @@ import time
 from asyncio import sleep
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
@@ -16,9 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.errors import BodyTooLarge
-from sexton.interfaces.api.lanes import Lanes, is_reserved, is_stopping
+from sexton.interfaces.api.lanes import Lanes, is_reserved
 from sexton.interfaces.api.large_bodies import receive
-from sexton.interfaces.api.once import HEADER, once
 from sexton.interfaces.api.parsing import SMALL_BYTES, BodyValidator, load, parse, stated_length
 from sexton.interfaces.api.problems import READING
 from sexton.protocol.body import MAX_BODY_BYTES
@@ -49,7 +47,7 @@ class GuardedRoute(APIRoute):
                 # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
                 raise RequestValidationError([_unknown_parameter(name) for name in sorted(unknown)])
             lanes: Lanes = request.app.state.lanes
-            sender, body = _sender(request), b""
+            sender = _sender(request)
             async with AsyncExitStack() as places:
                 if validator is not None:
                     try:
@@ -60,9 +58,6 @@ class GuardedRoute(APIRoute):
                 await places.enter_async_context(
                     lanes.of(self.endpoint, getattr(request.state, "identity", None)).place(sender)
                 )
-                is_keyed = request.method == "POST" and HEADER in request.headers and not is_stopping(self.endpoint)
-                if is_keyed and hasattr(request.state, "identity"):
-                    return await once(request, body, self.endpoint, partial(_handle, handle))
                 return await _handle(handle, request)
 
         return guarded
