@@ -196,4 +196,4 @@ def test_a_call_that_cannot_be_logged_does_not_run(api: Api, rig: Rig) -> None:
 
     refused = httpx.put(url, params={"instance": "a"}, json={"ttl_seconds": 60}, headers=headers).status_code
 
-    assert (refused, rig.count("binlog")) == (503, 0)
+    assert (refused, rig.count("binlog_log")) == (500, 0)
