@@ -46,8 +46,7 @@ OF_BINLOGS = frozenset(
     }
 )
 OF_BACKEND = frozenset({"backend.files.deleted", "backend.keys.removed", "backend.acknowledged"})
-OF_CALLS = frozenset({"call.appended"})
-NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND | OF_CALLS
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND
 
 _hook: Callable[[str], None] | None = None
 

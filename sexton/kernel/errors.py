@@ -22,8 +22,6 @@ class SextonError(Exception):
 
     passes = False
     """Whether the cause is temporary, so that a later attempt may succeed."""
-    in_doubt = False
-    """Whether it may have been done all the same, because its answer was lost."""
 
 
 class BadInput(SextonError):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
     from sexton.operators.access.login import Logins
-    from sexton.operators.access.sql.answers import AnswerStore
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.access.sql.users import UserStore
     from sexton.operators.call_log.store import CallStore
@@ -87,13 +86,6 @@ class DeploymentStores:
         from sexton.operators.access.sql.tokens import TokenStore
 
         return TokenStore(self.db)
-
-    @cached_property
-    def answers(self) -> "AnswerStore":
-        """Answers to the API's requests with an idempotency key."""
-        from sexton.operators.access.sql.answers import AnswerStore
-
-        return AnswerStore(self.db)
 
     @cached_property
     def users(self) -> "UserStore":

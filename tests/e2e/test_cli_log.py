@@ -1,4 +1,4 @@
-"""Every command that changes something leaves a row with the real user, and `sexton log` shows, checks, streams it."""
+"""Every command that changes something leaves a row with the real user, and `sexton log` shows and streams it."""
 
 import json
 import os
@@ -240,22 +240,6 @@ def test_the_user_is_the_process_owner_not_a_variable(offline: Run, shop: Databa
     assert [c.who for c in CallStore(shop).last(9)] == [f"{USER} (sudo by ada)", USER]
 
 
-def test_verify_names_a_changed_row_and_doctor_fails(offline: Run, shop: Database) -> None:
-    for _ in range(3):
-        offline("stop", "shop", "--reason", "x")
-    whole, healthy = offline("log", "--verify"), offline("doctor", "--json")
-    with shop.write() as c:
-        c.execute(update(shop.t.call).where(shop.t.call.c.id == 3).values(who="mallory"))
-    broken, as_json = offline("log", "--verify"), offline("log", "--verify", "--json")
-    sick = offline("doctor", "--json")
-
-    assert (whole.returncode, whole.stdout) == (0, "6 rows, 1 to 6: each is as it was written\n")
-    assert (broken.returncode, "row 3 was changed" in broken.stderr) == (1, True)
-    assert json.loads(as_json.stdout)["fault"] == {"row": 3, "what": "was changed"}
-    states = [{f["about"]: f["state"] for f in json.loads(d.stdout)["items"]}["log"] for d in (healthy, sick)]
-    assert states == ["OK", "FAIL"]
-
-
 def test_log_after_prints_stored_rows_as_lines(offline: Run, shop: Database) -> None:
     offline("stop", "shop", "--reason", "x")
     offline("start", "shop")
@@ -269,14 +253,13 @@ def test_log_after_prints_stored_rows_as_lines(offline: Run, shop: Database) -> 
         (3, "start", "asked", None),
         (4, "start", "ok", 3),
     ]
-    assert [r["previous"] for r in rows[1:]] == [r["hash"] for r in rows[:-1]]
     assert later == rows[3:]
 
 
-def test_contradicting_options_of_log_are_refused(offline: Run, shop: Database) -> None:
-    codes = [offline("log", *w.split()).returncode for w in ("--follow", "--after 3", "--verify --json --follow")]
+def test_streaming_options_of_log_need_json(offline: Run, shop: Database) -> None:
+    codes = [offline("log", *words.split()).returncode for words in ("--follow", "--after 3")]
 
-    assert codes == [64, 64, 64]
+    assert codes == [64, 64]
 
 
 def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop: Database, tmp_path: Path) -> None:

@@ -153,18 +153,6 @@ api_user = table(
 )
 """One row per user who logs in with a password."""
 
-answer = table(
-    "answer",
-    word("who", key=True),
-    word("key", key=True),
-    text("request", CheckConstraint("length(request) = 64")),  # halves of SHA-256: of what it asks for, of the scopes
-    instant("at"),
-    integer("status", null=True),  # null: it is not known yet
-    text("body", null=True),  # null: it was shown once, or has no text
-    index("answer_at", "at"),
-)
-"""One row per request of the API that had an Idempotency-Key, for a day."""
-
 login_failure = table(
     "login_failure",
     word("source", key=True),  # an address, or a network of IPv6
@@ -178,7 +166,7 @@ login_failure = table(
 
 call = table(
     "call",
-    bigint("id", key=True),  # without gaps
+    serial("id"),
     instant("at"),
     text("who"),
     text("source"),
@@ -189,20 +177,7 @@ call = table(
     text("outcome"),
     text("reason", default=""),
     bigint("begun_id", null=True),  # the first row of the same call; null: this is it
-    bigint("times", CheckConstraint("times >= 0"), default=1),  # how many calls the row stands for
-    text("previous", CheckConstraint("length(previous) = 64")),  # the hash of the row before
-    text("hash", CheckConstraint("length(hash) = 64")),  # SHA-256 of all other columns
     index("call_of", "instance", "id"),
     index("call_begun", "begun_id", where="begun_id IS NOT NULL"),
 )
-"""One row per event of a call: its beginning, its outcome, further calls like it. Rows form a chain; none changes."""
-
-call_head = table(
-    "call_head",
-    integer("one", CheckConstraint("one = 1"), key=True),
-    bigint("id"),
-    text("hash"),
-    bigint("trimmed_id"),
-    text("trimmed_hash"),
-)
-"""One row: the newest call, and the newest of those that were deleted because of their age; 0: none."""
+"""Two rows per call, its beginning and its outcome, or one per refusal. None changes."""

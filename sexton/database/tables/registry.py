@@ -35,10 +35,8 @@ class Tables:
     hold: Table
     token: Table
     api_user: Table
-    answer: Table
     login_failure: Table
     call: Table
-    call_head: Table
     # marks.py
     mark: Table
     mark_history: Table

@@ -1,14 +1,10 @@
 """Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
 
-import asyncio
 import functools
 import importlib.metadata
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Response
-from starlette.concurrency import run_in_threadpool
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
@@ -50,12 +46,8 @@ from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
-from sexton.operators.call_log.store import CallStore
 from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.starter import WorkflowStarter
-
-COUNTS_SECONDS = 60
-"""How often the counts of repeated calls are stored whose time is over."""
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
@@ -69,7 +61,6 @@ def create(settings: Settings, db: Database) -> FastAPI:
         redoc_url=None,
         generate_unique_id_function=operation_id,
         redirect_slashes=False,  # a redirect would lead to the host that the request names
-        lifespan=_counting_calls,
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.service = service = OperatorService(settings, db)
@@ -106,21 +97,3 @@ def create(settings: Settings, db: Database) -> FastAPI:
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app
-
-
-@asynccontextmanager
-async def _counting_calls(app: FastAPI) -> AsyncIterator[None]:
-    """Store the counts of repeated calls now and then while the application runs, and all of them at its end."""
-    calls: CallStore = app.state.service.stores.calls
-
-    async def store_counts() -> None:
-        while True:
-            await asyncio.sleep(COUNTS_SECONDS)
-            await run_in_threadpool(calls.store_counts)
-
-    task = asyncio.create_task(store_counts())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await run_in_threadpool(calls.store_counts, all_=True)

@@ -14,7 +14,6 @@ from sexton.interfaces.api.pools import Threads
 from sexton.interfaces.api.problems import REFUSALS, answer
 from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.kernel.errors import BadInput, code_of
-from sexton.operators.access.credentials import network
 from sexton.operators.access.errors import Forbidden, Unauthenticated
 from sexton.operators.access.model import CallerIdentity, Grant, TokenScope, scopes_text
 from sexton.operators.call_log.model import CallRecord
@@ -73,11 +72,8 @@ class AuthenticationMiddleware:
         _check_scopes_fit_path(caller.scopes, scope["method"], scope["path"])
 
     def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
-        """Log a refused request: repetitions of one token, or of one address without a known token, are counted."""
+        """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""
         source = source_of(HTTPConnection(scope))
         path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
-        call = CallRecord(who="unknown", source=source, action=f"{scope['method']} {path}")
-        if caller:
-            self._calls.refused(call.model_copy(update={"who": caller}), outcome)
-        else:
-            self._calls.refused(call, outcome, address=network(source))
+        call = CallRecord(who=caller or "unknown", source=source, action=f"{scope['method']} {path}")
+        self._calls.refused(call, outcome)

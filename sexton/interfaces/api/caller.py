@@ -64,28 +64,19 @@ class Caller:
     def recorded(self, deed: Deed, *, keeps: bool = False) -> Iterator[None]:
         """Log a request before it runs, and its outcome afterwards. Raise ``Forbidden`` if the token lacks the grant.
 
-        The requests of jobs and nodes are logged as routine, and repetitions of an owner's are counted: such a token
-        must not fill the log, whatever it repeats. ``keeps``: see ``CallStore.recorded``.
+        ``keeps``: see ``CallStore.recorded``.
         """
-        call = self._permitted(deed)
-        grants = {scope.grant for scope in self.scopes}
-        if grants <= {Grant.SYNC, Grant.NODE}:
-            log = self._calls.routine(call)
-        elif grants <= {Grant.SYNC, Grant.NODE, Grant.OWNER} and not keeps:
-            log = self._calls.recorded_once(call)
-        else:
-            log = self._calls.recorded(call, keeps=keeps)
-        with log:
+        with self._calls.recorded(self._permitted(deed), keeps=keeps):
             yield
 
     @contextmanager
     def routine(self, deed: Deed) -> Iterator[None]:
-        """Log a request that programs repeat all the time: the first of an hour, and how many followed."""
+        """Log a request that programs repeat all the time only if it is refused."""
         with self._calls.routine(self._permitted(deed)):
             yield
 
     def log_refusal(self, request: str, outcome: str) -> None:
-        """Log that a request (``METHOD TEMPLATE``) was refused, unless its deed was logged; repetitions are counted."""
+        """Log that a request (``METHOD TEMPLATE``) was refused, unless its deed was logged."""
         if not self._is_logged:
             call = self._forbidden or CallRecord(who=self.name, source=self.source, action=request)
             self._calls.refused(call, outcome)

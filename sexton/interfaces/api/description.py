@@ -8,18 +8,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from sexton.interfaces.api.examples import EXAMPLES
-from sexton.interfaces.api.once import HEADER
 
 TOKEN = "token"
 """The security scheme of every request but those that need none."""
 PUBLIC = frozenset({"/livez", "/readyz", "/healthz", "/v1/token"})
-IDEMPOTENCY_KEY = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "description": "for a day, a repetition with the same key receives the first answer, and is not done again",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
-}
 REFERENCE = "#/components/schemas/"
 PROBLEM = "application/problem+json"
 
@@ -40,12 +32,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemes[TOKEN] = {"type": "http", "scheme": "bearer", "description": "a token of Sexton, or a JWT of your issuer"}
     document["security"] = [{TOKEN: []}]
     for path, operations in document["paths"].items():
-        for method, operation in operations.items():
+        for operation in operations.values():
             operation["tags"] = [operation["operationId"].partition("_")[0]]
             if path in PUBLIC:
                 operation["security"] = []
-            elif method == "post":
-                operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
             for status in ("4XX", "5XX"):
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,7 +14,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.bodies import SMALL_BYTES, read_body, stated_length, validated
-from sexton.interfaces.api.once import HEADER, once
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.problems import READING
 from sexton.protocol.body import MAX_BODY_BYTES
@@ -42,7 +40,6 @@ class GuardedRoute(APIRoute):
                 # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
                 raise RequestValidationError([_unknown_parameter(name) for name in sorted(unknown)])
             pools: Pools = request.app.state.pools
-            body = b""
             async with AsyncExitStack() as places:
                 if adapter is not None:
                     if stated_length(request) > SMALL_BYTES:
@@ -53,9 +50,6 @@ class GuardedRoute(APIRoute):
                         return Response(status_code=400)  # no client reads it
                     request = _GuardedRequest(request.scope, request.receive, body, adapter)
                 await places.enter_async_context(pools.place(self.endpoint))
-                is_keyed = request.method == "POST" and HEADER in request.headers
-                if is_keyed and hasattr(request.state, "identity"):
-                    return await once(request, body, self.endpoint, partial(_handle, handle))
                 return await _handle(handle, request)
 
         return guarded

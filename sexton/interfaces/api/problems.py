@@ -22,19 +22,15 @@ from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
-    KeyOfAnotherRequest,
     LoginsBusy,
     LoginsThrottled,
     NoArgon2,
     NotAuthorized,
-    TooManyKeys,
     Unauthenticated,
-    UnknownOutcome,
     UnknownToken,
     UnknownUser,
     UserExists,
 )
-from sexton.operators.call_log.errors import CallLogBroken
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.holds.store import TooLate, UnknownHold
 from sexton.owners.port import RecordConflict, RecordMissing
@@ -108,8 +104,6 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotRunning, 409),
     (RoundEnded, 409),
     (OtherChange, 409),
-    (KeyOfAnotherRequest, 409),
-    (UnknownOutcome, 409),
     (NotEnabled, 409),
     (Halted, 409),
     (OldMap, 409),
@@ -134,10 +128,8 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyReplays, 429),
     (TooManyRuns, 429),
     (LoginsThrottled, 429),
-    (TooManyKeys, 429),
     (NoArgon2, 501),
     (VaultFault, 503),
-    (CallLogBroken, 503),
     (AuditUnreadable, 503),
     (BadInput, 422),
 )

@@ -25,7 +25,7 @@ from sexton.interfaces.selftest.protection import SelfTest
 from sexton.interfaces.selftest.race import Race
 from sexton.kernel.message import Message
 from sexton.operators.access.model import Token, User
-from sexton.operators.call_log.model import CallRecord, ChainReport
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import Control
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.store import Instance
@@ -86,7 +86,6 @@ SHAPES: Mapping[str, JsonShape] = {
     "ducklake status": JsonShape(LakeStatus),
     "why": JsonShape(views.Story, is_list=True),
     "log": JsonShape(CallRecord, is_list=True),
-    "log --verify": JsonShape(ChainReport),
     "blockers": JsonShape(Blocker, is_list=True),
     "doctor": JsonShape(more=_fields(DoctorFinding), is_list=True),
     "pace": JsonShape(more={"places": list[PLACE], "caps": list[Cap]}),

@@ -60,15 +60,3 @@ class UserExists(SextonError):
 
 class NoArgon2(SextonError):
     """The argon2 library is not installed."""
-
-
-class KeyOfAnotherRequest(SextonError):
-    """An idempotency key was sent with another request before."""
-
-
-class UnknownOutcome(SextonError):
-    """It is not known what became of the first request with an idempotency key."""
-
-
-class TooManyKeys(SextonError):
-    """A caller has sent as many idempotency keys in a day as are kept."""

@@ -52,7 +52,7 @@ class Logins:
                 # An unknown name is not logged: it may be a password.
                 subject = "" if user_and_hash is None else f"user {user_and_hash[0].name}"
                 call = CallRecord(who="unknown", source=source, action="token", subject=subject)
-                self._calls.refused(call, code_of(NotAuthorized()), address=credentials.network(source))
+                self._calls.refused(call, code_of(NotAuthorized()))
                 raise NotAuthorized
         user, hash_ = user_and_hash
         self._throttle.succeeded(source, name)

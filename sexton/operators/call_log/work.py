@@ -5,8 +5,8 @@ import socket
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.operators.call_log.chain import append
 from sexton.operators.call_log.model import DONE, CallRecord
+from sexton.operators.call_log.store import append
 
 
 def record_work(db: Database, c: Connection, action: str, instance: str = "", subject: str = "", by: str = "") -> None:

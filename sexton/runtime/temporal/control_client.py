@@ -36,13 +36,9 @@ class Requested(Protocol):
 
 
 class TemporalAway(SextonError):
-    """Temporal does not answer, or refuses the request. ``in_doubt``: it may have done it, and its answer was lost."""
+    """Temporal does not answer, or refuses the request; what was requested may have been done all the same."""
 
     passes = True
-
-    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
-        super().__init__(message)
-        self.in_doubt = in_doubt
 
 
 class NotRunning(SextonError):
@@ -227,7 +223,7 @@ class ControlClient(Generic[Request, Report, Progress]):
 
 def _unconfirmed(what: str, error: RPCError) -> TemporalAway:
     """Return that something may have been done: the SDK repeats calls, and shows the last answer alone."""
-    return TemporalAway(f"Temporal did not confirm {what}: {error.message}; see: sexton status", in_doubt=True)
+    return TemporalAway(f"Temporal did not confirm {what}: {error.message}; see: sexton status")
 
 
 def _failure(error: WorkflowFailureError, name: str) -> str:

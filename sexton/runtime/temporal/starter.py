@@ -110,7 +110,7 @@ class WorkflowStarter:
         except TimeoutError as e:
             if self._client is None:
                 raise TemporalAway("Temporal does not answer; nothing was sent") from e
-            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status", in_doubt=True) from e
+            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status") from e
 
     async def _connect_and(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         if self._client is None:

@@ -1,7 +1,6 @@
 -- What comes after the tables (sexton/database/tables): the functions, triggers and policies that guard them. The owner
 -- uses one table, mark, and the functions prepare, commit, undrop and reference.
 INSERT INTO sexton.instance_guard (instance) VALUES ('*');
-INSERT INTO sexton.call_head VALUES (1, 0, repeat('0', 64), 0, repeat('0', 64));
 -- A row of file_list is updated with each of its pages: in the same page, no index is touched. Its files are compressed
 -- already, and kept out of the row.
 ALTER TABLE sexton.file_list SET (fillfactor = 45);

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Response
 
 from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.once import shown_once
 from sexton.operators.access import credentials, policy
 from sexton.operators.access.model import EVERY_INSTANCE, Grant, Token, User
 from sexton.protocol.access import (
@@ -34,7 +33,6 @@ def tokens(service: Service, caller: CurrentCaller) -> TokenList:
 
 
 @routes.post("/tokens", status_code=201)
-@shown_once
 def create_token(body: NewToken, response: Response, service: Service, caller: CurrentCaller) -> CreatedToken:
     """Create a token. Its secret is in this answer only."""
     scope = policy.scope(body.scope)

@@ -43,7 +43,7 @@ async def read(
     """Return at most 100 entries behind one, about 1 MiB. Refused if they are deleted."""
     run, journal = _threads(request), service.stores.binlogs.journal
     if follower:
-        await run(_log_follower, caller, instance, follower)
+        await run(_permit_follower, caller, instance, follower)
     else:
         caller.require(Grant.READ, instance)
     page: Response
@@ -107,7 +107,7 @@ def _snapshot(replicas: ReplicaStore, instance: str) -> Response:
     return Response(replicas.snapshot(instance).model_dump_json(by_alias=True), media_type="application/json")
 
 
-def _log_follower(caller: Caller, instance: str, follower: str) -> None:
-    """Log that a follower reads: entries that it has not applied are retained for it."""
+def _permit_follower(caller: Caller, instance: str, follower: str) -> None:
+    """Raise ``Forbidden`` unless the caller may read as a follower: entries that it has not applied are retained."""
     with caller.routine(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower)):
         pass

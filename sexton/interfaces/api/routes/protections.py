@@ -113,7 +113,7 @@ def release(instance: str, job: str, body: Release, service: Service, caller: Cu
 @routes.put("/watermark", status_code=204)
 def watermark(instance: str, body: Watermark, service: Service, caller: CurrentCaller) -> None:
     """Store how far the owner has come. The next round ends the finished protections below this value."""
-    with caller.recorded(Deed("watermark", instance, Grant.OWNER, str(body.value))):
+    with caller.routine(Deed("watermark", instance, Grant.OWNER, str(body.value))):
         service.stores.protections.watermark(instance, body.value)
 
 

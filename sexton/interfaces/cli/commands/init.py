@@ -53,12 +53,11 @@ def _log(url: str, subject: str) -> None:
     """Record in the call log that the schema exists or was upgraded, and what is granted next."""
     from sexton.database.engine import Database
     from sexton.interfaces.cli.context import cli_call
-    from sexton.operators.call_log.chain import append
     from sexton.operators.call_log.model import DONE
+    from sexton.operators.call_log.store import CallStore
 
     db = Database.open(url)
     try:
-        with db.write() as c:
-            append(db, c, cli_call("init", subject=subject, outcome=DONE))
+        CallStore(db).append(cli_call("init", subject=subject, outcome=DONE))
     finally:
         db.close()

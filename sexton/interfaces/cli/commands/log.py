@@ -1,4 +1,4 @@
-"""`sexton log`: list who did what to this deployment, verify that no row was changed, or stream the rows."""
+"""`sexton log`: list who did what to this deployment, or stream the rows."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from sexton.interfaces.cli.context import WrongUsage, open_database
-from sexton.interfaces.cli.json_output import begin_lines, emit, emit_line, emit_list, wants_json
+from sexton.interfaces.cli.json_output import begin_lines, emit_line, emit_list, wants_json
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import quantity, utc_column
+from sexton.interfaces.wording import utc_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sexton.operators.call_log.model import CallRecord, CallRow, ChainReport
+    from sexton.operators.call_log.model import CallRecord, CallRow
     from sexton.operators.call_log.store import CallStore
 
-COLUMNS = ("when (UTC)", "who", "from", "did", "instance", "what", "times", "outcome", "why")
+COLUMNS = ("when (UTC)", "who", "from", "did", "instance", "what", "outcome", "why")
 PAGE = 1_000
 POLL_SECONDS = 1.0
 
@@ -36,7 +36,6 @@ def log(
     instance: Annotated[str | None, typer.Option(help="Only of this instance.")] = None,
     who: Annotated[str, typer.Option(metavar="NAME", help="Only of callers whose name contains this.")] = "",
     last: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 50,
-    verify: Annotated[bool, typer.Option("--verify", help="Check that no row was changed or removed.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="With --json: print new rows until Ctrl-C.")] = False,
     after: Annotated[
         int | None, typer.Option(metavar="ID", help="With --json: the rows behind this one, the oldest first.", min=0)
@@ -46,32 +45,23 @@ def log(
 
     Actions that delete, block or configure something, including those that were refused, and the rounds that workers
     began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
-    not wait for its end (Ctrl-C). Calls that a program repeats, and repeated refusals, are one line with their number.
-    Records are kept for 400 days.
+    not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals) are recorded
+    only if they are refused. Records are kept for 400 days.
 
-    `--verify` walks the chain of hashes and names the first row that does not fit; exit code 1 then. `--follow --json`
-    prints each row as one line of JSON, as it was stored, for a program that collects logs; `--after` resumes behind a
-    row, 0 is the beginning.
+    `--follow --json` prints each row as one line of JSON, as it was stored, for a program that collects logs; `--after`
+    resumes behind a row, 0 is the beginning.
 
     Example: sexton log --instance shop
     """
-    _refuse_contradictions(verify, follow, after)
-    with open_database() as service:
-        calls = service.stores.calls
-        if verify:
-            _show_verified(calls.verify())
-        elif follow or after is not None:
-            _stream(calls, calls.newest() if after is None else after, CallFilter(instance, who), follow=follow)
-        else:
-            _show(calls.last(last + 1, instance, who), last)
-
-
-def _refuse_contradictions(verify: bool, follow: bool, after: int | None) -> None:
     streams = follow or after is not None
     if streams and not wants_json():
         raise WrongUsage("--follow and --after print rows as lines of JSON; add --json")
-    if verify and streams:
-        raise WrongUsage("--verify checks stored rows; run it without --follow and --after")
+    with open_database() as service:
+        calls = service.stores.calls
+        if streams:
+            _stream(calls, calls.newest() if after is None else after, CallFilter(instance, who), follow=follow)
+        else:
+            _show(calls.last(last + 1, instance, who), last)
 
 
 def _show(calls: "Sequence[CallRecord]", last: int) -> None:
@@ -79,30 +69,9 @@ def _show(calls: "Sequence[CallRecord]", last: int) -> None:
         emit_list(calls[:last], more=len(calls) > last)
         return
     rows = [
-        (utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, _times(c), c.outcome, c.reason)
-        for c in calls[:last]
+        (utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, c.outcome, c.reason) for c in calls[:last]
     ]
     show_table("" if rows else "no action is recorded yet", COLUMNS, rows)
-
-
-def _times(call: "CallRecord") -> str:
-    return "" if call.times == 1 else f"{call.times:,}"
-
-
-def _show_verified(report: "ChainReport") -> None:
-    if wants_json():
-        emit(report)
-    elif report.fault is None:
-        span = f", {report.first} to {report.last}" if report.rows else ""
-        typer.echo(f"{quantity(report.rows, 'row')}{span}: each is as it was written")
-    else:
-        typer.echo(
-            f"row {report.fault.row} {report.fault.what}: the log is not as Sexton wrote it; compare it with the copy "
-            "that a collector of logs has (sexton log --follow --json)",
-            err=True,
-        )
-    if report.fault is not None:
-        raise typer.Exit(1)
 
 
 def _stream(calls: "CallStore", after: int, wanted: CallFilter, *, follow: bool) -> None:

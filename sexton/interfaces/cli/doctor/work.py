@@ -8,19 +8,17 @@ from sexton.interfaces.cli.doctor.finding import DoctorFinding
 if TYPE_CHECKING:
     from sexton.runtime.stores import DeploymentStores
 
-NEWEST_CALLS = 1_000
 MOST_CHECK_DAYS = 3
 DAY_MS = 86_400_000
 
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield findings about vaults, the log of deletions, halts, live sides and the log of calls."""
+    """Yield findings about vaults, the log of deletions, halts, live sides and checks."""
     yield _vaults(stores)
     yield _deletion_log(stores)
     yield _halted(stores)
     yield _live_sides(stores)
     yield _checks(stores)
-    yield _call_log(stores)
 
 
 def _vaults(stores: "DeploymentStores") -> DoctorFinding:
@@ -107,17 +105,3 @@ def _checks(stores: "DeploymentStores") -> DoctorFinding:
     if unchecked:
         return DoctorFinding("WARN", "checks", "; ".join(unchecked), "sexton check run INSTANCE; sexton check list")
     return DoctorFinding("OK", "checks", "every enabled instance was checked completely within three days")
-
-
-def _call_log(stores: "DeploymentStores") -> DoctorFinding:
-    """Return whether the newest rows of the log of calls are as they were written."""
-    from sexton.operators.call_log.errors import CallLogBroken
-
-    try:
-        report = stores.calls.verify(NEWEST_CALLS)
-    except CallLogBroken as e:
-        return DoctorFinding("FAIL", "log", str(e), "nothing that a command must record can run")
-    if report.fault is not None:
-        detail = f"row {report.fault.row} of the log of calls {report.fault.what}"
-        return DoctorFinding("FAIL", "log", detail, "find out who can write the database; see: sexton log --verify")
-    return DoctorFinding("OK", "log", f"the newest {report.rows} rows of the log of calls are as they were written")

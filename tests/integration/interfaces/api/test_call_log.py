@@ -1,4 +1,4 @@
-"""Every route that changes something leaves a row in the log of calls, and so does every refusal; floods do not."""
+"""Every route that changes something leaves a row in the log of calls, and so does every refusal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.repeats import MOST_REFUSED, MOST_ROUTINE
 from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
-from tests.integration.interfaces.api.routes import OPEN, ROUTES, Route
+from tests.integration.interfaces.api.routes import OPEN, ROUTES
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
+from tests.support.refusing import refuse_inserts
 from tests.support.rig import Rig, put
 
 READ_ONLY = {
@@ -55,7 +55,23 @@ READ_ONLY = {
     ("GET", "/v1/journal/followers"),
     *(("GET", f"/v1/instances/{{instance}}/catalog/{name}") for name in ("show", "tablets", "rowsets")),
 }
-"""Routes that change nothing. All others must leave a row: ``GET /v1/journal`` only if it names a follower."""
+"""Routes that change nothing."""
+ROUTINE = {
+    ("GET", "/v1/journal"),
+    ("PUT", "/v1/instances/{instance}/watermark"),
+    ("PUT", "/v1/instances/{instance}/protections/{job}/chunks/{number}"),
+    ("PATCH", "/v1/instances/{instance}/protections/{job}"),
+    ("PUT", "/v1/topics/{topic}/regions"),
+    ("PATCH", "/v1/topics/{topic}/replays/{replay}"),
+    ("POST", "/v1/nodes/{node}/heartbeat"),
+    ("POST", "/v1/databases/{db}/binlogs"),
+    ("POST", "/v1/consumers/{consumer}/acknowledge"),
+    ("PUT", "/v1/databases/{db}/tables/{table}/replicas"),
+    ("POST", "/v1/backends/{backend}/report"),
+    ("GET", "/v1/nodes/{node}/cuts"),
+    ("POST", "/v1/nodes/{node}/cuts"),
+}
+"""Routes that programs repeat all the time: only a refusal leaves a row."""
 
 
 @pytest.fixture
@@ -76,24 +92,19 @@ def calls(rig: Rig) -> list[CallRecord]:
     return list(reversed(CallStore(rig.db).last(100)))
 
 
-def writes(route: Route) -> bool:
-    if route.template == "/v1/journal":
-        return "follower" in route.query
-    return (route.method, route.template) not in READ_ONLY
-
-
 @pytest.mark.slow
 def test_every_route_that_writes_leaves_a_row(ask: Ask, rig: Rig) -> None:
     silent, loud = [], []
     for route in (*OPEN, *ROUTES):
+        is_quiet = (route.method, route.template) in READ_ONLY | ROUTINE
         before = CallStore(rig.db).newest()
         answer = ask(route.method, route.path, route.body)
         row = CallStore(rig.db).rows(before, 9)
         # A purge or an apply is refused or fails here, because no Temporal runs; that is logged too.
         assert answer.status_code != 401 or route in OPEN, route.name
-        if writes(route) and not row:
+        if not is_quiet and not row:
             silent.append(route.name)
-        if not writes(route) and row and answer.status_code < 400:
+        if is_quiet and row and answer.status_code < 400:
             loud.append(route.name)
 
     assert silent == []
@@ -112,27 +123,10 @@ def test_every_route_that_refuses_a_token_leaves_a_row(api: Api, rig: Rig) -> No
             route.method, api.url + route.path, json=route.body, headers={"Authorization": f"Bearer {token}"}
         )
         rows = CallStore(rig.db).rows(before, 9)
-        if [(row.outcome, row.times) for row in rows] != [("FORBIDDEN", 1)]:
+        if [row.outcome for row in rows] != ["FORBIDDEN"]:
             silent.append((route.name, answer.status_code, rows))
 
     assert silent == []
-
-
-@pytest.mark.slow
-def test_refusals_of_one_token_are_one_row_with_a_count(api: Api, rig: Rig) -> None:
-    token = api.token("read@a")
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {token}"}) as http:
-        answers = {http.post("/v1/instances/a/stop", json={"reason": f"number {n}"}).status_code for n in range(30)}
-        answers |= {http.get(f"/v1/instances/x{n}/findings").status_code for n in range(30)}
-    stored = CallStore(rig.db).newest()
-    api.app.state.service.stores.calls.store_counts(all_=True)
-
-    assert answers == {403}
-    assert stored == 2
-    assert [(c.action, c.outcome, c.times) for c in calls(rig)] == [
-        ("POST /v1/instances/*/stop", "FORBIDDEN", 30),
-        ("GET /v1/instances/{instance}/findings", "FORBIDDEN", 30),
-    ]
 
 
 def test_the_log_names_a_revoked_token_that_is_sent_again(api: Api, rig: Rig) -> None:
@@ -142,28 +136,28 @@ def test_the_log_names_a_revoked_token_that_is_sent_again(api: Api, rig: Rig) ->
     forged = f"sxt_{id_}_{'x' * 43}"
     with httpx.Client(base_url=api.url) as http:
         answers = [http.get("/v1/status", headers={"Authorization": f"Bearer {t}"}) for t in (token, token, forged)]
-    api.app.state.service.stores.calls.store_counts(all_=True)
 
     assert {answer.status_code for answer in answers} == {401}
-    assert [(c.who, c.outcome, c.times) for c in calls(rig)] == [
-        (f"token {id_} (node:n7@a)", "UNAUTHENTICATED", 2),
-        ("unknown", "UNAUTHENTICATED", 1),
+    assert [(c.who, c.outcome) for c in calls(rig)] == [
+        (f"token {id_} (node:n7@a)", "UNAUTHENTICATED"),
+        (f"token {id_} (node:n7@a)", "UNAUTHENTICATED"),
+        ("unknown", "UNAUTHENTICATED"),
     ]
 
 
-def test_an_address_without_a_token_is_one_row_with_a_count(api: Api, rig: Rig) -> None:
+def test_a_request_without_a_token_is_logged_without_its_secret(api: Api, rig: Rig) -> None:
     secret = "sxt_0123456789ab_" + "x" * 43
     with httpx.Client(base_url=api.url) as http:
-        answers = {http.post(f"/v1/plans/{n}/apply").status_code for n in range(20)}
-        answers |= {http.get(f"/v1/{secret}/{n}").status_code for n in range(20)}
+        answers = {http.post("/v1/plans/7/apply").status_code}
+        answers |= {http.get(f"/v1/{secret}/7").status_code}
         answers |= {http.get("/v1/status", headers={"Authorization": f"Bearer {secret}"}).status_code}
-    api.app.state.service.stores.calls.store_counts(all_=True)
 
     assert answers == {401}
-    assert [(c.who, c.source, c.action, c.outcome, c.times) for c in calls(rig)] == [
-        ("unknown", "127.0.0.1", "POST /v1/plans/*/apply", "UNAUTHENTICATED", 41)
+    assert [(c.who, c.source, c.action, c.outcome) for c in calls(rig)] == [
+        ("unknown", "127.0.0.1", "POST /v1/plans/*/apply", "UNAUTHENTICATED"),
+        ("unknown", "127.0.0.1", "GET /v1/*/*", "UNAUTHENTICATED"),
+        ("unknown", "127.0.0.1", "GET /v1/status", "UNAUTHENTICATED"),
     ]
-    assert "x" * 43 not in str(CallStore(rig.db).rows(0, 9))
 
 
 def test_invalid_writes_are_logged_though_no_route_ran(ask: Ask, rig: Rig) -> None:
@@ -172,91 +166,34 @@ def test_invalid_writes_are_logged_though_no_route_ran(ask: Ask, rig: Rig) -> No
     ask("GET", "/v1/status?instance=none")
 
     assert (invalid.status_code, unknown.status_code) == (422, 404)
-    assert [(c.action, c.outcome, c.times) for c in calls(rig)] == [
-        ("POST /v1/instances/{instance}/stop", "INVALID_REQUEST", 1),
-        ("PUT /v1/databases/{db}/binlog", "UNKNOWN_INSTANCE", 1),
+    assert [(c.action, c.outcome) for c in calls(rig)] == [
+        ("POST /v1/instances/{instance}/stop", "INVALID_REQUEST"),
+        ("PUT /v1/databases/{db}/binlog", "UNKNOWN_INSTANCE"),
     ]
 
 
-def test_refused_requests_of_a_job_do_not_fill_the_log(api: Api, rig: Rig) -> None:
-    token = api.token("sync:copy@a")
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {token}"}) as http:
-        answers = {http.post(f"/v1/instances/a/protections/copy:{n}/finish").status_code for n in range(30)}
-    api.app.state.service.stores.calls.store_counts(all_=True)
+def test_calls_of_jobs_nodes_and_owners_are_logged(api: Api, rig: Rig) -> None:
+    with httpx.Client(base_url=api.url) as http:
+        for scope, method, path, body in (
+            ("sync:copy@a", "POST", "/v1/instances/a/protections/copy/finish", None),
+            ("node:n7@*", "POST", "/v1/nodes/n7/heartbeat", {"reports": []}),
+            ("owner@a", "PUT", "/v1/instances/a/watermark", {"value": 5}),
+            ("owner@a", "PUT", "/v1/instances/a/watermark", {"value": -1}),
+            ("owner@a", "PUT", "/v1/databases/sales/binlog?instance=a", {"ttl_seconds": 60}),
+        ):
+            http.request(method, path, json=body, headers={"Authorization": f"Bearer {api.token(scope)}"})
 
-    assert answers == {404}
-    assert [(c.action, c.outcome, c.times) for c in calls(rig)] == [("finish", "NOT_FOUND", 30)]
-
-
-def test_heartbeats_are_one_row_with_a_count(api: Api, rig: Rig) -> None:
-    token = api.token("node:n7@*")
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {token}"}) as http:
-        answers = {http.post("/v1/nodes/n7/heartbeat", json={"reports": []}).status_code for _ in range(30)}
-    api.app.state.service.stores.calls.store_counts(all_=True)
-
-    assert answers == {200}
-    assert [(c.action, c.subject, c.outcome, c.times) for c in calls(rig)] == [("wal heartbeat", "n7", "ok", 30)]
-
-
-@pytest.mark.slow
-def test_a_token_that_varies_its_calls_adds_few_rows(api: Api, rig: Rig) -> None:
-    scope = "node:n7@a"
-    long_name, body = "x" * 5_000, {"reports": []}
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {api.token(scope)}"}) as http:
-        http.request(long_name, "/v1/plans/1")
-        for n in range(50):
-            assert http.request(f"GET{n}", "/v1/plans/1").status_code == 403
-        for n in range(80):
-            answer = http.get("/v1/journal", params={"follower": f"n7{n}"})
-            assert answer.status_code == 403
-        assert http.post("/v1/nodes/n7/heartbeat", json=body).status_code == 200
-    httpx.get(f"{api.url}/v1/status")
-    api.app.state.service.stores.calls.store_counts(all_=True)
-
-    logged = calls(rig)
-    assert [(c.action, c.times) for c in logged if c.who != "unknown"][-2:] == [
-        ("further calls", 121),
-        ("wal heartbeat", 1),
+    assert [(c.action, c.outcome) for c in calls(rig)] == [
+        ("finish", "NOT_FOUND"),
+        ("PUT /v1/instances/{instance}/watermark", "INVALID_REQUEST"),
+        ("binlog set", "ok"),
     ]
-    assert all(scope in c.who for c in logged[:-1])
-    assert (logged[-1].who, logged[-1].outcome) == ("unknown", "UNAUTHENTICATED")
-    assert len(logged) == MOST_REFUSED + 3
-    assert len(logged[0].action) == 500
 
 
-@pytest.mark.slow
-def test_an_owner_that_repeats_a_call_adds_few_rows(api: Api, rig: Rig) -> None:
-    url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
-    with httpx.Client(headers=headers) as http:
-        answers = [http.put(url, json={"value": max(0, n - 100)}).status_code for n in range(200)]
-        refused = http.put(url, json={"value": 0}).status_code
-    api.app.state.service.stores.calls.store_counts(all_=True)
+def test_a_call_that_cannot_be_logged_does_not_run(api: Api, rig: Rig) -> None:
+    url, headers = f"{api.url}/v1/databases/sales/binlog", {"Authorization": f"Bearer {api.token('owner@a')}"}
+    refuse_inserts(rig.db, "call")
 
-    logged = calls(rig)
-    assert (set(answers), refused) == ({204}, 422)
-    assert [(c.action, c.outcome, c.times) for c in logged[:2]] == [("watermark", "ok", 101), ("watermark", "ok", 1)]
-    assert sum(c.times for c in logged if c.outcome == "ok") == 200
-    assert sum(c.times for c in logged if c.outcome != "ok") == 1
-    assert len(logged) == MOST_ROUTINE + 2
+    refused = httpx.put(url, params={"instance": "a"}, json={"ttl_seconds": 60}, headers=headers).status_code
 
-
-def test_an_owners_call_that_cannot_be_logged_does_not_run(api: Api, rig: Rig) -> None:
-    url, headers = f"{api.url}/v1/instances/a/watermark", {"Authorization": f"Bearer {api.token('owner@a')}"}
-    rig.sql("CREATE TABLE public.head AS SELECT * FROM {}call_head")
-    rig.sql("DELETE FROM {}call_head")
-    refused = httpx.put(url, json={"value": 5}, headers=headers).status_code
-    rig.sql("INSERT INTO {}call_head SELECT * FROM public.head")
-    done = httpx.put(url, json={"value": 4}, headers=headers).status_code
-
-    assert refused == 503
-    assert done == 204  # the watermark was not raised to 5
-    assert [(c.action, c.subject, c.outcome, c.times) for c in calls(rig)] == [("watermark", "4", "ok", 1)]
-
-
-def test_counts_are_stored_when_the_api_ends(rig: Rig, root: Path) -> None:
-    with Api(rig) as api, httpx.Client(base_url=api.url) as http:
-        for _ in range(5):
-            http.get("/v1/status")
-
-    assert [(c.outcome, c.times) for c in calls(rig)] == [("UNAUTHENTICATED", 5)]
-    assert CallStore(rig.db).verify().fault is None
+    assert (refused, rig.count("binlog_log")) == (500, 0)

@@ -46,8 +46,8 @@ LONGEST_WAIT_SECONDS = 0.1
 LOGIN = "/v1/token"
 """It needs no token; ``test_login`` tests it."""
 
-LOG = {"call", "call_head", "answer"}
-"""A refused request is logged, too; a request may have an idempotency key."""
+LOG = {"call"}
+"""A refused request is logged, too."""
 JOB = LOG | {"protection", "protection_item", "protection_chunk", "counter", "binlog_consumer"}
 NODE = LOG | {"wal_region", "wal_pin", "wal_node", "backend", "replica", "binlog_partition_cut", "journal_follower"}
 OWNER = (

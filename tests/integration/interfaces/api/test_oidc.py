@@ -202,24 +202,3 @@ def test_without_an_issuer_no_jwt_is_accepted(issuer: Issuer, tmp_path: Path) ->
 
     assert answer.status_code == 401
     assert issuer.requests == 0
-
-
-@pytest.mark.parametrize(
-    ("groups", "repeated"),
-    [
-        ((["ops", "readers"], ["readers", "ops"]), (201, None)),
-        ((["ops"], ["ops", "readers"]), (409, "UNKNOWN_OUTCOME")),
-    ],
-    ids=["another order", "more scopes"],
-)
-def test_a_key_is_used_once_whatever_groups_a_token_lists(
-    issuer: Issuer, api: Api, groups: tuple[list[str], list[str]], repeated: tuple[int, str | None]
-) -> None:
-    hold = {"scope": "instance", "seconds": 60, "reason": "x"}
-    answers = []
-    for listed in groups:
-        headers = {"Authorization": f"Bearer {issuer.token(sub='ada', groups=listed)}", "Idempotency-Key": "k1"}
-        answers.append(httpx.post(f"{api.url}/v1/instances/shop/holds", json=hold, headers=headers, timeout=60))
-
-    assert (answers[1].status_code, answers[1].json().get("code")) == repeated
-    assert len(api.app.state.service.stores.holds.active("shop")) == 1

@@ -1,0 +1,112 @@
+"""The log of calls: a call and its outcome are rows that never change, in the order of their numbers."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import update
+
+from sexton.kernel.errors import SextonError
+from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.store import CallStore, append
+from tests.support.rig import DAY, Rig
+
+CALL = CallRecord(who="ada", source="cli@here", action="stop", instance="shop", reason="a restore, \u202eat noon\n")
+
+
+@pytest.fixture
+def calls(rig: Rig) -> CallStore:
+    return rig.operators.calls
+
+
+def fill(calls: CallStore, count: int) -> list[int]:
+    return [calls.append(CALL.model_copy(update={"subject": str(n)})) for n in range(count)]
+
+
+def refuse() -> None:
+    raise SextonError
+
+
+def test_outcomes_are_rows_of_their_own(calls: CallStore) -> None:
+    def fail() -> None:
+        with calls.recorded(CALL):
+            during.extend(calls.last(1))
+            raise KeyError
+
+    during: list[CallRecord] = []
+    with pytest.raises(KeyError):
+        fail()
+    [row, end] = calls.rows(0, 10)
+
+    assert [c.outcome for c in during] == ["asked"]
+    assert [c.outcome for c in calls.last(9)] == ["FAILED"]
+    assert (row.outcome, row.begun_id, end.outcome, end.begun_id) == ("asked", None, "FAILED", row.id)
+    assert row.role == "postgres"
+
+
+def test_a_routine_call_is_a_row_only_if_it_is_refused(calls: CallStore) -> None:
+    with calls.routine(CALL):
+        pass
+    before = calls.newest()
+    for _ in range(2):
+        with pytest.raises(SextonError), calls.routine(CALL):
+            refuse()
+
+    assert before == 0
+    assert [c.outcome for c in calls.last(9)] == ["SEXTON_ERROR"] * 2
+
+
+def test_texts_are_stored_whatever_they_contain(calls: CallStore) -> None:
+    calls.append(CALL.model_copy(update={"subject": "a\0b\ud800" + "x" * 600}))
+
+    assert calls.last(1)[0].subject == "ab?" + "x" * 497
+
+
+def test_rows_older_than_400_days_are_deleted(rig: Rig, calls: CallStore) -> None:
+    fill(calls, 3)
+    rig.later(401 * DAY)
+    young = fill(calls, 4)
+
+    assert (calls.forget(), calls.forget()) == (3, 0)
+    assert [row.id for row in calls.rows(0, 9)] == young
+
+
+def test_a_young_row_among_old_ones_stays(rig: Rig, calls: CallStore) -> None:
+    ids, t = fill(calls, 3), rig.db.t.call
+    with rig.db.write() as c:
+        c.execute(update(t).where(t.c.id == ids[1]).values(at=10**14))  # the clock was wrong once
+    rig.later(401 * DAY)
+
+    assert calls.forget() == 2
+    assert [row.id for row in calls.rows(0, 9)] == [ids[1]]
+
+
+def test_a_reader_of_concurrent_writers_misses_no_row(rig: Rig, calls: CallStore) -> None:
+    barrier = threading.Barrier(8)
+
+    def write(_: int) -> None:
+        barrier.wait()
+        for _ in range(15):
+            with CallStore(rig.db).recorded(CALL):
+                pass
+
+    read: list[int] = []
+    with ThreadPoolExecutor(8) as pool:
+        writers = [pool.submit(write, n) for n in range(8)]
+        while not all(writer.done() for writer in writers):
+            read += [row.id for row in calls.rows(read[-1] if read else 0, 999)]
+    for writer in writers:
+        writer.result()
+    read += [row.id for row in calls.rows(read[-1], 999)]
+
+    assert len(read) == 8 * 15 * 2
+    assert read == [row.id for row in calls.rows(0, 999)]
+
+
+def test_a_transaction_that_rolls_back_leaves_no_row(rig: Rig, calls: CallStore) -> None:
+    with rig.db.engine.connect() as c:
+        transaction = c.begin()
+        append(rig.db, c, CALL)
+        transaction.rollback()
+
+    assert calls.rows(0, 9) == []
