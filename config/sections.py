@@ -24,10 +24,9 @@ def _web(url: str) -> str:
 
 
 def _key_source(text: str) -> str:
-    """Return the place of an issuer's keys; raise ``ValueError`` if an attacker on the way could replace them."""
-    is_url = "://" in text
-    if is_url and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", text):
-        raise ValueError("use https://HOST/PATH, a file, or http:// on loopback: these keys decide who is admitted")
+    """Return the URL of an issuer's keys; raise ``ValueError`` if an attacker on the way could replace them."""
+    if text and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", text):
+        raise ValueError("use https://HOST/PATH, or http:// on loopback: these keys decide who is admitted")
     return text
 
 
@@ -270,7 +269,6 @@ class OidcSection(_Section):
         default_factory=dict
     )
     leeway_seconds: Annotated[int, Field(ge=0, le=120, json_schema_extra={"unit": "seconds"})] = 30
-    max_outage_seconds: Annotated[int, Field(ge=300, le=604_800, json_schema_extra={"unit": "seconds"})] = 86_400
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:

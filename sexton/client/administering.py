@@ -1,16 +1,12 @@
-"""What administrators request: tokens, users and settings."""
+"""What administrators request: tokens and settings."""
 
 from sexton.client.api_call import ApiCall, url_path, url_query
 from sexton.protocol.access import (
     CreatedToken,
-    NewPassword,
     NewToken,
-    NewUser,
     ShownToken,
-    ShownUser,
     TokenList,
     TokenRenewal,
-    UserList,
 )
 from sexton.protocol.settings import NewSetting, SettingChange, SettingList
 
@@ -34,27 +30,6 @@ def renew_token(token: str, days: int = 90) -> ApiCall[ShownToken]:
 def revoke_token(token: str) -> ApiCall[ShownToken]:
     """Revoke a token now."""
     return ApiCall("DELETE", url_path("tokens", token), ShownToken)
-
-
-def users() -> ApiCall[UserList]:
-    """Return every user, removed ones included."""
-    return ApiCall("GET", "/v1/users", UserList)
-
-
-def add_user(user: str, scope: str, password: str) -> ApiCall[ShownUser]:
-    """Add a user, who may request tokens with the password."""
-    body = NewUser(user=user, scope=scope, password=password)
-    return ApiCall("POST", "/v1/users", ShownUser, body, repeatable=False)
-
-
-def set_password(user: str, password: str) -> ApiCall[None]:
-    """Set another password for a user; tokens issued for the old one end."""
-    return ApiCall("PUT", url_path("users", user, "password"), None, NewPassword(password=password))
-
-
-def remove_user(user: str) -> ApiCall[None]:
-    """Remove a user and revoke the user's tokens."""
-    return ApiCall("DELETE", url_path("users", user), None)
 
 
 def settings(instance: str = "") -> ApiCall[SettingList]:

@@ -6,10 +6,9 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, RetryError
 
-from sexton.client import calls
 from sexton.client.api_call import ApiCall
 from sexton.client.asynchronous_protecting import AsyncProtecting
-from sexton.client.connecting import NO_TOKEN, TIMEOUT_SECONDS, connection_options
+from sexton.client.connecting import TIMEOUT_SECONDS, connection_options
 from sexton.client.methods import ApiMethods
 from sexton.client.registering import RegistrationOptions, RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
@@ -43,22 +42,6 @@ class AsyncSexton(ApiMethods, AsyncSender):
     ) -> None:
         self._http = httpx.AsyncClient(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds
-
-    @classmethod
-    async def login(
-        cls,
-        url: str | None,
-        user: str,
-        password: str,
-        *,
-        scope: str | None = None,
-        ttl_seconds: int | None = None,
-        **client_options: Any,
-    ) -> Self:
-        """Return a client with a token of a user; see ``sexton.client.Sexton.login``."""
-        async with cls(url, NO_TOKEN, **client_options) as login_client:
-            issued = await login_client.send(calls.token(user, password, scope, ttl_seconds))
-        return cls(url, issued.token, **client_options)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import RootModel, ValidationError
+from pydantic import RootModel
 
 from sexton.client.api_call import CHUNK_BYTES, ApiCall, url_path, url_query
-from sexton.kernel.errors import BadInput
-from sexton.protocol.access import Credentials, IssuedToken
 from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.protocol.protections import (
     CHUNK_ITEMS,
@@ -24,21 +22,6 @@ from sexton.protocol.protections import (
 )
 from sexton.protocol.status import BlockerRows, Overview, Stop, StopResult, StoriesBody
 from sexton.protocol.topics import Heartbeat, HeartbeatReceipt, Pin, RegionMap, Replay, StartedPurge, Topic
-
-
-def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[IssuedToken]:
-    """Exchange a password for a token. A repeated request issues a second token.
-
-    Raises:
-        BadInput: the API does not accept such values; the message does not repeat them.
-    """
-    try:
-        body = Credentials(user=user, password=password, scope=scope, ttl_seconds=ttl_seconds)
-    except ValidationError as e:  # its own text would repeat the values
-        problems = e.errors(include_input=False)
-        wrong = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
-        raise BadInput(f"no such login: {wrong}") from None
-    return ApiCall("POST", "/v1/token", IssuedToken, body)
 
 
 def status(instance: str | None = None) -> ApiCall[Overview]:

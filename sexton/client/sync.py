@@ -7,9 +7,8 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import RetryError, Retrying
 
-from sexton.client import calls
 from sexton.client.api_call import ApiCall
-from sexton.client.connecting import NO_TOKEN, TIMEOUT_SECONDS, connection_options
+from sexton.client.connecting import TIMEOUT_SECONDS, connection_options
 from sexton.client.following import Following
 from sexton.client.methods import ApiMethods
 from sexton.client.protecting import OnLost, Protecting
@@ -60,35 +59,6 @@ class Sexton(ApiMethods, SyncSender):
         """
         self._http = httpx.Client(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds
-
-    @classmethod
-    def login(
-        cls,
-        url: str | None,
-        user: str,
-        password: str,
-        *,
-        scope: str | None = None,
-        ttl_seconds: int | None = None,
-        **client_options: Any,
-    ) -> Self:
-        """Return a client with a token of a user. The token ends after ``ttl_seconds`` (900); it cannot be renewed.
-
-        Args:
-            url: as in the constructor.
-            user: created by ``sexton user add``.
-            password: of the user; the client does not keep it.
-            scope: of the token, at most the user's own scope; None: the user's own.
-            ttl_seconds: 60 to 3600.
-            client_options: further arguments of the constructor.
-
-        Raises:
-            RequestRefused: its ``code`` is ``NOT_AUTHORIZED``, ``THROTTLED`` or ``FORBIDDEN``.
-            BadInput, Unreachable: as for every request.
-        """
-        with cls(url, NO_TOKEN, **client_options) as login_client:
-            issued = login_client.send(calls.token(user, password, scope, ttl_seconds))
-        return cls(url, issued.token, **client_options)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,7 +1,6 @@
 """Which extra of the distribution a missing package belongs to."""
 
 PACKAGES = {
-    "argon2": "api",
     "fastapi": "api",
     "jwt": "api",
     "uvicorn": "api",

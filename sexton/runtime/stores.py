@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
-    from sexton.operators.access.login import Logins
     from sexton.operators.access.sql.tokens import TokenStore
-    from sexton.operators.access.sql.users import UserStore
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
@@ -86,20 +84,6 @@ class DeploymentStores:
         from sexton.operators.access.sql.tokens import TokenStore
 
         return TokenStore(self.db)
-
-    @cached_property
-    def users(self) -> "UserStore":
-        """The API's users."""
-        from sexton.operators.access.sql.users import UserStore
-
-        return UserStore(self.db)
-
-    @cached_property
-    def logins(self) -> "Logins":
-        """Issues tokens for passwords."""
-        from sexton.operators.access.login import Logins
-
-        return Logins(self.db, self.calls)
 
     @cached_property
     def vaults(self) -> "ProvenVaults":

@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, sync_playwright
 
 from sexton.client import Sexton
 from sexton.contract import NewMark
-from sexton.operators.access import policy
-from sexton.operators.access.sql.users import UserStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.settings.store import SettingStore
@@ -92,7 +90,6 @@ def furnish(rig: Owned, api: Api, root: Path) -> dict[str, int]:
     binlogs.commit(6)
     binlogs.service.consumers.register("shop", "lisbon", "sales", after=3)
     binlogs.cut_expired()
-    UserStore(rig.db).add("ada", "correct horse battery", policy.scope("operate@shop"), by="eve")
     SettingStore(rig.db).put("recycle.max_delete_objects", "100000", "shop", "after the migration", "ada")
     ControlStore(rig.db).put(ControlKind.STOP, "depot", "the bucket is being moved", "eve")
     return {"plan": plan, "round": round_}

@@ -1,4 +1,4 @@
-"""Administrators manage tokens and users, operators change settings with a preview, and everybody else is refused."""
+"""Administrators manage tokens, operators change settings with a preview, and everybody else is refused."""
 
 import re
 
@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 
 from sexton.client import Sexton
 from sexton.operators.access.sql.tokens import TokenStore
-from sexton.operators.access.sql.users import UserStore
 from sexton.operators.settings.store import SettingStore
 from tests.browser.conftest import NewPage
 from tests.browser.test_console_guards import PATH, _token
@@ -36,31 +35,6 @@ def test_a_secret_is_shown_once(new_page: NewPage, api: Api, rig: Rig) -> None:
     expect(page.locator(".notice")).to_contain_text("is revoked")
     [revoked] = [token for token in TokenStore(rig.db).all() if token.note]
     assert revoked.revoked_at is not None
-
-
-def test_a_user_is_added_and_removed(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("admin")
-    page.goto("/console/access")
-    page.fill("#user", "ada")
-    page.fill("#user-scope", "operate@shop")
-    page.fill("#password", " correct horse battery ")
-    page.click("text=Add the user")
-    expect(page.locator(".notice")).to_contain_text("User ada may log in")
-
-    person = new_page("")
-    person.goto("/console")
-    person.fill("#user", "ada")
-    person.fill("#password", " correct horse battery ")
-    person.click("text=Log in")
-    expect(person.locator("nav.menu")).to_be_visible()
-    assert not person.locator("nav >> text=Access").count()
-
-    page.click("text=Remove ada")
-    expect(page.locator(".notice")).to_contain_text("User ada is removed")
-    person.goto("/console/plans")
-    expect(person.locator("text=Log in")).to_be_visible()
-    [user] = UserStore(rig.db).all()
-    assert user.removed_at is not None
 
 
 def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
@@ -121,14 +95,12 @@ def test_who_is_no_administrator_makes_no_token(api: Api, rig: Rig, scope: str) 
             client.get(f"{PATH}/access"),
             client.post(f"{PATH}/access/tokens", data=form | {"scope": "admin"}),
             client.post(f"{PATH}/access/tokens/revoke", data=form | {"token": known[0].id}),
-            client.post(f"{PATH}/access/users", data=form | {"user": "eve", "scope": "admin", "password": "x" * 20}),
         ]
         settings = client.get(f"{PATH}/settings")
 
-    assert [answer.status_code for answer in answers] == [403] * 4
+    assert [answer.status_code for answer in answers] == [403] * 3
     assert settings.status_code == 200
     assert {t.id for t in TokenStore(rig.db).all() if t.revoked_at is None} == {t.id for t in known}
-    assert UserStore(rig.db).all() == []
 
 
 def test_who_only_reads_sets_nothing(api: Api, rig: Rig) -> None:

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from sexton.interfaces.console.session import PATH
-from sexton.operators.access import policy
 from sexton.operators.controls.store import ControlStore
 from tests.browser.conftest import NewPage
 from tests.browser.test_console import PAGES
 from tests.servers.api import Api
+from tests.servers.issuer import Issuer
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
@@ -72,19 +72,18 @@ def test_a_wrong_token_does_not_log_in(api: Api) -> None:
         assert client.get(PATH).status_code == 303
 
 
-def test_a_login_with_a_password_ends_with_the_logout(api: Api, rig: Rig) -> None:
-    users = api.app.state.service.stores.users
-    users.add("ada", "correct horse battery", policy.scope("operate@shop"), by="test")
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        wrong = {"user": "ada", "password": "wrong", "form_token": _token(client)}
-        assert client.post(f"{PATH}/login", data=wrong).status_code == 401
-        good = wrong | {"password": "correct horse battery", "form_token": _token(client)}
-        assert client.post(f"{PATH}/login", data=good).status_code == 303
-        assert "user ada" in client.get(PATH).text
-        secret = client.cookies["sexton"]
-        client.post(f"{PATH}/logout", data={"form_token": _token(client, PATH)})
-        client.cookies.set("sexton", secret, path=PATH)
-        assert client.get(PATH).status_code == 303
+def test_a_jwt_of_the_issuer_logs_in_as_a_token_does(rig: Rig) -> None:
+    with Issuer() as issuer:
+        issuer.add_key("k1")
+        with (
+            Api(rig, console=True, oidc=issuer.settings(ops=["operate@shop"])) as api,
+            httpx.Client(base_url=api.url, timeout=60) as client,
+        ):
+            assert issuer.url in client.get(f"{PATH}/login").text
+            for token, status in ((issuer.token(groups=["nobody"]), 401), ("x" * 4_001, 401), (issuer.token(), 303)):
+                sent = {"token": token, "form_token": _token(client)}
+                assert client.post(f"{PATH}/login", data=sent).status_code == status
+            assert f"of {issuer.url}" in client.get(PATH).text
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -113,7 +113,6 @@ def _use(used: Used) -> None:
     s3.create_bucket(Bucket=bucket)
     for name in "abc":
         s3.put_object(Bucket=bucket, Key=f"data/{name}.dat", Body=b"x")
-    password = used.secrets["password"] = f"password-{secrets.token_hex(16)}"
     rows = "SELECT 'table' AS kind, 'a' AS id, 'cold' AS vault, 'data/a.dat' AS key, 1 AS bytes"
     with create_engine(used.url).begin() as c:
         c.execute(text(f"CREATE VIEW public.shop_live AS {rows}"))
@@ -122,11 +121,10 @@ def _use(used: Used) -> None:
     used.sexton("enable", "shop")
     token = used.sexton("token", "create", "--scope", "operate@shop", silent=True)
     used.secrets["token"] = token.split("_", 2)[2]
-    used.sexton("user", "add", "ada", "--scope", "admin", "--password-stdin", typed=f"{password}\n")
     used.sexton("round", "run", "shop")
     used.sexton("check", "run", "shop")
     _use_topic(used)
-    _use_api(used, token, password)
+    _use_api(used, token)
     used.note_command_lines()
     for words in ("settings show", "settings show --json", "doctor", "log --json", "token list --json", "status"):
         used.sexton(*words.split())
@@ -163,16 +161,13 @@ def kafka_with_logins(home: Path) -> tuple[Broker, dict[str, str], str]:
     return broker, dict(zip(names, values, strict=True)), password
 
 
-def _use_api(used: Used, token: str, password: str) -> None:
+def _use_api(used: Used, token: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     variables = os.environ | used.stack.environment() | used.variables() | {"SEXTON_API__LISTEN": address}
     api = Child("api", [sys.executable, "-m", "sexton", "api"], used.stack.home, variables)
     used.stack.children["api"] = api
     api.start(lambda: any("is listening" in line for line in api.tail(50)), 60)
     with httpx.Client(base_url=f"http://{address}", timeout=30) as http:
-        login = http.post("/v1/token", json={"user": "ada", "password": password})
-        used.secrets["token of a login"] = login.json()["token"].split("_", 2)[2]
-        used.printed += http.post("/v1/token", json={"user": password, "password": password}).text
         headers = {"Authorization": f"Bearer {token}"}
         used.printed += http.post("/v1/instances/shop/plans", headers=headers).text
         used.printed += http.post("/v1/stop", json={"reason": "x"}, headers=headers).text

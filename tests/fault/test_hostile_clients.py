@@ -19,7 +19,7 @@ from tests.integration.protection.registrations import garbage, registration
 from tests.servers.api_process import ApiProcess
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
-from tests.servers.proxy import Proxy
+from tests.servers.sample_proxy import SampleProxy
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
@@ -41,7 +41,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["nginx", "caddy"])
 def test_stop_renew_and_health_answer_behind_a_proxy(rig: Rig, tmp_path: Path, program: str) -> None:
-    with ApiProcess(rig, tmp_path) as api, Proxy(program, api.address, tmp_path) as proxy:
+    with ApiProcess(rig, tmp_path) as api, SampleProxy(program, api.address, tmp_path) as proxy:
         with _judge(api, proxy, tmp_path) as judge:
             _wait_for(judge, 15)
             began = time.time()
@@ -64,7 +64,7 @@ def test_stop_renew_and_health_answer_behind_a_proxy(rig: Rig, tmp_path: Path, p
 
 
 @contextmanager
-def _judge(api: ApiProcess, proxy: Proxy, home: Path) -> Iterator[Forked]:
+def _judge(api: ApiProcess, proxy: SampleProxy, home: Path) -> Iterator[Forked]:
     tokens = {api_judge.OPERATOR: api.token("operate@*"), api_judge.JOB: api.token("sync:copy@shop")}
     judge = Forked("judge", "tests.fault.api_judge", [proxy.url], home, os.environ | tokens)
     judge.start(lambda: bool(_answers(judge)))
@@ -75,7 +75,7 @@ def _judge(api: ApiProcess, proxy: Proxy, home: Path) -> Iterator[Forked]:
 
 
 @contextmanager
-def _attack(api: ApiProcess, proxy: Proxy, home: Path) -> Iterator[None]:
+def _attack(api: ApiProcess, proxy: SampleProxy, home: Path) -> Iterator[None]:
     env = os.environ | {hostile_clients.TOKEN: api.token("sync:evil@shop")}
     arguments = ["127.0.0.1", str(proxy.port)]
     clients = Forked("hostile", "tests.fault.hostile_clients", arguments, home, env)

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 
-from sexton.kernel.crash_points import OF_CALLS, OF_ROUNDS
+from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.histories import History, histories, play
 
 ALL = settings(
@@ -28,7 +28,7 @@ def test_history_loses_no_needed_file_and_leaves_no_garbage() -> None:
 
     every_promise_holds()
 
-    assert reached.keys() == OF_ROUNDS | OF_CALLS
+    assert reached.keys() == OF_ROUNDS
 
 
 @pytest.mark.soak

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sexton.database import schema
-from sexton.operators.access import passwords
 from sexton.runtime.embedded import postgres
 from sexton.runtime.embedded.ports import Ports
 from tests.machine import REASON
@@ -16,17 +15,6 @@ from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
 DEBIAN = Path("/usr/lib/postgresql")
-QUICK_HASH = "$argon2id$v=19$m=8,t=1,p=1$0fbi99K3NN3W0aO0/G8DHw$Ybf/HpqD2NmqFdG3yVeUkMgh0IQoix7z6wfep/1fsCM"
-"""The hash of a discarded random text, as fast to verify as those of the tests' passwords."""
-
-
-@pytest.fixture(autouse=True)
-def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash passwords at the lowest cost; tests/unit/operators/access/test_credentials.py checks the real parameters."""
-    monkeypatch.setattr(passwords, "TIME_COST", 1)
-    monkeypatch.setattr(passwords, "MEMORY_KIB", 8)
-    monkeypatch.setattr(passwords, "PARALLELISM", 1)
-    monkeypatch.setattr(passwords, "UNKNOWN_USER_HASH", QUICK_HASH)
 
 
 @pytest.fixture

@@ -1,84 +1,62 @@
-"""The samples of `deploy/proxy`, nginx and Caddy, in front of a server on loopback."""
+"""Servers on loopback that forward every byte to a plain server: behind TLS, or slowly."""
 
-import re
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Self
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from sexton.runtime.embedded.ports import free_port, is_open
-from tests.machine import need
-from tests.servers.certificate import certificate
-from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.servers.certificate import Certificate
 
-SAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "proxy"
-UPSTREAM = "127.0.0.1:8470"
-"""Where the samples expect Sexton."""
+Address = tuple[str, int]
 
 
-class Proxy:
-    """A proxy with the sample's settings, and its own port and certificate; ``url`` is its address."""
+@contextmanager
+def tls_proxy(address: Address, files: Certificate) -> Iterator[str]:
+    """Serve with a certificate; yield the URL."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.cert, files.key)
+    with _listening(address, context, 0) as (host, port):
+        yield f"https://{host}:{port}"
 
-    def __init__(self, program: str, address: tuple[str, int], home: Path) -> None:
-        """Prepare the proxy.
 
-        Args:
-            program: nginx or caddy.
-            address: of the server behind it.
-            home: for its files.
-        """
-        self._program, self._home, self.port = need(program), home, free_port()
-        self.url = f"https://127.0.0.1:{self.port}"
-        self.log = home / f"{program}.log"
-        settings: dict[str, Callable[[], list[str]]] = {"nginx": self._nginx, "caddy": self._caddy}
-        self._upstream = f"{address[0]}:{address[1]}"
-        self._certificate = certificate(home)
-        self._words = settings[program]()
-        self._process: subprocess.Popen[bytes] | None = None
+@contextmanager
+def slow_proxy(address: Address, pause_seconds: float) -> Iterator[Address]:
+    """Serve without TLS, and pause after each 64 KiB; yield the address."""
+    with _listening(address, None, pause_seconds) as own:
+        yield own
 
-    def __enter__(self) -> Self:
-        env = {"HOME": str(self._home), "PATH": "/usr/sbin:/usr/bin:/bin"}
-        with self.log.open("wb") as log:
-            words = [self._program, *self._words]
-            self._process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=self._home)
-        eventually("the proxy listens", self._listens)
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.terminate()
-        try:
-            self._process.wait(PATIENCE_SECONDS)
-        finally:
-            self._process.kill()
+@contextmanager
+def _listening(address: Address, context: ssl.SSLContext | None, pause_seconds: float) -> Iterator[Address]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        arguments = (listening, context, address, pause_seconds)
+        threading.Thread(target=_serve, args=arguments, daemon=True).start()
+        yield listening.getsockname()
+        listening.shutdown(socket.SHUT_RDWR)
 
-    def _listens(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.log.read_text()
-        return is_open(self.port)
 
-    def _nginx(self) -> list[str]:
-        site = (SAMPLES / "nginx.conf").read_text().replace(UPSTREAM, self._upstream)
-        site = site.replace("listen 443", f"listen 127.0.0.1:{self.port}")
-        site = site.replace("/etc/ssl/sexton.pem", str(self._certificate.cert))
-        site = site.replace("/etc/ssl/sexton.key", str(self._certificate.key))
-        paths = "".join(
-            f"    {name}_temp_path {self._home / name};\n"
-            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        whole = self._home / "nginx.conf"
-        whole.write_text(
-            f"daemon off;\nmaster_process off;\npid {self._home / 'pid'};\nworker_rlimit_nofile 8192;\n"
-            f"events {{ worker_connections 4096; }}\nhttp {{\n    access_log off;\n{paths}{site}}}\n"
-        )
-        return ["-c", str(whole), "-e", str(self.log), "-p", str(self._home)]
+def _serve(listening: socket.socket, context: ssl.SSLContext | None, address: Address, pause_seconds: float) -> None:
+    with suppress(OSError):  # closed at the end of the test
+        while True:
+            plain, _ = listening.accept()
+            threading.Thread(target=_forward, args=(plain, context, address, pause_seconds), daemon=True).start()
 
-    def _caddy(self) -> list[str]:
-        site = (SAMPLES / "Caddyfile").read_text().replace(UPSTREAM, self._upstream)
-        files = f"{self._certificate.cert} {self._certificate.key}"
-        tls = f"https://127.0.0.1:{self.port} {{\n\tbind 127.0.0.1\n\ttls {files}\n"
-        site = re.sub(r"^sexton\.example\.com \{\n", tls, site, flags=re.M)
-        site = site.replace("{\n\tservers {", "{\n\tadmin off\n\tauto_https off\n\tservers {", 1)
-        whole = self._home / "Caddyfile"
-        whole.write_text(site)
-        return ["run", "--config", str(whole), "--adapter", "caddyfile"]
+
+def _forward(plain: socket.socket, context: ssl.SSLContext | None, address: Address, pause_seconds: float) -> None:
+    with (
+        suppress(OSError),
+        context.wrap_socket(plain, server_side=True) if context else plain as client,
+        socket.create_connection(address) as server,
+    ):
+        threading.Thread(target=_copy, args=(server, client, pause_seconds), daemon=True).start()
+        _copy(client, server, pause_seconds)
+
+
+def _copy(source: socket.socket, target: socket.socket, pause_seconds: float) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+            time.sleep(pause_seconds)
+        target.shutdown(socket.SHUT_WR)

@@ -134,35 +134,8 @@ token = table(
     instant("revoked_at", null=True),
     text("revoked_by", default=""),
     instant("last_used_at", null=True),  # to about a minute
-    word("of_user", null=True),  # the user whose password it was given for; null: made at the command line
-    index("token_of_user", "of_user", where="of_user IS NOT NULL"),
-    index("token_over", "expires_at", where="of_user IS NOT NULL"),
 )
 """One row per API token; only the digest of its secret is stored."""
-
-api_user = table(
-    "api_user",
-    word("name", key=True),
-    text("hash"),  # of the password, by argon2id; empty: the user was removed
-    text("scope"),
-    instant("created_at"),
-    text("created_by"),
-    instant("changed_at"),
-    instant("removed_at", null=True),
-    text("removed_by", default=""),
-)
-"""One row per user who logs in with a password."""
-
-login_failure = table(
-    "login_failure",
-    word("source", key=True),  # an address, or a network of IPv6
-    # a few bits of a digest of the login name, which may be a password in the wrong field; empty: all names together
-    word("slot", key=True),
-    bigint("failures", CheckConstraint("failures >= 0")),
-    instant("last_at"),
-    index("login_failure_last", "last_at"),
-)
-"""One row per source and slot with recent failed logins."""
 
 call = table(
     "call",

@@ -34,8 +34,6 @@ class Tables:
     setting: Table
     hold: Table
     token: Table
-    api_user: Table
-    login_failure: Table
     call: Table
     # marks.py
     mark: Table

@@ -35,7 +35,6 @@ from sexton.interfaces.api.routes import (
     protections,
     replicas,
     rounds,
-    tokens,
     vaults,
     wal,
 )
@@ -64,7 +63,6 @@ def create(settings: Settings, db: Database) -> FastAPI:
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.service = service = OperatorService(settings, db)
-    app.state.logins = service.stores.logins
     app.state.starter = WorkflowStarter(settings)
     app.state.pools = pools = Pools()
     app.state.is_stopping = lambda: False
@@ -75,7 +73,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
     operators = (instances, vaults, rounds, plans, holds, marks, lists, checks, call_log, settings_routes, access)
-    parts = (health, tokens, control, *operators, protections, wal, binlogs, binlog_gc, replicas, journal)
+    parts = (health, control, *operators, protections, wal, binlogs, binlog_gc, replicas, journal)
     for routes in (*(part.routes for part in parts), owner_operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]

@@ -1,6 +1,6 @@
 """Authenticate the sender of each request before its body is read.
 
-``/livez``, ``/readyz`` and ``/healthz`` need no token, and neither does the exchange of a password for a token.
+``/livez``, ``/readyz`` and ``/healthz`` need no token.
 """
 
 from collections.abc import Collection
@@ -20,14 +20,9 @@ from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
-OPEN_TO_POST = frozenset({"/v1/token"})
 NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 """The paths that a node's token may use."""
 MAX_SEGMENTS = 10
-
-
-def _needs_no_token(method: str, path: str) -> bool:
-    return path in OPEN_PATHS or (method == "POST" and path in OPEN_TO_POST)
 
 
 def _check_scopes_fit_path(scopes: Collection[TokenScope], method: str, path: str) -> None:
@@ -51,7 +46,7 @@ class AuthenticationMiddleware:
         self._words, self._log_threads = frozenset(words), Threads(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not _needs_no_token(scope["method"], scope["path"]):
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             state = scope.setdefault("state", {})
             try:
                 await self._authenticate(scope, state)

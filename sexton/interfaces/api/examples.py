@@ -12,7 +12,6 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "BackendReport": {"boot": 1, "sequence": 12, "tablets": []},
     "CapRequest": {"keys_per_second": 500, "reason": "the bucket is shared"},
     "ConsumerRegistration": {"db": "sales", "table": "orders", "after": 3_000},
-    "Credentials": {"user": "ada", "password": "the password of ada"},
     "CutApproval": {"upto": 4_000},
     "CutsDone": {"instance": "shop", "done": []},
     "Discarding": {"mark": "dropped/t1", "reason": "kept by hand"},
@@ -28,7 +27,6 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "Items": {"objects": ["cold/data/orders/1.dat"]},
     "ListEntry": {"name": "shop", **_REASON},
     "LogConfig": {"ttl_seconds": 604_800, "max_bytes": 1_073_741_824},
-    "PasswordRequest": {"password": "a long new password"},
     "Placements": {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [_COPY]}]},
     "Purging": {"logical": False},
     "RecordsRequest": {"records": [{"commit_seq": 4_001, "tables": ["orders"]}]},
@@ -48,7 +46,6 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "TopicOwner": {"instance": "shop", "reason": "the map of test had the wrong name"},
     "TopicReset": {"region": "r1", "to": 41, "reason": "restored from last night"},
     "TrustOrder": {"reason": "nothing was undropped in the newer copy"},
-    "UserRequest": {"user": "ada", "scope": "operate@shop", "password": "a long password"},
     "Watermark": {"value": 1_700_000_000},
     "Why": _REASON,
 }

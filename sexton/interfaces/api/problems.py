@@ -22,14 +22,8 @@ from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, SextonError, code_of
 from sexton.operators.access.errors import (
     Forbidden,
-    LoginsBusy,
-    LoginsThrottled,
-    NoArgon2,
-    NotAuthorized,
     Unauthenticated,
     UnknownToken,
-    UnknownUser,
-    UserExists,
 )
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.holds.store import TooLate, UnknownHold
@@ -71,7 +65,6 @@ READING = ("GET", "HEAD")
 """Methods whose refusals are logged only if the token does not permit the request."""
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
-    (NotAuthorized, 401),
     (Forbidden, 403),
     (RegionOfAnotherNode, 403),
     (TopicOfAnotherInstance, 403),
@@ -92,9 +85,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownPlan, 404),
     (UnknownRound, 404),
     (UnknownToken, 404),
-    (UnknownUser, 404),
     (Exists, 409),
-    (UserExists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
     (TooLate, 409),
@@ -127,8 +118,6 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyRegions, 429),
     (TooManyReplays, 429),
     (TooManyRuns, 429),
-    (LoginsThrottled, 429),
-    (NoArgon2, 501),
     (VaultFault, 503),
     (AuditUnreadable, 503),
     (BadInput, 422),
@@ -166,8 +155,6 @@ def answer(error: Exception, request: HTTPConnection) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
-    if isinstance(error, LoginsThrottled | LoginsBusy):
-        headers["Retry-After"] = str(error.retry_seconds)
     return JSONResponse(document.model_dump(exclude_none=True), document.status, headers, MEDIA_TYPE)
 
 

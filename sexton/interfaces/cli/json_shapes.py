@@ -24,7 +24,7 @@ from sexton.interfaces.cli.json_output import Done
 from sexton.interfaces.selftest.protection import SelfTest
 from sexton.interfaces.selftest.race import Race
 from sexton.kernel.message import Message
-from sexton.operators.access.model import Token, User
+from sexton.operators.access.model import Token
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import Control
 from sexton.operators.holds.model import Hold
@@ -148,7 +148,6 @@ SHAPES: Mapping[str, JsonShape] = {
     "replica backends": JsonShape(BackendStanding, is_list=True),
     "token create": JsonShape(Token, {"scope": str, "secret": str}),
     "token list": JsonShape(Token, {"scope": str}, is_list=True),
-    "user list": JsonShape(User, {"scope": str}, is_list=True),
     "contract test": JsonShape(Race),
     "worker builds": JsonShape(WorkerBuild, is_list=True),
     "settings show": JsonShape(more=_fields(SettingRow), is_list=True),

@@ -1,4 +1,4 @@
-"""Compose the console beside the API: the same users, scopes, stores and log of calls, other pages."""
+"""Compose the console beside the API: the same tokens, scopes, stores and log of calls, other pages."""
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -60,7 +60,7 @@ class Beside:
 def beside(api: FastAPI) -> Beside:
     """Return the API with the console at ``/console``."""
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    for name in ("service", "logins", "starter", "pools", "verifier"):
+    for name in ("service", "starter", "pools", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)

@@ -53,7 +53,7 @@ class GuardedPage(APIRoute):
 
 
 TYPED = frozenset(
-    {"reason", "note", "token", "user", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
+    {"reason", "note", "token", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
     | {"vault", "instance"}
 )
 """Fields whose blanks around a text mean nothing: no name of a vault or an instance has any.

@@ -1,4 +1,4 @@
-"""Sessions of browsers: a cookie with a token of Sexton, and form tokens that only its own pages know."""
+"""Sessions of browsers: a cookie with the token of the login, and form tokens that only its own pages know."""
 
 import base64
 import hashlib
@@ -12,8 +12,6 @@ from starlette.responses import Response
 from sexton.operators.access.errors import Forbidden, Unauthenticated
 
 PATH = "/console"
-SESSION_SECONDS = 8 * 3600
-"""A login lasts a shift. It ends earlier if the user is removed or the password changes, as every token of a user."""
 FORM_FIELD = "form_token"
 SECRET_BYTES = 32
 MAX_SIGNED = 500

@@ -1,4 +1,4 @@
-"""Tokens, users, scopes, and the records of calls, as values. Instants are in ms since 1970."""
+"""Tokens, scopes, and the records of calls, as values. Instants are in ms since 1970."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -63,14 +63,11 @@ class CallerIdentity(NamedTuple):
     name: str
     """In the log of calls."""
     scopes: tuple[TokenScope, ...]
-    user: str = ""
-    """Who logged in, the same after the next login; empty: the name itself stays."""
 
     @classmethod
     def of_subject(cls, issuer: str, subject: str, scopes: tuple[TokenScope, ...]) -> "CallerIdentity":
         """Return the identity of a subject that an issuer of JWTs has named."""
-        user = f"{subject} of {issuer}"
-        return cls(f"{user} ({scopes_text(scopes)})", scopes, user)
+        return cls(f"{subject} of {issuer} ({scopes_text(scopes)})", scopes)
 
 
 def scopes_text(scopes: Iterable[TokenScope]) -> str:
@@ -91,32 +88,16 @@ class Token(Message):
     revoked_by: str = ""
     last_used_at: int | None = None
     """When it was last used, to about a minute; None: never."""
-    of_user: str | None = None
-    """The user whose login issued the token; None: created at the command line."""
 
     @property
     def name(self) -> str:
-        """The caller in the call log. It names the user, because a user's token is deleted long before the log is."""
-        user = "" if self.of_user is None else f"user {self.of_user}, "
-        return f"{user}token {self.id} ({self.scope})"
+        """The caller in the call log."""
+        return f"token {self.id} ({self.scope})"
 
     @property
     def identity(self) -> CallerIdentity:
         """The caller that sends the token."""
-        return CallerIdentity(self.name, (self.scope,), "" if self.of_user is None else f"user {self.of_user}")
-
-
-class User(Message):
-    """A user without the password, which Sexton does not store."""
-
-    name: str
-    scope: TokenScope
-    created_at: int = 0
-    created_by: str = ""
-    changed_at: int = 0
-    """When the password was last set."""
-    removed_at: int | None = None
-    removed_by: str = ""
+        return CallerIdentity(self.name, (self.scope,))
 
 
 class OidcSettings(Message):
@@ -126,8 +107,7 @@ class OidcSettings(Message):
     """Empty: none is."""
     audience: str = ""
     jwks: str = ""
-    """URL or file of the issuer's public keys."""
+    """URL of the issuer's public keys."""
     claim: str = ""
     scopes: Mapping[str, Sequence[str]] = Field(default_factory=dict)
     leeway_seconds: int = 30
-    max_outage_seconds: int = 86_400

@@ -6,10 +6,13 @@ from typing import Any
 import jwt
 
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.jwks import ALGORITHMS, IssuerKeys
+from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
 from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope
 
+ALGORITHMS = ("RS256", "ES256")
+"""A key is used for the one of them that fits its type; the header of a token decides nothing."""
+MIN_RSA_BITS = 2_048
+REQUEST_SECONDS = 5.0
 REQUIRED_CLAIMS = ("iss", "aud", "sub", "exp", "iat")
 MAX_CHARACTERS = 8_192
 MAX_SUBJECT_CHARACTERS = 200
@@ -22,9 +25,8 @@ LISTED_CLAIM = "scope"
 class OidcVerifier:
     """Verifies the JWTs of one issuer."""
 
-    def __init__(self, settings: OidcSettings, keys: IssuerKeys | None = None) -> None:
-        self._settings = settings
-        self._keys = keys or IssuerKeys(settings.jwks, settings.max_outage_seconds)
+    def __init__(self, settings: OidcSettings) -> None:
+        self._settings, self._keys = settings, issuer_keys(settings.jwks)
         self._scopes = {value: tuple(map(policy.scope, texts)) for value, texts in settings.scopes.items()}
 
     def authenticate(self, text: str) -> CallerIdentity:
@@ -35,8 +37,7 @@ class OidcVerifier:
             Forbidden: no value of its claim maps to a scope.
             IssuerAway: the issuer's keys are not known now.
         """
-        key = self._keys.find(*_signed_with(text))
-        settings = self._settings
+        key, settings = self._key_of(text), self._settings
         try:
             claims = jwt.decode(
                 text,
@@ -55,6 +56,22 @@ class OidcVerifier:
             raise Forbidden(f"no value of claim {settings.claim} of this token maps to a scope: see [oidc.scopes]")
         return CallerIdentity.of_subject(settings.issuer, subject, scopes)
 
+    def _key_of(self, text: str) -> jwt.PyJWK:
+        """Return the issuer's key that a token names."""
+        key_id, algorithm = _signed_with(text)
+        try:
+            key = self._keys.get_signing_key(key_id)
+        except jwt.PyJWKClientConnectionError as e:
+            raise IssuerAway("the issuer of this token cannot be asked for its keys now; try again") from e
+        except jwt.PyJWKClientError as e:
+            raise Unauthenticated("the key that signed this token is none of the issuer's") from e
+        except (jwt.PyJWTError, ValueError) as e:
+            raise IssuerAway("the issuer of this token answers no JSON Web Key Set now; try again") from e
+        is_weak = key.algorithm_name == "RS256" and key.key.key_size < MIN_RSA_BITS
+        if key.algorithm_name not in ALGORITHMS or key.algorithm_name != algorithm or is_weak:
+            raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS)}, by a key for that")
+        return key
+
     def _mapped(self, value: Any) -> tuple[TokenScope, ...]:
         """Return the scopes of all values of a claim, each once."""
         values = value if isinstance(value, list) else [value]
@@ -62,6 +79,11 @@ class OidcVerifier:
             values = value.split()
         mapped = [scope for v in values if isinstance(v, str) for scope in self._scopes.get(v, ())]
         return tuple(dict.fromkeys(mapped))
+
+
+def issuer_keys(url: str) -> jwt.PyJWKClient:
+    """Return the keys of an issuer: read at most every 30 s for unknown ones, and again after five minutes."""
+    return jwt.PyJWKClient(url, timeout=REQUEST_SECONDS)
 
 
 def is_jwt(text: str) -> bool:
@@ -78,8 +100,8 @@ def _signed_with(text: str) -> tuple[str, str]:
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         raise Unauthenticated("this token is no JWT") from None
     key_id, algorithm = header.get("kid"), header.get("alg")
-    if algorithm not in ALGORITHMS.values():
-        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS.values())}")
+    if algorithm not in ALGORITHMS:
+        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS)}")
     if not isinstance(key_id, str):
         raise Unauthenticated("the header of this token names no key (kid)")
     return key_id, str(algorithm)

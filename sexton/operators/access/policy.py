@@ -110,7 +110,7 @@ def valid(token: Token | None, stored: str, sent: Presented, now: int) -> Token:
     secret_matches = hmac.compare_digest(stored.encode(), digest(sent.secret).encode())
     if token is None or not secret_matches:
         raise Unauthenticated("this token is not known; make one: sexton token create")
-    remedy = "make another: sexton token create" if token.of_user is None else "log in again: POST /v1/token"
+    remedy = "make another: sexton token create"
     if token.revoked_at is not None:
         raise Unauthenticated(f"token {token.id} is revoked; {remedy}", token.name)
     if now >= token.expires_at:
@@ -130,11 +130,9 @@ def renewed(token: Token, now: int, days: int) -> Token:
     """Return a token that ends ``days`` from now, and not earlier than before.
 
     Raises:
-        BadInput: it was revoked, has expired, cannot be read, or was issued for a login.
+        BadInput: it was revoked, has expired, or cannot be read.
     """
     remedy = "make another: sexton token create"
-    if token.of_user is not None:
-        raise BadInput(f"token {token.id} was issued for a login and cannot be renewed; log in again: POST /v1/token")
     if token.revoked_at is not None or now >= token.expires_at:
         state = "has expired" if token.revoked_at is None else "is revoked"
         raise BadInput(f"token {token.id} {state} and cannot be renewed; {remedy}")

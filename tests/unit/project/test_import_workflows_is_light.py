@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HEAVY = ("boto3", "botocore", "sqlalchemy", "alembic", "psycopg", "pyspark")
-SERVER = (*HEAVY, "fastapi", "temporalio", "lxml", "pyarrow", "argon2", "confluent_kafka")
+SERVER = (*HEAVY, "fastapi", "temporalio", "lxml", "pyarrow", "confluent_kafka")
 """Libraries that a program which only calls the API need not install."""
 
 

@@ -34,15 +34,16 @@ def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
     if importlib.util.find_spec("jwt") is None:
         yield DoctorFinding("FAIL", "oidc", "PyJWT is not installed", "pip install 'sexton[api]'")
         return
-    from sexton.operators.access.jwks import KeysUnread, count_keys
+    import jwt
+
+    from sexton.operators.access.oidc import issuer_keys
 
     try:
-        count = count_keys(section.jwks)
-    except KeysUnread as e:
+        count = len(issuer_keys(section.jwks).get_signing_keys())
+    except (jwt.PyJWTError, ValueError) as e:
         yield DoctorFinding("FAIL", "oidc", f"the issuer's keys at {section.jwks} cannot be read: {e}", todo)
         return
-    detail = f"{count} keys of {section.issuer} can verify tokens"
-    yield DoctorFinding("OK", "oidc", detail) if count else DoctorFinding("FAIL", "oidc", detail, todo)
+    yield DoctorFinding("OK", "oidc", f"{count} keys of {section.issuer} can verify tokens")
 
 
 def expiry_text(token: "Token") -> str:

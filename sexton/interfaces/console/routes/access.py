@@ -1,4 +1,4 @@
-"""Who may use the API and this console: tokens and users, for administrators."""
+"""Who may use the API and this console, for administrators."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -9,7 +9,7 @@ from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.protocol.access import CreatedToken, NewToken, NewUser, TokenRenewal
+from sexton.protocol.access import CreatedToken, NewToken, TokenRenewal
 
 routes = APIRouter(prefix=f"{session.PATH}/access", route_class=GuardedPage)
 MAX_NAME = 200
@@ -17,7 +17,7 @@ MAX_NAME = 200
 
 @routes.get("")
 def access(visit: CurrentVisit) -> Response:
-    """Show tokens and users."""
+    """Show the tokens."""
     return _page(visit, None)
 
 
@@ -44,26 +44,9 @@ def revoke(visit: CurrentVisit) -> Response:
     return visit.done(f"Token {revoked.token} is revoked: its next request is refused.", "access")
 
 
-@routes.post("/users")
-def add(visit: CurrentVisit) -> Response:
-    """Add a user."""
-    policy.scope(visit.form.get("scope", ""))
-    added = api.add_user(visit.read(NewUser), visit.service, visit.caller)
-    return visit.done(f"User {added.user} may log in, with scope {added.scope}.", "access")
-
-
-@routes.post("/users/remove")
-def remove(visit: CurrentVisit) -> Response:
-    """Remove a user, and end the sessions of that user."""
-    user = _name(visit, "user")
-    api.remove_user(user, visit.service, visit.caller)
-    return visit.done(f"User {user} is removed, and every token of that user is revoked.", "access")
-
-
 def _page(visit: Visit, created: CreatedToken | None) -> Response:
     tokens = api.tokens(visit.service, visit.caller).tokens
-    users = [user for user in api.users(visit.service, visit.caller).users if user.removed_at is None]
-    answer = visit.show("access.html", "access", cli="sexton token list", tokens=tokens, users=users, created=created)
+    answer = visit.show("access.html", "access", cli="sexton token list", tokens=tokens, created=created)
     if created is not None:
         answer.headers["Cache-Control"] = "no-store"
     return answer

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line
@@ -27,7 +27,6 @@ from sexton.operators.access.policy import (
 
 log = logging.getLogger(__name__)
 NOTE_CHARACTERS = 500
-DELETED_AT_ONCE = 100
 
 
 class TokenStore:
@@ -43,18 +42,12 @@ class TokenStore:
         if len(note) > NOTE_CHARACTERS:
             raise BadInput(f"a note has up to {NOTE_CHARACTERS} characters, this one has {len(note)}")
         with self._db.write() as c:
-            return self.give(c, scope, days * DAY_MS, by, note)
-
-    def give(
-        self, c: Connection, scope: TokenScope, lasts_ms: int, by: str, note: str = "", of_user: str | None = None
-    ) -> tuple[Token, str]:
-        """Return a new token as ``create`` does, in the caller's transaction."""
-        id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)
-        now = self._db.now(c)
-        times = {"created_at": now, "expires_at": now + lasts_ms}
-        token = Token(id=id_, scope=scope, note=note, created_by=by, of_user=of_user, **times)
-        values = token.model_dump(exclude={"scope", "revoked_by"}) | {"scope": str(scope)}
-        c.execute(insert(self._db.t.token).values(**values, digest=policy.digest(secret)))
+            id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)
+            now = self._db.now(c)
+            times = {"created_at": now, "expires_at": now + days * DAY_MS}
+            token = Token(id=id_, scope=scope, note=note, created_by=by, **times)
+            values = token.model_dump(exclude={"scope", "revoked_by"}) | {"scope": str(scope)}
+            c.execute(insert(self._db.t.token).values(**values, digest=policy.digest(secret)))
         return token, policy.token_text(id_, secret)
 
     def authenticate(self, authorization: str) -> tuple[Token, int]:
@@ -89,7 +82,7 @@ class TokenStore:
 
         Raises:
             UnknownToken: there is none.
-            BadInput: the duration is invalid, or the token has ended, belongs to a login, or ends later already.
+            BadInput: the duration is invalid, or the token has ended, or ends later already.
         """
         _check_days(days)
         t = self._db.t.token
@@ -121,26 +114,11 @@ class TokenStore:
         return _token(row)
 
     def all(self) -> Sequence[Token]:
-        """Return the tokens, the newest first; of users' tokens only valid ones, because there may be thousands."""
+        """Return the tokens, the newest first."""
         t = self._db.t.token
         with self._db.read() as c:
-            is_listed = t.c.of_user.is_(None) | (t.c.revoked_at.is_(None) & (t.c.expires_at > self._db.now(c)))
-            query = select(t).where(is_listed).order_by(t.c.created_at.desc(), t.c.id)
+            query = select(t).order_by(t.c.created_at.desc(), t.c.id)
             return [_token(row) for row in c.execute(query)]
-
-    def revoke_of(self, c: Connection, user: str, by: str) -> None:
-        """Revoke every token of a user, in the caller's transaction."""
-        t = self._db.t.token
-        valid = (t.c.of_user == user) & t.c.revoked_at.is_(None)
-        c.execute(update(t).where(valid).values(revoked_at=self._db.now(c), revoked_by=by))
-
-    def forget(self) -> int:
-        """Delete tokens of users that expired more than a day ago, at most 100; return how many were deleted."""
-        t = self._db.t.token
-        with self._db.write() as c:
-            expired = t.c.of_user.is_not(None) & (t.c.expires_at < self._db.now(c) - DAY_MS)
-            oldest = select(t.c.id).where(expired).order_by(t.c.expires_at).limit(DELETED_AT_ONCE)
-            return c.execute(delete(t).where(t.c.id.in_(oldest.with_for_update(skip_locked=True)))).rowcount
 
 
 def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthenticated:
@@ -153,9 +131,9 @@ def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthe
 
 
 def is_expiring(db: Database, now: int) -> ColumnElement[bool]:
-    """Return the condition that a program used a token lately, and that it ends soon; tokens of logins always do."""
+    """Return the condition that a token was used lately, and ends soon."""
     t = db.t.token
-    is_valid = and_(t.c.of_user.is_(None), t.c.revoked_at.is_(None), t.c.expires_at > now)
+    is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now)
     return and_(is_valid, t.c.expires_at < now + EXPIRES_SOON_MS, t.c.last_used_at >= now - USED_LATELY_MS)
 
 

@@ -37,7 +37,6 @@ EXAMPLE = {
     "name": "blacklist",
     "key": "recycle.retention_seconds",
     "token": "0123456789ab",
-    "user": "ada",
 }
 """The values of the parameters in paths."""
 
@@ -111,7 +110,6 @@ OPEN = (
     Route("GET", "/healthz", set()),
     Route("GET", "/livez", set()),
     Route("GET", "/readyz", set()),
-    Route("POST", "/v1/token", set(), {"user": "ada", "password": "none of hers"}),
 )
 """Routes that need no token."""
 ROUTES = (
@@ -172,10 +170,6 @@ ROUTES = (
     Route("POST", "/v1/tokens", ADMIN, {"scope": "read@a"}),
     Route("POST", "/v1/tokens/{token}/renew", ADMIN, {}),
     Route("DELETE", "/v1/tokens/{token}", ADMIN),
-    Route("GET", "/v1/users", ADMIN),
-    Route("POST", "/v1/users", ADMIN, {"user": "bob", "scope": "read@a", "password": "none of his 123"}),
-    Route("PUT", "/v1/users/{user}/password", ADMIN, {"password": "none of hers 123"}),
-    Route("DELETE", "/v1/users/{user}", ADMIN),
     Route("PUT", f"{I}/watermark", OWNER_A, {"value": 7}),
     Route("POST", f"{I}/protections", OPERATE_A | JOB_A, PROTECTION),
     Route("PUT", f"{I}/protections/{{job}}/chunks/{{number}}", OPERATE_A | JOB_A, {"objects": ["disk/data/a.dat"]}),

@@ -1,4 +1,4 @@
-"""An administrator manages tokens and users through the API; nobody else does."""
+"""An administrator manages tokens through the API; nobody else does."""
 
 import httpx
 import pytest
@@ -12,7 +12,7 @@ from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
-PASSWORD = "correct horse battery"
+SECRET = "correct horse battery"
 
 
 @pytest.fixture
@@ -38,22 +38,6 @@ def test_a_created_token_works_until_it_is_revoked(api: Api, admin: Sexton, rig:
     assert created.secret.rpartition("_")[2] not in stored
 
 
-def test_a_user_logs_in_until_removed(api: Api, admin: Sexton) -> None:
-    added = admin.add_user("ada", "operate@shop", PASSWORD)
-    assert (added.user, added.scope, added.removed_at) == ("ada", "operate@shop", None)
-    with Sexton.login(api.url, "ada", PASSWORD) as client:
-        assert client.status("shop").instances
-        admin.set_password("ada", PASSWORD + "!")
-        with pytest.raises(RequestRefused):
-            client.status("shop")
-
-    admin.remove_user("ada")
-    [row] = admin.users().users
-    assert (row.user, row.removed_at is not None) == ("ada", True)
-    with pytest.raises(RequestRefused):
-        Sexton.login(api.url, "ada", PASSWORD + "!")
-
-
 def test_wrong_input_is_refused_with_a_code(ask: Ask, subtests: pytest.Subtests) -> None:
     for method, path, body, status, code in [
         ("POST", "/v1/tokens", {"scope": "operate"}, 422, "BAD_INPUT"),
@@ -62,15 +46,11 @@ def test_wrong_input_is_refused_with_a_code(ask: Ask, subtests: pytest.Subtests)
         ("DELETE", "/v1/tokens/0123456789ab", None, 404, "UNKNOWN_TOKEN"),
         ("POST", "/v1/tokens/0123456789ab/renew", {}, 404, "UNKNOWN_TOKEN"),
         ("DELETE", "/v1/tokens/nonsense", None, 422, "BAD_INPUT"),
-        ("DELETE", "/v1/users/nobody", None, 404, "UNKNOWN_USER"),
-        ("POST", "/v1/users", {"user": "ada", "scope": "read", "password": "short"}, 422, "BAD_INPUT"),
-        ("POST", "/v1/users", {"user": "A da", "scope": "read", "password": PASSWORD}, 422, "BAD_INPUT"),
     ]:
         with subtests.test(path=path, code=code):
             answer = ask(method, path, body)
 
             assert (answer.status_code, answer.json()["code"]) == (status, code)
-            assert PASSWORD not in answer.text
 
 
 @pytest.mark.parametrize("method", ["DELETE", "POST"])
@@ -89,18 +69,12 @@ def test_a_whole_token_is_revoked_by_its_id_and_not_logged(api: Api, admin: Sext
 
 def test_a_secret_in_the_wrong_place_is_not_logged(ask: Ask, rig: Rig, subtests: pytest.Subtests) -> None:
     for method, path, body in [
-        ("DELETE", f"/v1/tokens/{PASSWORD}", None),
-        ("POST", "/v1/users", {"user": PASSWORD, "scope": "read", "password": "ada ada ada ada"}),
-        ("PUT", "/v1/settings/recycle.retention_seconds", {"value": PASSWORD}),
+        ("DELETE", f"/v1/tokens/{SECRET}", None),
+        ("PUT", "/v1/settings/recycle.retention_seconds", {"value": SECRET}),
     ]:
         with subtests.test(path=path):
             assert ask(method, path, body).status_code in (400, 422)
-            assert PASSWORD not in str(CallStore(rig.db).last(100))
-
-
-def test_a_taken_name_is_a_conflict(ask: Ask) -> None:
-    body = {"user": "ada", "scope": "read", "password": PASSWORD}
-    assert [ask("POST", "/v1/users", body).status_code for _ in range(2)] == [201, 409]
+            assert SECRET not in str(CallStore(rig.db).last(100))
 
 
 def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, subtests: pytest.Subtests) -> None:
@@ -109,9 +83,7 @@ def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, subtests: pytest.Subtes
             before = {t.id for t in TokenStore(rig.db).all()}
             answers: list[httpx.Response] = [
                 ask("POST", "/v1/tokens", {"scope": "admin"}, scope=scope),
-                ask("POST", "/v1/users", {"user": "ada", "scope": "admin", "password": PASSWORD}, scope=scope),
                 ask("GET", "/v1/tokens", scope=scope),
-                ask("GET", "/v1/users", scope=scope),
             ]
 
             assert {answer.status_code for answer in answers} == {403}

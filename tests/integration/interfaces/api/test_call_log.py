@@ -34,7 +34,6 @@ READ_ONLY = {
     ("GET", "/v1/settings"),
     ("GET", "/v1/settings/{key}/preview"),
     ("GET", "/v1/tokens"),
-    ("GET", "/v1/users"),
     *(("GET", f"/v1/instances/{{instance}}/{name}") for name in ("vaults", "plans", "rounds", "holds", "marks")),
     ("GET", "/v1/instances/{instance}/rounds/{round}"),
     ("GET", "/v1/instances/{instance}/rounds/{round}/deletions"),

@@ -6,13 +6,9 @@ from sqlalchemy import update
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden, Unauthenticated, UnknownToken
-from sexton.operators.access.login import Logins
 from sexton.operators.access.model import Grant, Token
 from sexton.operators.access.sql.tokens import TokenStore
-from sexton.operators.access.sql.users import UserStore
 from tests.support.rig import DAY, Rig
-
-PASSWORD = "a-horse-of-correct-batteries"
 
 
 @pytest.fixture
@@ -25,16 +21,16 @@ def create(tokens: TokenStore, days: int = 90, scope: str = "read") -> tuple[Tok
     return token, f"Bearer {text}"
 
 
-def spoil(rig: Rig, table: str, scope: str) -> None:
+def spoil(rig: Rig, scope: str) -> None:
     """Store a scope that this version cannot read."""
     with rig.db.write() as c:
-        c.execute(update(getattr(rig.db.t, table)).values(scope=scope))
+        c.execute(update(rig.db.t.token).values(scope=scope))
 
 
 @pytest.mark.parametrize("stored", ["operate", "root@*", "", "sync:copy"])
 def test_unreadable_scope_permits_nothing_and_breaks_no_list(rig: Rig, tokens: TokenStore, stored: str) -> None:
     spoiled, text = create(tokens, scope="admin")
-    spoil(rig, "token", stored)
+    spoil(rig, stored)
     good, good_text = create(tokens)
 
     with pytest.raises(Unauthenticated, match="permits nothing"):
@@ -47,20 +43,6 @@ def test_unreadable_scope_permits_nothing_and_breaks_no_list(rig: Rig, tokens: T
     assert tokens.authenticate(good_text)[0].id == good.id
     assert shown == {good.id: "read", spoiled.id: f"{stored!r} cannot be read; revoke it"}
     assert revoked.revoked_at is not None
-
-
-def test_unreadable_scope_of_a_user_issues_no_token(rig: Rig) -> None:
-    users, logins = UserStore(rig.db), Logins(rig.db, rig.operators.calls)
-    users.add("ada", PASSWORD, policy.scope("admin"), "test")
-    spoil(rig, "api_user", "operate")
-    users.add("bob", PASSWORD, policy.scope("read"), "test")
-
-    for requested in (None, policy.scope("read")):
-        with pytest.raises(Forbidden, match="cannot be read"):
-            logins.login("ada", PASSWORD, "here", requested)
-
-    assert logins.login("bob", PASSWORD, "here")[0].scope == policy.scope("read")
-    assert [str(user.scope) for user in users.all()] == ["'operate' cannot be read; revoke it", "read"]
 
 
 def test_no_text_names_an_unreadable_scope() -> None:
@@ -112,13 +94,9 @@ def test_renewed_token_keeps_its_secret(rig: Rig, tokens: TokenStore) -> None:
 
 
 def test_ended_token_is_not_renewed(rig: Rig, tokens: TokenStore) -> None:
-    UserStore(rig.db).add("ada", PASSWORD, policy.scope("read"), "test")
-    of_login, _ = Logins(rig.db, rig.operators.calls).login("ada", PASSWORD, "here")
     expired, revoked = create(tokens, 1)[0], create(tokens)[0]
     tokens.revoke(revoked.id, "test")
 
-    with pytest.raises(BadInput, match="log in again"):
-        tokens.renew(of_login.id, 90)
     rig.later(2 * DAY)
     for token, reason in ((expired, "has expired"), (revoked, "is revoked")):
         with pytest.raises(BadInput, match=reason):
