@@ -12,6 +12,7 @@ from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN, ROUTES, Route
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 
@@ -135,3 +136,23 @@ def test_a_refusal_reaches_a_client_that_is_still_sending(api: Api) -> None:
                 piece = client.recv(4_096)
                 assert piece, "the connection was closed"
                 received += piece
+
+
+def test_b26_wrong_expired_and_foreign_tokens_are_denied(api: Api, rig: Rig) -> None:
+    def status(url: str, token: str) -> tuple[int, str]:
+        answer = httpx.get(f"{url}/v1/journal?instance=shop", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        return answer.status_code, answer.json().get("code", "")
+
+    theirs = Rig(new_database()).instance()
+    with Api(theirs) as other:
+        foreign = other.token("operate@*")
+        at_home = status(other.url, foreign)
+    theirs.db.close()
+    own, denied = api.token("operate@*"), (401, "UNAUTHENTICATED")
+
+    assert at_home == (200, "")
+    assert status(api.url, foreign) == denied
+    assert status(api.url, own[:-1] + ("a" if own[-1] != "a" else "b")) == denied
+    assert status(api.url, own) == (200, "")
+    rig.later(86_401)
+    assert status(api.url, own) == denied
