@@ -54,10 +54,11 @@ def _log(url: str, subject: str) -> None:
     from sexton.database.engine import Database
     from sexton.interfaces.cli.context import cli_call
     from sexton.operators.call_log.model import DONE
-    from sexton.operators.call_log.store import CallStore
+    from sexton.operators.call_log.store import append
 
     db = Database.open(url)
     try:
-        CallStore(db).append(cli_call("init", subject=subject, outcome=DONE))
+        with db.write() as c:
+            append(db, c, cli_call("init", subject=subject, outcome=DONE))
     finally:
         db.close()
