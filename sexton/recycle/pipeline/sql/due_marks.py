@@ -79,7 +79,7 @@ class DueMarkStore:
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
             now = db.now(c)
-            verify(db, c, token, now=now)
+            verify(c, token, now=now)
             second_pass_due = (
                 select(*due_columns(mark))
                 .where(self._in_second_pass(token), mark.c.finished.is_(False))

@@ -26,7 +26,7 @@ class FenceStore:
         mark, db = self._db.t.mark, self._db
         in_question = and_(mark.c.instance == token.instance, refs_in(mark, refs))
         with db.write() as tx:
-            verify(db, tx, token, now=db.now(tx))
+            verify(tx, token, now=db.now(tx))
             lock = select(mark.c.kind, mark.c.id, mark.c.state).where(in_question).with_for_update(skip_locked=True)
             unclaimed = frozenset(Ref(r.kind, r.id) for r in tx.execute(lock) if r.state != MarkState.CLAIMED)
             marked = and_(mark.c.instance == token.instance, refs_in(mark, unclaimed), mark.c.state == MarkState.MARKED)
@@ -39,7 +39,7 @@ class FenceStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             for reason in sorted(set(reasons.values())):
                 refs = [ref for ref, why in reasons.items() if why == reason]
                 fenced = and_(mark.c.instance == token.instance, refs_in(mark, refs), mark.c.state == MarkState.FENCED)
@@ -51,7 +51,7 @@ class FenceStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             fenced = and_(mark.c.instance == token.instance, refs_in(mark, refs), mark.c.state == MarkState.FENCED)
             # Two statements: marks that no owner could undrop are protected from a delete.
             tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED))

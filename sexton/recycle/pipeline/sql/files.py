@@ -90,7 +90,7 @@ class FileStore:
     def _drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         db = self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
             if files is None:
                 return None
@@ -111,7 +111,7 @@ class FileStore:
         db, t, mark = self._db, self._db.t.file_list, self._db.t.mark
         one = select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, Span(token.batch, after)))
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             row = tx.execute(one.order_by(t.c.last).limit(1)).one_or_none()
             if row is None or (damage := damage_of(token.batch, row)) is None:
                 return DroppedFiles(after, unchecked=0)  # it was discarded or restored meanwhile: the next is read

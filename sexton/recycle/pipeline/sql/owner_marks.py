@@ -81,7 +81,7 @@ class OwnerMarkStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             for reason in sorted(set(lacking.values())):
                 refs = refs_in(mark, [ref for ref, why in lacking.items() if why == reason])
                 tx.execute(update(mark).where(mark.c.instance == token.instance, refs).values(lacking=reason))

@@ -53,7 +53,7 @@ class QuarantineStore:
         by_ref = {u.mark.ref: u for u in unresolvable}
         # Under the guard, because registering a vault frees the marks that wait for it.
         with deciding(db, token.instance) as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             in_question = and_(mark.c.instance == token.instance, refs_in(mark, by_ref))
             columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault)
             # A child may have been claimed with its parent meanwhile.
