@@ -225,7 +225,7 @@ def unsafe(job: Job) -> None:
                 pass
             with db.write() as c:
                 mark = db.t.mark
-                c.execute(delete(mark).where(mark.c.instance == INSTANCE, refs_in(db, mark, [m.ref for m in due])))
+                c.execute(delete(mark).where(mark.c.instance == INSTANCE, refs_in(mark, [m.ref for m in due])))
             after = Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id)
 
 

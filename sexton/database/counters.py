@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from sqlalchemy import Connection
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import MOST_SUM, plus, upsert
+from sexton.database.rows import MOST_SUM, plus
 
 NORMAL = "normal"
 """A vault's status in a round that could use it."""
@@ -20,6 +21,6 @@ def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping
     table = db.t.counter
     for (name, label), count in sorted(counts.items()):
         n = min(count, MOST_SUM)
-        row = upsert(db, table).values(instance=instance, name=name, label=label, value=n)
+        row = upsert(table).values(instance=instance, name=name, label=label, value=n)
         key = ["instance", "name", "label"]
         tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(table.c.value, n)}))

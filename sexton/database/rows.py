@@ -8,11 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, FromClause, Table, Text, any_, func, literal
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, FromClause, Text, any_, func, literal
 from sqlalchemy.dialects.postgresql import JSONB
-
-from sexton.database.engine import Database
 
 NAME = "given"
 """Alias of the rows of ``as_rows`` in a statement."""
@@ -20,14 +17,9 @@ MOST_SUM = 2**62 - 1
 """Largest sum that is stored: two of them fit into a column. Owners state sizes, and no size may fail a statement."""
 
 
-def in_list(_db: Database, column: ColumnElement[Any], values: Iterable[Any]) -> ColumnElement[bool]:
+def in_list(column: ColumnElement[Any], values: Iterable[Any]) -> ColumnElement[bool]:
     """Return the condition that the column is one of the values."""
     return column == any_(literal(list(values), ARRAY(column.type)))
-
-
-def upsert(_db: Database, table: Table) -> Any:
-    """Return an INSERT that has ``on_conflict_do_update`` and ``on_conflict_do_nothing``."""
-    return postgresql.insert(table)
 
 
 def plus(column: ColumnElement[int], number: ColumnElement[int] | int) -> ColumnElement[int]:
@@ -42,7 +34,7 @@ def sum_of(column: ColumnElement[int], most: int = MOST_SUM) -> ColumnElement[in
     return func.least(func.coalesce(func.sum(column), 0), most).cast(BigInteger())
 
 
-def as_rows(_db: Database, data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
+def as_rows(data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
     """Return a table-like clause with one row per mapping.
 
     Args:

@@ -194,6 +194,6 @@ def _count_by_kind(
     started = mark.c.retention_starts_at
     is_due = or_(*(and_(mark.c.kind == kind, started <= (cutoff or 0)) for kind, cutoff in cutoffs.items()))
     oldest, bytes_if_due = func.min(started, type_=started.type), case((is_due, mark.c.bytes), else_=0)
-    waiting = and_(mark.c.instance == instance, in_list(db, mark.c.kind, list(cutoffs)), waits(mark))
+    waiting = and_(mark.c.instance == instance, in_list(mark.c.kind, list(cutoffs)), waits(mark))
     columns = (mark.c.kind, func.count(), oldest, func.count().filter(is_due), sum_of(bytes_if_due))
     return {kind: tuple(rest) for kind, *rest in c.execute(select(*columns).where(waiting).group_by(mark.c.kind))}

@@ -137,6 +137,6 @@ class ListedOwner(Owner):
         """Return the ids that have a mark, or had one: a list that was begun again shows them a second time."""
         known: set[str] = set()
         for t in (self._db.t.mark, self._db.t.mark_history):
-            is_same = (t.c.instance == instance, t.c.kind == kind, in_list(self._db, t.c.id, ids))
+            is_same = (t.c.instance == instance, t.c.kind == kind, in_list(t.c.id, ids))
             known.update(c.execute(select(t.c.id).where(*is_same)).scalars())
         return known

@@ -52,7 +52,7 @@ class Engine:
             vaults_of=stores.registry.vaults,
             owner=stores.owners,
             remove_refuted_marks=stores.orphans.remove_refuted_marks,
-            compare_ids=partial(peers.compare, db, stores.owners),
+            compare_ids=partial(peers.compare, stores.owners),
         )
         self.checker = Checker(ports, in_force.map(lambda s: s.check))
         self.check_schedule = CheckSchedule(

@@ -125,7 +125,7 @@ class Rig:
             vaults_of=self.registry.vaults,
             owner=self.owner,
             remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
-            compare_ids=partial(peers.compare, self.db, self.owner),
+            compare_ids=partial(peers.compare, self.owner),
         )
         self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))
         self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)

@@ -45,7 +45,7 @@ def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> di
     later_rounds = c.execute(select(round_.c.id).where(is_later)).scalars()
     # Listed instead of joined: a planner without statistics of rounds would read the tallies of every instance.
     sums = select(tally.c.vault, func.sum(tally.c.deleted + tally.c.hidden)).group_by(tally.c.vault)
-    sums = sums.where(in_list(db, tally.c.round, later_rounds))
+    sums = sums.where(in_list(tally.c.round, later_rounds))
     return {row[0]: int(row[1]) for row in c.execute(sums)}
 
 

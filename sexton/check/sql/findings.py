@@ -17,10 +17,11 @@ from sqlalchemy import (
     or_,
     select,
 )
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.check.model import Discrepancy, Finding, FindingState, FindingType, Run
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, upsert
+from sexton.database.rows import as_rows
 from sexton.marks.live import MOST_SHOWN, short_key
 
 _FIELDS = tuple(Discrepancy.model_fields)
@@ -45,11 +46,11 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
         for d in discrepancies
     )
     text_columns = dict.fromkeys(("type", "vault", "key", "etag", "written", "record", "detail"), Text())
-    rows = as_rows(db, data, **text_columns, expected=BigInteger(), size=BigInteger())
+    rows = as_rows(data, **text_columns, expected=BigInteger(), size=BigInteger())
     now = literal(db.now(c), t.c.first_seen.type)
     constants: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
     columns = [*(value.label(name) for name, value in constants.items()), *(rows.c[name] for name in _FIELDS)]
-    insert = upsert(db, t).from_select([*constants, *_FIELDS], select(*columns))
+    insert = upsert(t).from_select([*constants, *_FIELDS], select(*columns))
     c.execute(insert.on_conflict_do_update(index_elements=_KEY, set_=_changes(t, insert.excluded)))
 
 

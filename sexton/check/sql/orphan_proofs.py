@@ -79,11 +79,11 @@ class Orphans:
 
     def _listed(self, instance: str, ids: Collection[str]) -> ColumnElement[bool]:
         mark = self._db.t.mark
-        return and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(self._db, mark.c.id, ids))
+        return and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(mark.c.id, ids))
 
     def _found_in(self, c: Connection, run: Run, marks: Collection[str]) -> set[str]:
         """Return those of these marks whose orphan a whole run found again."""
         t = self._db.t.finding
-        has_mark = and_(t.c.instance == run.instance, t.c.mark != NO_MARK, in_list(self._db, t.c.mark, marks))
+        has_mark = and_(t.c.instance == run.instance, t.c.mark != NO_MARK, in_list(t.c.mark, marks))
         is_found = and_(t.c.proven_in == run.id, t.c.state == FindingState.REPAIRED)
         return set(c.execute(select(t.c.mark).where(has_mark, is_found)).scalars())

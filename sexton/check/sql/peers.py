@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Select, Text, exists, func, select
 
 from sexton.check.model import PeerComparison
-from sexton.database.engine import Database
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerRecords
@@ -21,12 +20,11 @@ NAMED_IDS = 100
 
 
 def compare(
-    db: Database, owner: OwnerRecords, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]
+    owner: OwnerRecords, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]
 ) -> PeerComparison:
     """Return the ids in a range that only the peer has, and those that only the records have.
 
     Args:
-        db: the database.
         owner: shows the ids of the records.
         instance: the instance.
         kind: kind of the records.
@@ -41,7 +39,7 @@ def compare(
         raise BadInput(f"{outside[0]!r} is not beyond {after!r} and up to {until!r}")
     with owner.record_ids(instance, kind, after, until) as (c, query):
         records = query.subquery("records")
-        peer_ids = as_rows(db, ({"id": peer_id} for peer_id in set(ids)), id=Text())
+        peer_ids = as_rows(({"id": peer_id} for peer_id in set(ids)), id=Text())
         only_peer = select(peer_ids.c.id).where(~exists().where(records.c.id == peer_ids.c.id))
         only_records = select(records.c.id).where(~exists().where(peer_ids.c.id == records.c.id))
         unknown, unknown_ids = _count_and_first_ids(c, only_peer)

@@ -132,7 +132,7 @@ class Repairs:
             return 0
         t, mark = self._db.t.finding, self._db.t.mark
         with deciding(self._db, instance) as c:
-            is_open = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, [f.id for f in findings]))
+            is_open = and_(t.c.state == FindingState.OPEN, in_list(t.c.id, [f.id for f in findings]))
             mark_id = cast(t.c.id, Text()) + f".{run.id}"
             repair = update(t).where(is_open).values(state=FindingState.REPAIRED, mark=mark_id).returning(t.c.id)
             repaired_ids = set(c.execute(repair).scalars())
@@ -144,7 +144,7 @@ class Repairs:
     def _set_repaired(self, findings: Sequence[int]) -> None:
         t = self._db.t.finding
         with self._db.write() as c:
-            is_open = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, findings))
+            is_open = and_(t.c.state == FindingState.OPEN, in_list(t.c.id, findings))
             c.execute(update(t).where(is_open).values(state=FindingState.REPAIRED))
 
 

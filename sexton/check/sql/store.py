@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.check.model import (
     CheckReport,
@@ -27,7 +28,7 @@ from sexton.check.sql.findings import as_finding, is_repairable, open_counts, st
 from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.work import record_work
 
@@ -63,7 +64,7 @@ class CheckStore:
             now, lacks = self._db.now(c), ["it was cut off, another began"]
             c.execute(update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=now, missing_inputs=lacks))
             row = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": now, "asked_by": by}
-            new_row = upsert(self._db, t).values(**row).on_conflict_do_nothing(index_elements=["run"])
+            new_row = upsert(t).values(**row).on_conflict_do_nothing(index_elements=["run"])
             is_new = c.execute(new_row.returning(t.c.id)).first() is not None
             begun_run = _run(c.execute(select(t).where(t.c.run == run)).one())
             if is_new:
@@ -94,7 +95,7 @@ class CheckStore:
     def running(self, names: Collection[str]) -> frozenset[str]:
         """Return which of these workflow runs belong to checks that have not ended."""
         t = self._db.t.check_run
-        is_running = and_(t.c.state == RunState.RUNNING, in_list(self._db, t.c.run, sorted(names)))
+        is_running = and_(t.c.state == RunState.RUNNING, in_list(t.c.run, sorted(names)))
         with self._db.read() as c:
             return frozenset(c.execute(select(t.c.run).where(is_running)).scalars())
 
@@ -122,9 +123,7 @@ class CheckStore:
         with self._db.write() as c:
             if not self._is_running(c, run):
                 return 0
-            unconfirmed = and_(
-                self._seen_in(run, CHECKED_TWICE), t.c.confirmed_at.is_(None), in_list(self._db, t.c.id, findings)
-            )
+            unconfirmed = and_(self._seen_in(run, CHECKED_TWICE), t.c.confirmed_at.is_(None), in_list(t.c.id, findings))
             return c.execute(update(t).where(unconfirmed).values(confirmed_at=self._db.now(c))).rowcount
 
     def refute(self, run: Run, findings: Collection[int]) -> int:
@@ -133,9 +132,7 @@ class CheckStore:
         with self._db.write() as c:
             if not self._is_running(c, run):
                 return 0
-            refuted = and_(
-                self._seen_in(run, CHECKED_TWICE), t.c.state.not_in(ENDED), in_list(self._db, t.c.id, findings)
-            )
+            refuted = and_(self._seen_in(run, CHECKED_TWICE), t.c.state.not_in(ENDED), in_list(t.c.id, findings))
             values = {"state": FindingState.GONE, "confirmed_at": None, "proven_at": None}
             return c.execute(update(t).where(refuted).values(**values)).rowcount
 

@@ -121,10 +121,10 @@ def _finding_stories(db: Database, search: _Search) -> dict[FindingType, list[St
     f = db.t.finding
     what = {FindingType.LOST: "did not exist", FindingType.ORPHAN: "is named by no record"}
     stories: dict[FindingType, list[Story]] = {type_: [] for type_ in what}
-    is_open = and_(f.c.type.in_(what), f.c.state == FindingState.OPEN, in_list(db, f.c.key, search.names))
+    is_open = and_(f.c.type.in_(what), f.c.state == FindingState.OPEN, in_list(f.c.key, search.names))
     with db.read() as c:
         for i in search.instances:
-            of_vaults = in_list(db, f.c.vault, [vault.name for vault in search.vaults if vault.instance == i.id])
+            of_vaults = in_list(f.c.vault, [vault.name for vault in search.vaults if vault.instance == i.id])
             query = select(f).where(f.c.instance == i.id, of_vaults, is_open).order_by(f.c.id)
             for row in c.execute(query):
                 type_ = FindingType(row.type)
@@ -184,14 +184,14 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     if table is db.t.mark:
         for i in search.instances:
             refs.setdefault(i.id, set()).update(_with_stored_file(db, c, i.id, search.names))
-    of_refs = [and_(table.c.instance == i, refs_in(db, table, found)) for i, found in refs.items() if found]
+    of_refs = [and_(table.c.instance == i, refs_in(table, found)) for i, found in refs.items() if found]
     of_instance = true() if search.instance is None else table.c.instance == search.instance
     key = (table.c.instance, table.c.kind, table.c.id)
     # One query for each condition: each has an index of its own.
     conditions = [
-        in_list(db, table.c.id, search.names),
+        in_list(table.c.id, search.names),
         or_(false(), *of_refs),
-        *_file_conditions(db, table, search.names),
+        *_file_conditions(table, search.names),
     ]
     named_keys = union(*(select(*key).where(of_instance, condition) for condition in conditions)).subquery()
     place = func.row_number().over(partition_by=named_keys.c.instance, order_by=(named_keys.c.kind, named_keys.c.id))
@@ -200,13 +200,13 @@ def _select_named(db: Database, c: Connection, table: Table, search: _Search) ->
     return select(table).join(first_rows, is_same).where(first_rows.c.place <= MAX_STORIES + 1).order_by(*key)
 
 
-def _file_conditions(db: Database, table: Table, names: set[str]) -> list[ColumnElement[bool]]:
+def _file_conditions(table: Table, names: set[str]) -> list[ColumnElement[bool]]:
     """Return the conditions that a row has a prefix that covers one of these keys, names one alone, or among others.
 
     Each has the expressions of its index, so that their numbers are no parameters.
     """
     keys = table.c["keys"]
-    covers = in_list(db, table.c.prefix, {prefix for name in names for prefix in covering_prefixes(name)})
+    covers = in_list(table.c.prefix, {prefix for name in names for prefix in covering_prefixes(name)})
     count = func.jsonb_array_length(keys)
     only_key: ColumnElement[str] = keys.op("->>", return_type=Text())(literal_column("0"))
     is_only = [and_(func.hashtext(only_key) == func.hashtext(name), only_key == name) for name in names]

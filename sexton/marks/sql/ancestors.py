@@ -42,7 +42,7 @@ def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref])
             break
         parents |= {ref: set() for ref in level}
         for table in (db.t.mark, db.t.mark_history):
-            has_parent = and_(table.c.instance == instance, table.c.parent_id.is_not(None), refs_in(db, table, level))
+            has_parent = and_(table.c.instance == instance, table.c.parent_id.is_not(None), refs_in(table, level))
             columns = (table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id)
             for row in tx.execute(select(*columns).where(has_parent)):
                 parents[Ref(row.kind, row.id)].add(Ref(row.parent_kind, row.parent_id))

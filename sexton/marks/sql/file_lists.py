@@ -169,6 +169,6 @@ def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) 
     """
     mark = db.t.mark
     columns = (mark.c.batch, mark.c.files_after, mark.c.last_file)
-    by_chunk = select(*columns, mark.c.state).distinct().where(mark.c.instance == instance, refs_in(db, mark, refs))
+    by_chunk = select(*columns, mark.c.state).distinct().where(mark.c.instance == instance, refs_in(mark, refs))
     rows = c.execute(by_chunk.order_by(*columns)).all()
     return [Span(batch, after, to) for batch, after, to, state in rows if state == MarkState.CLAIMED]

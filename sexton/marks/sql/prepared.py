@@ -94,7 +94,7 @@ def _below_prefixes(
     mark = db.t.mark
     rows = [{"n": n, **_range(candidate, place)} for n, (candidate, place) in enumerate(with_prefix)]
     texts = dict.fromkeys(("vault", "first", "end", "own", "parent_kind", "parent_id"), Text())
-    given = as_rows(db, rows, n=BigInteger(), **texts)
+    given = as_rows(rows, n=BigInteger(), **texts)
     is_child = and_(mark.c.parent_kind == given.c.parent_kind, mark.c.parent_id == given.c.parent_id)
     latest = (
         select(mark.c.id)
@@ -129,7 +129,7 @@ def _above_orphans(
         return []
     mark = db.t.mark
     query = select(mark.c.id, mark.c.vault, mark.c.prefix).where(_is_load(db, instance))
-    rows = c.execute(query.where(in_list(db, mark.c.prefix, sorted(covering)))).all()
+    rows = c.execute(query.where(in_list(mark.c.prefix, sorted(covering)))).all()
     return [
         (candidate, row.id)
         for row in rows
@@ -148,6 +148,6 @@ def _read(db: Database, c: Connection, instance: str, ids: Collection[str]) -> d
     if not ids:
         return {}
     mark = db.t.mark
-    is_one = and_(mark.c.instance == instance, refs_in(db, mark, [Ref(PREPARED, id_) for id_ in ids]))
+    is_one = and_(mark.c.instance == instance, refs_in(mark, [Ref(PREPARED, id_) for id_ in ids]))
     rows = c.execute(select(mark.c.id, mark.c.owner_txn, mark.c.retention_starts_at).where(is_one))
     return {row.id: Load(row.id, row.owner_txn, row.retention_starts_at) for row in rows}

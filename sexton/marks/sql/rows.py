@@ -20,7 +20,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 
-from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
 
@@ -101,14 +100,14 @@ def due_mark(row: Any) -> DueMark:
     )
 
 
-def refs_in(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+def refs_in(table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
     """Return the condition that a row of ``table`` is one of these marks; their kinds are few."""
-    return _one_of(db, table.c.kind, table.c.id, refs)
+    return _one_of(table.c.kind, table.c.id, refs)
 
 
-def children_of(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+def children_of(table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
     """Return the condition that a row of ``table`` names one of these marks as its parent."""
-    return _one_of(db, table.c.parent_kind, table.c.parent_id, refs)
+    return _one_of(table.c.parent_kind, table.c.parent_id, refs)
 
 
 def named_by(mark: Table, rows: FromClause, instance: str) -> ColumnElement[bool]:
@@ -116,8 +115,8 @@ def named_by(mark: Table, rows: FromClause, instance: str) -> ColumnElement[bool
     return and_(mark.c.instance == instance, mark.c.kind == rows.c.kind, mark.c.id == rows.c.id)
 
 
-def _one_of(db: Database, kind: Column[Any], id_: Column[Any], refs: Iterable[Ref]) -> ColumnElement[bool]:
+def _one_of(kind: Column[Any], id_: Column[Any], refs: Iterable[Ref]) -> ColumnElement[bool]:
     kinds: dict[str, list[str]] = {}
     for ref in refs:
         kinds.setdefault(ref.kind, []).append(ref.id)
-    return or_(false(), *[and_(kind == k, in_list(db, id_, ids)) for k, ids in kinds.items()])
+    return or_(false(), *[and_(kind == k, in_list(id_, ids)) for k, ids in kinds.items()])

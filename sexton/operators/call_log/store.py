@@ -94,7 +94,7 @@ class CallStore:
             begun = c.execute(query).all()
             if not begun:
                 return []
-            follows = in_list(self._db, t.c.begun_id, [row.id for row in begun])
+            follows = in_list(t.c.begun_id, [row.id for row in begun])
             ends = c.execute(select(t).where(follows)).all()
         return _with_ends(begun, ends)
 

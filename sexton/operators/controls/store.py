@@ -5,11 +5,11 @@ import pwd
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
@@ -43,7 +43,7 @@ class ControlStore:
             control = Control(kind=kind, name=name, reason=reason, set_by=author, since=now, set_at=now)
             control = control.model_copy(update={"first_reason": reason, "first_set_by": author})
             changes = {"reason": reason, "set_by": author, "set_at": now}  # ``since`` and the first reason stay
-            new_row = upsert(self._db, t).values(**control.model_dump())
+            new_row = upsert(t).values(**control.model_dump())
             c.execute(new_row.on_conflict_do_update(index_elements=["kind", "name"], set_=changes))
         return control
 

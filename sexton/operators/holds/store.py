@@ -224,7 +224,7 @@ class HoldStore:
         except DamagedList as e:
             log.warning("%s", e)
             return true()  # any claimed mark may have a file there: the hold is placed, and counts them all
-        return or_(refs_in(db, mark, with_file), conditions.has_prefix_under(self._db, hold))
+        return or_(refs_in(mark, with_file), conditions.has_prefix_under(self._db, hold))
 
 
 def _check_texts(hold: Hold, seconds: int) -> None:

@@ -99,7 +99,7 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
     deleted_now = in_first_pass
     if may_be_deleting(db, c, instance):
         # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
-        in_work = or_(_is_in_second_pass(db), refs_in(db, mark, _second_passes_with_files(db, c, instance)))
+        in_work = or_(_is_in_second_pass(db), refs_in(mark, _second_passes_with_files(db, c, instance)))
         deleted_now = or_(in_first_pass, mark.c.finished, and_(mark.c.quarantined_reason.is_(None), in_work))
     if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
@@ -235,7 +235,7 @@ def _marks_with_files(db: Database, c: Connection, target: _Target, claimed: Col
         and any(key.startswith(target.prefix) if target.prefix else key in keys for key in files.keys_of(run))
     }
     mark = db.t.mark
-    rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, refs_in(db, mark, touching)))
+    rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, refs_in(mark, touching)))
     return {Ref(*row) for row in rows}
 
 

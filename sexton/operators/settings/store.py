@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from sqlalchemy import delete, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.store import whoami
 from sexton.operators.settings.model import StoredSetting
@@ -53,7 +53,7 @@ class SettingStore:
             values = {"value": value, "reason": reason[:REASON_CHARACTERS], "set_by": by or whoami()}
             row = StoredSetting(instance=instance, key=key, set_at=self._db.now(c), **values)
             changes = row.model_dump(exclude={"instance", "key"})
-            new_row = upsert(self._db, t).values(**row.model_dump())
+            new_row = upsert(t).values(**row.model_dump())
             c.execute(new_row.on_conflict_do_update(index_elements=["instance", "key"], set_=changes))
         return row
 

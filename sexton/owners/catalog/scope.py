@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, func, literal, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.owners.catalog.tables import TABLES, CatalogTables
 
 
@@ -44,7 +45,7 @@ class CatalogTransaction:
     def in_instance(self, column: Column[Any], ids: Iterable[str] | None = None) -> ColumnElement[bool]:
         """Return the condition that a row belongs to this instance, and its column is one of the ids (None: any)."""
         is_own = column.table.c.instance == self.instance
-        return is_own if ids is None else and_(is_own, in_list(self.db, column, ids))
+        return is_own if ids is None else and_(is_own, in_list(column, ids))
 
     def ids(self, query: Select[Any]) -> list[str]:
         """Return the first column of a query."""
@@ -91,5 +92,5 @@ class CatalogTransaction:
         # written. A planner that assumes a tiny table of marks would otherwise read the rows that this statement adds
         # again and again.
         rows = rows.order_by(new.c.id + "")
-        insert = upsert(self.db, mark).from_select(["instance", "kind", *names], rows)
+        insert = upsert(mark).from_select(["instance", "kind", *names], rows)
         self.c.execute(insert.on_conflict_do_nothing())

@@ -41,7 +41,7 @@ class LiveMarks:
 
     def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with the kind and id of a live row."""
-        ids = as_rows(self.db, ({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
+        ids = as_rows(({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
         is_same = and_(self.view.c.kind == ids.c.kind, self.view.c.id == ids.c.id, self.is_own_row)
         return self._refs(select(ids.c.kind, ids.c.id).where(select(1).where(is_same).exists()))
 
@@ -87,7 +87,7 @@ class LiveMarks:
         yield and_(view.c.kind == mark.kind, view.c.id == mark.id)
         names = (row["name"] for row in self._covering_rows(mark))
         while page := list(islice(names, NAMES_AT_ONCE)):
-            yield and_(view.c.vault == mark.vault, in_list(self.db, view.c.key, page))
+            yield and_(view.c.vault == mark.vault, in_list(view.c.key, page))
         if mark.prefix is not None:
             key: ColumnElement[str] = view.c.key.collate("C")
             inside = [and_(key >= n, key < n + LAST_CHARACTER) for n in self._prefixes(mark)]
@@ -111,7 +111,7 @@ class LiveMarks:
         remaining = iter(rows)
         while page := list(islice(remaining, size)):
             self.heartbeat()
-            yield as_rows(self.db, page, kind=Text(), id=Text(), vault=Text(), name=Text())
+            yield as_rows(page, kind=Text(), id=Text(), vault=Text(), name=Text())
 
     def _refs(self, query: Select[Any]) -> set[Ref]:
         return {Ref(row[0], row[1]) for row in self.c.execute(query)}

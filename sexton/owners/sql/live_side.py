@@ -74,7 +74,7 @@ class ViewReader(Owner):
         vaults, name = self._vaults(instance), self._view_name(instance)
         exists = self._is_only_instance_of(name)
         with silent_on_error(SILENT), reading(self._db, instance, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
-            entries = live_view.entries_of(self._db, live, self._view(live, name), instance, records)
+            entries = live_view.entries_of(live, self._view(live, name), instance, records)
         return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
     @contextmanager

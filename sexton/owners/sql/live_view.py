@@ -120,13 +120,11 @@ def read(c: Connection, view: TableClause, instance: str, part: Part) -> Iterato
         yield [_entry(row) for row in rows]
 
 
-def entries_of(
-    db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]
-) -> list[LiveEntry]:
+def entries_of(c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[LiveEntry]:
     """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
     wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
-    query = _rows(view, instance).where(in_list(db, view.c.id, ids))
+    query = _rows(view, instance).where(in_list(view.c.id, ids))
     entries = [_entry(row) for row in c.execute(query)]
     return [entry for entry in entries if entry.record in wanted_records]
 

@@ -126,7 +126,7 @@ def _claimed_refs(db: Database, c: Connection, instance: str, refs: Set[Ref]) ->
     if not refs:
         return frozenset()
     mark = db.t.mark
-    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", refs_in(db, mark, refs))
+    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", refs_in(mark, refs))
     return frozenset(Ref(*row) for row in c.execute(select(mark.c.kind, mark.c.id).where(claimed)))
 
 
@@ -140,7 +140,7 @@ def _in_second_pass(
     mark = db.t.mark
     prefixes = sorted({prefix for _, key in objects for prefix in covering_prefixes(key)})
     is_in_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
-    query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(db, mark.c.prefix, prefixes))
+    query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(mark.c.prefix, prefixes))
     second_pass_prefixes = {(row.vault, row.prefix) for row in c.execute(query)}
     for vault, key in objects:
         # A mark without a vault deletes in every one.

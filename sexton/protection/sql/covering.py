@@ -41,11 +41,11 @@ def _covers(db: Database, place: Place) -> ColumnElement[bool]:
     if place.prefix is not None:
         # Not BETWEEN, whose bounds may have no COLLATE.
         is_under = and_(item.c.key >= place.prefix, item.c.key <= place.prefix + LAST_CHARACTER)
-        is_above = and_(item.c.prefix, in_list(db, item.c.key, _beginnings([place.prefix])))
+        is_above = and_(item.c.prefix, in_list(item.c.key, _beginnings([place.prefix])))
         return and_(is_in_vault, or_(is_under, is_above))
     keys = place.keys or ()
-    is_exact = and_(item.c.prefix.is_(False), in_list(db, item.c.key, keys))
-    return and_(is_in_vault, or_(is_exact, and_(item.c.prefix, in_list(db, item.c.key, _beginnings(keys)))))
+    is_exact = and_(item.c.prefix.is_(False), in_list(item.c.key, keys))
+    return and_(is_in_vault, or_(is_exact, and_(item.c.prefix, in_list(item.c.key, _beginnings(keys)))))
 
 
 def _beginnings(keys: Iterable[str]) -> list[str]:

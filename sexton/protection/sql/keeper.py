@@ -132,7 +132,7 @@ class ProtectionKeeper:
         """Return those of these keys, or of these prefixes of one length, that are registered, each with the job."""
         item = self._db.t.protection_item
         of_vault = and_(item.c.instance == instance, item.c.vault == vault, item.c.prefix == (length is not None))
-        items = select(item.c.key, item.c.protection).where(of_vault, in_list(self._db, item.c.key, names))
+        items = select(item.c.key, item.c.protection).where(of_vault, in_list(item.c.key, names))
         rows = c.execute(items).all()
         jobs = self._jobs(c, {row.protection for row in rows})
         return {row.key: jobs[row.protection] for row in rows if row.protection in jobs}
@@ -142,7 +142,7 @@ class ProtectionKeeper:
         if not protections:
             return {}
         t = self._db.t.protection
-        rows = c.execute(select(t.c.id, t.c.job).where(in_list(self._db, t.c.id, protections)))
+        rows = c.execute(select(t.c.id, t.c.job).where(in_list(t.c.id, protections)))
         return {row.id: row.job for row in rows}
 
     def _by_filter(self, c: Connection, files: FileList, refs: frozenset[Ref], protection: Any) -> dict[Ref, Kept]:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Boolean, Connection, Select, Text, literal, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, upsert
+from sexton.database.rows import as_rows
 from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Item, Protection, Sealed
 
@@ -66,10 +67,10 @@ def find_row(
 def insert_items(db: Database, c: Connection, instance: str, registration_id: int, items: Iterable[Item]) -> None:
     """Store the items of a registration; items that it has already are left out."""
     item = db.t.protection_item
-    rows = as_rows(db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
+    rows = as_rows((i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
     columns = {"instance": literal(instance), "vault": rows.c.vault, "key": rows.c.key}
     columns |= {"prefix": rows.c.prefix, "protection": literal(registration_id)}
-    c.execute(upsert(db, item).from_select([*columns], select(*columns.values())).on_conflict_do_nothing())
+    c.execute(upsert(item).from_select([*columns], select(*columns.values())).on_conflict_do_nothing())
 
 
 def digest(items: Iterable[Item], filter_: bytes = b"") -> str:

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, and_, delete, exists, func, select, true
+from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, first_line
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.store import whoami
 from sexton.recycle.pacing.model import Cap, PaceReport, PaceUpdate, PlaceFigures, Shared
@@ -108,7 +109,7 @@ class PaceStore:
             key = ["instance", "vault"]
             row = cap.model_dump()
             changes = {name: value for name, value in row.items() if name not in key}
-            c.execute(upsert(self._db, t).values(**row).on_conflict_do_update(index_elements=key, set_=changes))
+            c.execute(upsert(t).values(**row).on_conflict_do_update(index_elements=key, set_=changes))
         return cap
 
     def clear_cap(self, vault: str) -> tuple[str, bool]:
@@ -136,7 +137,7 @@ class PaceStore:
     def _merge(self, c: Connection, reports: Sequence[PaceReport], now: int) -> Mapping[str, Shared]:
         """Merge one worker's reports into the rows of their places, and return those rows."""
         t = self._db.t.pace
-        places = in_list(self._db, t.c.place, [report.place for report in reports])
+        places = in_list(t.c.place, [report.place for report in reports])
         locked_rows = c.execute(select(t).where(places).order_by(t.c.place).with_for_update())
         stored = {row.place: Shared(**row._mapping) for row in locked_rows}
         shared = {report.place: merged(stored.get(report.place), report, now) for report in reports}
@@ -144,12 +145,12 @@ class PaceStore:
         updated = [row for row in changed if row["place"] in stored]
         added = [row for row in changed if row["place"] not in stored]
         if updated:
-            insert = upsert(self._db, t).values(updated)
+            insert = upsert(t).values(updated)
             changes = {name: insert.excluded[name] for name in Shared.model_fields}
             c.execute(insert.on_conflict_do_update(index_elements=["place"], set_=changes))
         if added:
             # Another worker may add the same place this moment; this worker reads its row at the next exchange.
-            c.execute(upsert(self._db, t).values(added).on_conflict_do_nothing())
+            c.execute(upsert(t).values(added).on_conflict_do_nothing())
         return shared
 
     def _count(self, c: Connection, worker: str, reports: Sequence[PaceReport], now: int) -> None:
@@ -180,7 +181,7 @@ class PaceStore:
             {"place": place, "worker": worker, "seen_at": now, **dict(zip(COUNTS, numbers, strict=True))}
             for place, numbers in counts.items()
         ]
-        insert = upsert(self._db, t).values(rows)
+        insert = upsert(t).values(rows)
         sums = {name: t.c[name] + insert.excluded[name] for name in COUNTS}
         changes = sums | {"seen_at": insert.excluded.seen_at}
         c.execute(insert.on_conflict_do_update(index_elements=["place", "worker"], set_=changes))
@@ -191,5 +192,5 @@ class PaceStore:
         is_active = and_(t.c.seen_at > now - SEEN_SECONDS * 1000, t.c.worker != NO_WORKER)
         query = select(t.c.place, func.count()).where(is_active)
         if places is not None:
-            query = query.where(in_list(self._db, t.c.place, places))
+            query = query.where(in_list(t.c.place, places))
         return {place: int(workers) for place, workers in c.execute(query.group_by(t.c.place)).all()}

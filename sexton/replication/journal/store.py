@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Text, and_, cast, delete, func, insert, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
 from sexton.replication.journal.model import Follower, JournalEntry, JournalPage
 
@@ -31,7 +31,7 @@ class JournalStore:
     def append(self, c: Connection, instance: str, op: int, bodies: Sequence[dict[str, Any]]) -> int:
         """Append an entry per body in the transaction that makes the change; return the number of the last."""
         head, t, count = self._db.t.journal_head, self._db.t.journal, len(bodies)
-        first = upsert(self._db, head).values(instance=instance, seq=count)
+        first = upsert(head).values(instance=instance, seq=count)
         next_numbers = first.on_conflict_do_update(index_elements=["instance"], set_={"seq": head.c.seq + count})
         last = int(c.execute(next_numbers.returning(head.c.seq)).scalar_one())
         entry = {"instance": instance, "op": op, "at": self._db.now(c)}
@@ -140,7 +140,7 @@ class JournalStore:
         """Store what a follower has applied. One that stands still below the head is not seen: it becomes LOST."""
         t = self._db.t.journal_follower
         values = {"applied": applied, "seen_at": self._db.now(c), "lost_at": None}
-        new = upsert(self._db, t).values(instance=instance, name=name, **values)
+        new = upsert(t).values(instance=instance, name=name, **values)
         now_applied = new.excluded.applied
         counts = or_(
             now_applied > t.c.applied,

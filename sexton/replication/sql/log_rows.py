@@ -3,9 +3,9 @@
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
 
 LogKey = tuple[str, str]
 """(database, table); the table is empty for the database's own log."""
@@ -20,14 +20,14 @@ def log_condition(t: Any, instance: str, key: LogKey) -> ColumnElement[bool]:
 def ensure_log_rows(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
     """Create the row of a database's own log, and of a table's log, where they do not exist yet."""
     t, state = db.t.binlog_log, db.t.binlog_round
-    c.execute(upsert(db, t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
+    c.execute(upsert(t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
     if table:
         # No log has a record yet of a table that was never named.
         floor = case((t.c.watermark > t.c.starts_after, t.c.watermark), else_=t.c.starts_after)
         begins = select(case((t.c.enabled, floor), else_=t.c.last_seq)).where(log_condition(t, instance, (name, "")))
-        table_row = upsert(db, t).values(instance=instance, db=name, tbl=table, starts_after=begins.scalar_subquery())
+        table_row = upsert(t).values(instance=instance, db=name, tbl=table, starts_after=begins.scalar_subquery())
         c.execute(table_row.on_conflict_do_nothing())
-    c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
+    c.execute(upsert(state).values(instance=instance).on_conflict_do_nothing())
 
 
 def is_dropped(db: Database, c: Connection, instance: str, name: str, table: str) -> bool:

@@ -1,9 +1,9 @@
 """Store which Spark workers run, and how busy each is."""
 
 from sqlalchemy import delete, or_
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
 from sexton.insight.spark_slots import ABSENT_MS, read_slots
 
 FORGET_MS = 86_400_000
@@ -22,7 +22,7 @@ class SparkWorkerStore:
         with self._db.write() as c:
             now = self._db.machine_now(c)
             values = {"seen_at": now, "slots": slots, "busy": busy}
-            row = upsert(self._db, t).values(worker=worker, **values)
+            row = upsert(t).values(worker=worker, **values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=values))
             # A row from the future was written while the database's clock was ahead.
             c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import delete, or_, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import upsert
 from sexton.kernel.message import Message
 
 ABSENT_MS = 30_000
@@ -41,7 +41,7 @@ class WorkerStore:
             now = self._db.machine_now(c)
             values = presence.model_dump() | {"seen_at": now, "started_at": now}
             changes = {name: value for name, value in values.items() if name not in ("worker", "started_at")}
-            row = upsert(self._db, t).values(**values)
+            row = upsert(t).values(**values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=changes))
             # A row from the future was written while the database's clock was ahead.
             c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))

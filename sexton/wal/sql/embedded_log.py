@@ -65,7 +65,7 @@ class EmbeddedLog:
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         t = self._db.t.wal_log
         with self._db.read() as c:
-            rows = c.execute(select(t).where(in_list(self._db, t.c.name, topics)))
+            rows = c.execute(select(t).where(in_list(t.c.name, topics)))
             facts = {row.name: _facts_of(row) for row in rows}
         return {name: facts.get(name) or _unknown_topic(name) for name in topics}
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.operators.controls.model import Halt
@@ -48,7 +49,7 @@ class FloorStore:
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
         """Return what must be read before the log; see ``LogStateBeforeRead``."""
         r = self._db.t.wal_region
-        of_topics = in_list(self._db, r.c.topic, names)
+        of_topics = in_list(r.c.topic, names)
         highest_need = select(r.c.topic, func.max(r.c.keep_from).label("keep_from"))
         needs = highest_need.where(of_topics, r.c.keep_from.is_not(None)).group_by(r.c.topic)
         moved_regions = select(r.c.topic, r.c.region).where(
@@ -150,7 +151,7 @@ class FloorStore:
         def record(part: Sequence[str]) -> None:
             rows = [{"topic_name": name, "entry_bytes": sizes[name]} for name in part if name in sizes]
             with deciding(self._db, *part) as c:
-                c.execute(update(t).where(in_list(self._db, t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
+                c.execute(update(t).where(in_list(t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
                 self._update_topics(c, rows)
 
         in_parts(self._db, names, record)
@@ -205,7 +206,7 @@ class FloorStore:
         r = self._db.t.wal_region
         for name, moved in before.moved.items():
             if name in trusted and topics[name].generation == before.generation.get(name):
-                unrecorded = and_(r.c.topic == name, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
+                unrecorded = and_(r.c.topic == name, in_list(r.c.region, moved), r.c.until.is_(None))
                 still_moved = and_(unrecorded, r.c.state == RegionState.MOVED)
                 lock_regions(self._db, c, still_moved)
                 c.execute(update(r).where(still_moved).values(until=trusted[name].end))
@@ -218,7 +219,7 @@ class FloorStore:
             return state
         released = (region.region for region in regions if not policy.holds(region, now))
         r, t = self._db.t.wal_region, self._db.t.wal_topic
-        same_regions = and_(r.c.topic == topic.name, in_list(self._db, r.c.region, released))
+        same_regions = and_(r.c.topic == topic.name, in_list(r.c.region, released))
         lock_regions(self._db, c, same_regions)
         c.execute(update(r).where(same_regions).values(state=RegionState.GONE, releases_at=None, until=None))
         if not holding:
@@ -234,13 +235,13 @@ class FloorStore:
         self._update_topics(c, rows)
         transient = [name for name, fault in faults.items() if fault.passes]
         if transient:
-            c.execute(update(t).where(in_list(self._db, t.c.name, transient)).values(checked_at=None))
+            c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
 
     def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
         """Return the purges of each topic that are not complete, the lowest floor first."""
         purge = self._db.t.wal_purge
         purges: dict[str, list[OpenPurge]] = {name: [] for name in names}
-        incomplete = and_(in_list(self._db, purge.c.topic, purges), purge.c.done_at.is_(None))
+        incomplete = and_(in_list(purge.c.topic, purges), purge.c.done_at.is_(None))
         columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
         for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
             purges[row.topic].append(OpenPurge(*row))
@@ -280,4 +281,4 @@ class FloorStore:
     def _insert_purges(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Store raised floors; a floor has one row, even if two processes raise it."""
         if rows:
-            c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), rows)
+            c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), rows)

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, not_, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, upsert
+from sexton.database.rows import as_rows
 from sexton.wal.model import Region
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport
 from sexton.wal.port import of_another_node
@@ -103,8 +104,8 @@ class HeartbeatStore:
         """Return those of the regions that are the instance's and satisfy a condition."""
         if not keys:
             return {}
-        db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
-        named = as_rows(db, [{"topic": topic, "region": region} for topic, region in keys], topic=Text(), region=Text())
+        r, t = self._db.t.wal_region, self._db.t.wal_topic
+        named = as_rows([{"topic": topic, "region": region} for topic, region in keys], topic=Text(), region=Text())
         same_region = and_(r.c.topic == named.c.topic, r.c.region == named.c.region)
         query = select(r, t.c.log_end).select_from(named).join(r, same_region).join(t, t.c.name == r.c.topic)
         query = query.where(t.c.instance == instance, condition)
@@ -122,14 +123,14 @@ class HeartbeatStore:
         """Store what reports changed; ``columns``: of every row."""
         if not regions:
             return
-        db, r = self._db, self._db.t.wal_region
+        r = self._db.t.wal_region
         types = {name: r.c[name].type for name in (*KEYS, *MERGED)}
-        merged = as_rows(db, [{name: getattr(region, name) for name in types} for region in regions], **types)
+        merged = as_rows([{name: getattr(region, name) for name in types} for region in regions], **types)
         same_region = and_(r.c.topic == merged.c.topic, r.c.region == merged.c.region)
         values = {name: merged.c[name] for name in MERGED}
         c.execute(update(r).where(same_region).values(**values, **columns))
 
     def _store_address(self, c: Connection, row: Mapping[str, Any]) -> None:
         t = self._db.t.wal_node
-        insert = upsert(self._db, t).values(**row)
+        insert = upsert(t).values(**row)
         c.execute(insert.on_conflict_do_update(index_elements=[t.c.instance, t.c.name], set_=dict(row)))

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
 from sexton.wal.mapping import remapped, starts_over
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, Region, RegionState, Topic, WalSettings
@@ -97,7 +98,7 @@ class MapStore:
     def _named_regions(self, c: Connection, order: MapOrder) -> dict[str, Region]:
         """Lock and return the stored regions that a map names; it changes no others."""
         names = [named.region for named in (*_led_regions(order), *order.dropped)]
-        is_named = in_list(self._db, self._db.t.wal_region.c.region, names)
+        is_named = in_list(self._db.t.wal_region.c.region, names)
         regions = read_regions(self._db, c, [order.topic], is_named, lock=True)[order.topic]
         return {region.region: region for region in regions}
 
@@ -125,11 +126,11 @@ class MapStore:
     def _store_regions(self, c: Connection, regions: Sequence[Region]) -> None:
         if not regions:
             return
-        db, r = self._db, self._db.t.wal_region
+        r = self._db.t.wal_region
         types = {column.name: column.type for column in r.c}
         # In one statement: the topic is locked meanwhile.
-        rows = as_rows(db, (_row(region) for region in regions), **types)
-        insert = upsert(db, r).from_select(list(types), select(*(rows.c[name] for name in types)))
+        rows = as_rows((_row(region) for region in regions), **types)
+        insert = upsert(r).from_select(list(types), select(*(rows.c[name] for name in types)))
         columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
         c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns))
 

@@ -38,10 +38,10 @@ def _parts(db: Database, names: Iterable[str]) -> list[list[str]]:
     """Return the topics that are known in parts: each of one instance, with few regions."""
     t, r = db.t.wal_topic, db.t.wal_region
     names = list(names)
-    count = select(r.c.topic, func.count().label("regions")).where(in_list(db, r.c.topic, names), retains(db))
+    count = select(r.c.topic, func.count().label("regions")).where(in_list(r.c.topic, names), retains(db))
     counts = count.group_by(r.c.topic).subquery()
     query = select(t.c.name, t.c.instance, func.coalesce(counts.c.regions, 0).label("regions"))
-    query = query.outerjoin_from(t, counts, counts.c.topic == t.c.name).where(in_list(db, t.c.name, names))
+    query = query.outerjoin_from(t, counts, counts.c.topic == t.c.name).where(in_list(t.c.name, names))
     parts: list[list[str]] = []
     instance, regions = "", 0
     with db.read() as c:

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.wal.model import BlockReason, Pin, Region, RegionState, Topic
 from sexton.wal.port import TopicOfAnotherInstance, UnknownTopic
 
@@ -21,7 +22,7 @@ def deciding(db: Database, *topics: str) -> Iterator[Connection]:
     """
     with db.write() as c:
         t = db.t.wal_topic
-        named_topics = in_list(db, t.c.name, topics)
+        named_topics = in_list(t.c.name, topics)
         if len(topics) > 1:
             c.execute(select(t.c.name).where(named_topics).order_by(t.c.name).with_for_update())
         c.execute(update(t).where(named_topics).values(seq=t.c.seq + 1))
@@ -31,7 +32,7 @@ def deciding(db: Database, *topics: str) -> Iterator[Connection]:
 def read_topics(db: Database, c: Connection, names: Iterable[str]) -> dict[str, Topic]:
     """Return the topics that are known, by name."""
     t = db.t.wal_topic
-    return {row.name: _topic(row) for row in c.execute(select(t).where(in_list(db, t.c.name, names)))}
+    return {row.name: _topic(row) for row in c.execute(select(t).where(in_list(t.c.name, names)))}
 
 
 def read_topic(db: Database, c: Connection, name: str) -> Topic:
@@ -57,7 +58,7 @@ def read_regions(
     """
     r = db.t.wal_region
     regions: dict[str, list[Region]] = {name: [] for name in names}
-    query = select(r).where(in_list(db, r.c.topic, names), condition).order_by(r.c.topic, r.c.region)
+    query = select(r).where(in_list(r.c.topic, names), condition).order_by(r.c.topic, r.c.region)
     for row in c.execute(query.with_for_update() if lock else query):
         regions[row.topic].append(Region(**row._mapping))
     return regions
@@ -74,7 +75,7 @@ def read_pins(db: Database, c: Connection, names: Sequence[str]) -> dict[str, li
     """Return the pins of each topic that have not expired."""
     t, now = db.t.wal_pin, db.now(c)
     pins: dict[str, list[Pin]] = {name: [] for name in names}
-    for row in c.execute(select(t).where(in_list(db, t.c.topic, names), t.c.expires_at > now)):
+    for row in c.execute(select(t).where(in_list(t.c.topic, names), t.c.expires_at > now)):
         pins[row.topic].append(Pin(**row._mapping))
     return pins
 
@@ -85,7 +86,7 @@ def ensure_topic(db: Database, c: Connection, name: str, instance: str) -> None:
     Only ``sexton wal assign`` gives a topic to another instance. The caller decides about the topic later, and checks
     again.
     """
-    c.execute(upsert(db, db.t.wal_topic).values(name=name, instance=instance).on_conflict_do_nothing())
+    c.execute(upsert(db.t.wal_topic).values(name=name, instance=instance).on_conflict_do_nothing())
     check_instance(read_topic(db, c, name), instance)
 
 

@@ -49,7 +49,7 @@ class WalSchedule:
         t = self._db.t.wal_topic
         with self._db.read() as c:
             outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
-            of_names = and_(in_list(self._db, t.c.name, names), t.c.enabled, t.c.quarantined == "")
+            of_names = and_(in_list(t.c.name, names), t.c.enabled, t.c.quarantined == "")
             return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
     def record_purge(self, topic: str) -> None:

@@ -69,7 +69,7 @@ class WalStore:
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
         """Return for each topic how many regions need deleted entries: LOSS. Topics without any are left out."""
         r = self._db.t.wal_region
-        lost_regions = and_(in_list(self._db, r.c.topic, names), needs_deleted_entries(self._db))
+        lost_regions = and_(in_list(r.c.topic, names), needs_deleted_entries(self._db))
         counts = select(r.c.topic, func.count().label("regions")).where(lost_regions).group_by(r.c.topic)
         with self._db.read() as c:
             return {row.topic: row.regions for row in c.execute(counts)}

@@ -158,7 +158,7 @@ def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str
     report, check = shop.round(), shop.check()
     shop.later(86_401)
     again = shop.check()
-    known = peers.compare(shop.db, stores.owners, "shop", "rowset", ["r0"], ("", ""))
+    known = peers.compare(stores.owners, "shop", "rowset", ["r0"], ("", ""))
     texts = [event.text for told in story(shop.db, KEY, None, context) for event in told.events]
 
     assert kept_texts(report) == {"live": 1}

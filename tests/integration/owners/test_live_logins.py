@@ -128,7 +128,7 @@ def test_each_way_to_read_a_view_has_the_login_of_it(
     assert [stores.owners.live_objects(instance) for instance in INSTANCES] == [1, 1]
     assert texts.count(f"live: rowset r0, {KEY} in vault disk") == len(INSTANCES)
     for instance in INSTANCES:
-        assert peers.compare(rig.db, stores.owners, instance, "rowset", ["r0"], ("", "")).unknown == 0
+        assert peers.compare(stores.owners, instance, "rowset", ["r0"], ("", "")).unknown == 0
 
 
 def test_a_login_that_is_missing_keeps_its_own_marks_only(open_owners: Callable[[str], Owners]) -> None:

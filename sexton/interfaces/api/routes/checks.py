@@ -102,4 +102,4 @@ def inventory(instance: str, body: Inventory, service: Service, caller: CurrentC
     caller.require(Grant.OWNER, instance)
     service.stores.registry.instance(instance)
     bounds = body.after, body.until
-    return peers.compare(service.db, service.stores.owners, instance, body.kind, body.ids, bounds)
+    return peers.compare(service.stores.owners, instance, body.kind, body.ids, bounds)

@@ -45,7 +45,7 @@ class BatchStore:
                     .returning(batch.c.id)
                 ).scalar_one()
                 token = WriteToken(batch=batch_id, round=round_, lease=lease, attempt=attempt)
-                verify(self._db, c, token)  # no later round could take over a batch of an epoch that never was
+                verify(c, token)  # no later round could take over a batch of an epoch that never was
                 return token, None
             token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
@@ -75,14 +75,14 @@ class BatchStore:
         """Record that a request of the batch may be on its way for which nobody waits."""
         batch = self._db.t.batch
         with self._db.write() as c:
-            verify(self._db, c, token)
+            verify(c, token)
             c.execute(update(batch).where(batch.c.id == token.batch).values(taken_over_at=self._db.now(c)))
 
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt, which answers a repeated order."""
         batch = self._db.t.batch
         with self._db.write() as c:
-            verify(self._db, c, token)
+            verify(c, token)
             values = {"state": BatchState.DONE, "receipt": receipt.model_dump(), "last": receipt.last.model_dump_json()}
             c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
 
@@ -110,7 +110,7 @@ class BatchStore:
         """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
         batch = self._db.t.batch
         with self._db.write() as c:
-            verify(self._db, c, token)
+            verify(c, token)
             c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.DONE))
 
     def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
@@ -144,5 +144,5 @@ class BatchStore:
         owner |= {"open_count": batch.c.open_count + 1, "taken_over_at": taken_over_at}
         opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.open_count)
         token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
-        verify(self._db, c, token)
+        verify(c, token)
         return token

@@ -60,7 +60,7 @@ class ClaimStore:
         with deciding(self._db, request.instance) as tx:
             reached("claim.guarded")
             now = self._db.now(tx)
-            verify(self._db, tx, request.token, now=now)
+            verify(tx, request.token, now=now)
             self._controls.check_in(tx, request.instance)
             locked = self._lock(tx, request)
             decision = self._decide(tx, request, locked, now, snapshots)
@@ -81,7 +81,7 @@ class ClaimStore:
         files = Span(token.batch, files_after)
         with deciding(self._db, token.instance) as tx:
             now = self._db.now(tx)
-            verify(self._db, tx, token, now=now)
+            verify(tx, token, now=now)
             keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
             return _first_answers(keeper.blocking(tx, token, candidates, files, now, None) for keeper in keepers)
 
@@ -118,7 +118,7 @@ class ClaimStore:
             mark.c.quarantined_reason,
             mark.c.retention_starts_at,
         )
-        is_candidate = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
+        is_candidate = and_(mark.c.instance == request.instance, refs_in(mark, request.refs))
         rows = tx.execute(select(*columns).where(is_candidate).with_for_update(skip_locked=True)).all()
         return {
             Ref(r.kind, r.id): LockedMark(
@@ -137,7 +137,7 @@ class ClaimStore:
         mark = self._db.t.mark
         waits = and_(mark.c.extra_retention_seconds > 0, mark.c.retention_starts_at > now).label("waits")
         columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id, waits)
-        is_child = and_(mark.c.instance == request.instance, children_of(self._db, mark, parents))
+        is_child = and_(mark.c.instance == request.instance, children_of(mark, parents))
         children_query = select(*columns).where(is_child)
         rows = tx.execute(children_query).all()
         locked_rows = tx.execute(children_query.with_for_update(skip_locked=True))
@@ -190,7 +190,7 @@ class ClaimStore:
 
     def _set_claimed(self, tx: Connection, request: ClaimRequest, claimed_refs: Sequence[Ref], now: int) -> None:
         mark = self._db.t.mark
-        is_claimed = and_(mark.c.instance == request.instance, refs_in(self._db, mark, claimed_refs))
+        is_claimed = and_(mark.c.instance == request.instance, refs_in(mark, claimed_refs))
         tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(request, now)))
 
     def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
@@ -198,7 +198,7 @@ class ClaimStore:
         mark = self._db.t.mark
         for reason in sorted({candidate.lacking for candidate in claimed if candidate.lacking is not None}):
             refs = [candidate.ref for candidate in claimed if candidate.lacking is reason]
-            is_lacking = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+            is_lacking = and_(mark.c.instance == token.instance, refs_in(mark, refs))
             tx.execute(update(mark).where(is_lacking).values(lacking=reason))
 
     def _absorb(self, tx: Connection, request: ClaimRequest, absorbed: Sequence[Ref], now: int) -> None:
@@ -206,7 +206,7 @@ class ClaimStore:
         if not absorbed:
             return
         mark = self._db.t.mark
-        is_absorbed = and_(mark.c.instance == request.instance, refs_in(self._db, mark, absorbed))
+        is_absorbed = and_(mark.c.instance == request.instance, refs_in(mark, absorbed))
         columns = _claimed_columns(request, now) | {"absorbed": True, "quarantined_reason": None}
         tx.execute(update(mark).where(is_absorbed).values(**columns))
         drop_files(self._db, tx, _files_of(request), absorbed)
@@ -250,7 +250,7 @@ class ClaimStore:
         if not refs:
             return
         with self._db.write() as tx:
-            verify(self._db, tx, request.token)
+            verify(tx, request.token)
             drop_files(self._db, tx, _files_of(request), refs)
 
     def _locked_by_owner(self, instance: str, unlocked: Sequence[Ref]) -> list[Ref]:
@@ -258,7 +258,7 @@ class ClaimStore:
         if not unlocked:
             return []
         mark = self._db.t.mark
-        is_unlocked = and_(mark.c.instance == instance, refs_in(self._db, mark, unlocked))
+        is_unlocked = and_(mark.c.instance == instance, refs_in(mark, unlocked))
         with self._db.read() as tx:
             return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(is_unlocked))]
 

@@ -79,7 +79,7 @@ class DueMarkStore:
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
             now = db.now(c)
-            verify(db, c, token, now=now)
+            verify(c, token, now=now)
             second_pass_due = (
                 select(*due_columns(mark))
                 .where(self._in_second_pass(token), mark.c.finished.is_(False))
@@ -101,7 +101,7 @@ class DueMarkStore:
         finished = select(mark.c.kind, mark.c.id).where(self._in_second_pass(token), mark.c.finished)
         page = finished.where(beyond((mark.c.kind, mark.c.id), after)).order_by(mark.c.kind, mark.c.id).limit(limit)
         with self._db.write() as c:
-            verify(self._db, c, token, now=self._db.now(c))
+            verify(c, token, now=self._db.now(c))
             refs = [Ref(*row) for row in c.execute(page)]
             self._move_into(c, token, refs)
             return refs
@@ -113,7 +113,7 @@ class DueMarkStore:
         """
         mark = self._db.t.mark
         with self._db.write() as c:
-            verify(self._db, c, token)
+            verify(c, token)
             now = self._db.now(c)
             batch = self._db.t.batch
             of_the_future = and_(batch.c.instance == token.instance, batch.c.taken_over_at > now)
@@ -138,7 +138,7 @@ class DueMarkStore:
         if not refs:
             return
         mark = self._db.t.mark
-        moved = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+        moved = and_(mark.c.instance == token.instance, refs_in(mark, refs))
         # Marks are locked before lists, here as everywhere.
         in_order = select(mark.c.batch, mark.c.kind, mark.c.id).where(moved).order_by(mark.c.kind, mark.c.id)
         refs_by_batch: dict[int, list[Ref]] = {}

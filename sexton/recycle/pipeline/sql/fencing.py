@@ -24,14 +24,12 @@ class FenceStore:
         if not refs:
             return frozenset()
         mark, db = self._db.t.mark, self._db
-        in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, refs))
+        in_question = and_(mark.c.instance == token.instance, refs_in(mark, refs))
         with db.write() as tx:
-            verify(db, tx, token, now=db.now(tx))
+            verify(tx, token, now=db.now(tx))
             lock = select(mark.c.kind, mark.c.id, mark.c.state).where(in_question).with_for_update(skip_locked=True)
             unclaimed = frozenset(Ref(r.kind, r.id) for r in tx.execute(lock) if r.state != MarkState.CLAIMED)
-            marked = and_(
-                mark.c.instance == token.instance, refs_in(db, mark, unclaimed), mark.c.state == MarkState.MARKED
-            )
+            marked = and_(mark.c.instance == token.instance, refs_in(mark, unclaimed), mark.c.state == MarkState.MARKED)
             tx.execute(update(mark).where(marked).values(state=MarkState.FENCED))
         return unclaimed
 
@@ -41,12 +39,10 @@ class FenceStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             for reason in sorted(set(reasons.values())):
                 refs = [ref for ref, why in reasons.items() if why == reason]
-                fenced = and_(
-                    mark.c.instance == token.instance, refs_in(db, mark, refs), mark.c.state == MarkState.FENCED
-                )
+                fenced = and_(mark.c.instance == token.instance, refs_in(mark, refs), mark.c.state == MarkState.FENCED)
                 tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED, last_error=reason[:1000]))
 
     def take_back(self, token: WriteToken, refs: Collection[Ref]) -> None:
@@ -55,11 +51,11 @@ class FenceStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
-            fenced = and_(mark.c.instance == token.instance, refs_in(db, mark, refs), mark.c.state == MarkState.FENCED)
+            verify(tx, token)
+            fenced = and_(mark.c.instance == token.instance, refs_in(mark, refs), mark.c.state == MarkState.FENCED)
             # Two statements: marks that no owner could undrop are protected from a delete.
             tx.execute(update(mark).where(fenced).values(state=MarkState.MARKED))
-            is_marked = and_(mark.c.instance == token.instance, refs_in(db, mark, refs))
+            is_marked = and_(mark.c.instance == token.instance, refs_in(mark, refs))
             tx.execute(delete(mark).where(is_marked, mark.c.state == MarkState.MARKED))
 
     def release_all(self, instance: str) -> None:
@@ -73,7 +69,7 @@ class FenceStore:
         """Return how many marks name each of these as their parent; marks without children are left out."""
         mark = self._db.t.mark
         columns = (mark.c.parent_kind, mark.c.parent_id)
-        below = and_(mark.c.instance == instance, children_of(self._db, mark, refs))
+        below = and_(mark.c.instance == instance, children_of(mark, refs))
         with self._db.read() as tx:
             rows = tx.execute(select(*columns, func.count()).where(below).group_by(*columns))
             return {Ref(kind, id_): number for kind, id_, number in rows}
@@ -84,7 +80,7 @@ class FenceStore:
         parent = (mark.c.parent_kind, mark.c.parent_id)
         by_parent: dict[Ref, list[DueMark]] = {}
         with self._db.read() as tx:
-            below = and_(mark.c.instance == instance, children_of(self._db, mark, refs))
+            below = and_(mark.c.instance == instance, children_of(mark, refs))
             for parent_kind, parent_id, *row in tx.execute(select(*parent, *due_columns(mark)).where(below)):
                 by_parent.setdefault(Ref(parent_kind, parent_id), []).append(due_mark(row))
         return by_parent

@@ -54,7 +54,7 @@ class FileStore:
         if not files:
             return beyond
         with self._db.write() as tx:
-            verify(self._db, tx, token)
+            verify(tx, token)
             last = _add(self._db, tx, token, files, beyond)
             listed = Counter((file.kind, file.vault) for file in files)
             counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
@@ -72,7 +72,7 @@ class FileStore:
         ``after``: of files that have higher numbers.
         """
         with self._db.write() as tx:
-            verify(self._db, tx, token)
+            verify(tx, token)
             drop_files(self._db, tx, Span(token.batch, after), refs, tuple(UNDONE_CODES))
 
     def drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
@@ -90,7 +90,7 @@ class FileStore:
     def _drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
         db = self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
             if files is None:
                 return None
@@ -111,7 +111,7 @@ class FileStore:
         db, t, mark = self._db, self._db.t.file_list, self._db.t.mark
         one = select(t.c.first, t.c.last, t.c.files, t.c.results).where(in_span(db, Span(token.batch, after)))
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             row = tx.execute(one.order_by(t.c.last).limit(1)).one_or_none()
             if row is None or (damage := damage_of(token.batch, row)) is None:
                 return DroppedFiles(after, unchecked=0)  # it was discarded or restored meanwhile: the next is read
@@ -157,7 +157,7 @@ class FileStore:
         claimed: dict[Ref, Any] = {}
         ordered = sorted(refs)
         for start in range(0, len(ordered), CHUNK_MARKS):
-            is_one = refs_in(self._db, mark, ordered[start : start + CHUNK_MARKS])
+            is_one = refs_in(mark, ordered[start : start + CHUNK_MARKS])
             rows = tx.execute(of_instance.where(is_one)).all()
             claimed |= {Ref(row.kind, row.id): row for row in rows if _is_claimed_by(row, token)}
         return claimed
@@ -175,7 +175,7 @@ def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: M
     as of the round that deleted them.
     """
     t = db.t.file_list
-    with_lists = select(t.c.batch).distinct().where(in_list(db, t.c.batch, sorted(refs_by_batch)))
+    with_lists = select(t.c.batch).distinct().where(in_list(t.c.batch, sorted(refs_by_batch)))
     for batch in sorted(tx.execute(with_lists).scalars()):
         refs = refs_by_batch[batch]
         remove_damaged_lists(db, tx, Span(batch))

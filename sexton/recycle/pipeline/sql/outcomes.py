@@ -37,7 +37,7 @@ class OutcomeStore:
         for tries_left in reversed(range(RECORD_TRIES)):
             try:
                 with self._db.write() as tx:
-                    verify(self._db, tx, token, shared=True)
+                    verify(tx, token, shared=True)
                     if by_number:
                         self._record(tx, token, by_number)
                 break

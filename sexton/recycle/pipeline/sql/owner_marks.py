@@ -40,7 +40,7 @@ class OwnerMarkStore:
         if not refs:
             return
         mark, db = self._db.t.mark, self._db
-        in_question = and_(mark.c.instance == instance, refs_in(db, mark, refs))
+        in_question = and_(mark.c.instance == instance, refs_in(mark, refs))
         of_owner = and_(in_question, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
         with db.write() as tx:
             now = db.now(tx)
@@ -81,7 +81,7 @@ class OwnerMarkStore:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as tx:
-            verify(db, tx, token)
+            verify(tx, token)
             for reason in sorted(set(lacking.values())):
-                refs = refs_in(db, mark, [ref for ref, why in lacking.items() if why == reason])
+                refs = refs_in(mark, [ref for ref, why in lacking.items() if why == reason])
                 tx.execute(update(mark).where(mark.c.instance == token.instance, refs).values(lacking=reason))

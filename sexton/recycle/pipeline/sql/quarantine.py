@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, func, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import MOST_SUM, as_rows, in_list, plus, upsert
+from sexton.database.rows import MOST_SUM, as_rows, in_list, plus
 from sexton.kernel.errors import BadInput
 from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
@@ -52,8 +53,8 @@ class QuarantineStore:
         by_ref = {u.mark.ref: u for u in unresolvable}
         # Under the guard, because registering a vault frees the marks that wait for it.
         with deciding(db, token.instance) as tx:
-            verify(db, tx, token)
-            in_question = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
+            verify(tx, token)
+            in_question = and_(mark.c.instance == token.instance, refs_in(mark, by_ref))
             columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault)
             # A child may have been claimed with its parent meanwhile.
             in_question = and_(in_question, or_(mark.c.state != MarkState.CLAIMED, mark.c.batch == token.batch))
@@ -65,7 +66,7 @@ class QuarantineStore:
                 if _still_unresolvable(row, problem, vaults):
                     error = problem.detail[:1000]
                     reasons.append({"kind": row.kind, "id": row.id, "reason": problem.reason, "error": error})
-            given = as_rows(db, reasons, kind=Text(), id=Text(), reason=Text(), error=Text())
+            given = as_rows(reasons, kind=Text(), id=Text(), reason=Text(), error=Text())
             values = {"quarantined_reason": given.c.reason, "last_error": given.c.error}
             tx.execute(update(mark).where(named_by(mark, given, token.instance)).values(**values))
 
@@ -217,7 +218,7 @@ class QuarantineStore:
         }
         is_mark = and_(mark.c.instance == instance, self._is(ref))
         row = select(*[mark.c[n] for n in copied], *[v.label(n) for n, v in computed.items()]).where(is_mark)
-        insert = upsert(self._db, history).from_select([*copied, *computed], row)
+        insert = upsert(history).from_select([*copied, *computed], row)
         replace = {n: insert.excluded[n] for n in computed}  # an id that was marked again from an old snapshot
         c.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
         c.execute(delete(mark).where(is_mark))
@@ -238,7 +239,7 @@ class QuarantineStore:
     def _derived(self, instance: str, ref: Ref, kinds: Collection[str]) -> Select[str]:
         mark = self._db.t.mark
         is_child = [mark.c.instance == instance, mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id]
-        return select(mark.c.id).where(*is_child, in_list(self._db, mark.c.kind, kinds)).limit(1)
+        return select(mark.c.id).where(*is_child, in_list(mark.c.kind, kinds)).limit(1)
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

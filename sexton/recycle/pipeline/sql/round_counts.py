@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from sqlalchemy import Connection
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import MOST_SUM, plus, upsert
+from sexton.database.rows import MOST_SUM, plus
 
 
 def increment(db: Database, tx: Connection, round_: int, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
@@ -16,5 +17,5 @@ def increment(db: Database, tx: Connection, round_: int, counts: Mapping[tuple[s
         row = {"round": round_, "kind": kind, "vault": vault, **numbers}
         sums = {name: plus(table.c[name], number) for name, number in numbers.items()}
         tx.execute(
-            upsert(db, table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
+            upsert(table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
         )

@@ -18,9 +18,10 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
-from sexton.database.rows import MOST_SUM, as_rows, plus, upsert
+from sexton.database.rows import MOST_SUM, as_rows, plus
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import (
@@ -58,7 +59,7 @@ class SettlementStore:
         if not refs:
             return ()
         with self._db.write() as tx:
-            verify(self._db, tx, token, shared=True)
+            verify(tx, token, shared=True)
             sums = self._file_sums(tx, token, refs)
             claimed = {Ref(row.kind, row.id): row for row in self._claimed(tx, token, refs)}
             progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in claimed.items()}
@@ -76,8 +77,8 @@ class SettlementStore:
         """
         mark = self._db.t.mark
         with self._db.write() as tx:
-            verify(self._db, tx, token)
-            is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs), _is_of(token, mark))
+            verify(tx, token)
+            is_finished = and_(mark.c.instance == token.instance, refs_in(mark, refs), _is_of(token, mark))
             finished = update(mark).where(is_finished).values(finished=True).returning(mark.c.kind, mark.c.id)
             return frozenset(Ref(*row) for row in tx.execute(finished))
 
@@ -88,8 +89,8 @@ class SettlementStore:
             LeaseLost: a newer attempt works on the batch.
         """
         mark = self._db.t.mark
-        verify(self._db, connection, token)
-        is_finished = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs), mark.c.finished)
+        verify(connection, token)
+        is_finished = and_(mark.c.instance == token.instance, refs_in(mark, refs), mark.c.finished)
         rows = connection.execute(select(mark.c.kind, mark.c.id).where(is_finished).with_for_update())
         return frozenset(Ref(*row) for row in rows)
 
@@ -104,7 +105,7 @@ class SettlementStore:
             by_settlement[mark.settlement].append(mark)
         with self._db.write() as tx:
             now = self._db.now(tx)
-            verify(self._db, tx, token)
+            verify(tx, token)
             settled = _settled_refs(by_settlement)
             spans = self._spans(tx, token, settled)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
@@ -138,7 +139,7 @@ class SettlementStore:
         of_mark = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
         names = (*of_mark, "state", "batch", "quarantined_reason")
         # By primary key alone, as in FileStore: the planner may read every claimed mark of the batch instead.
-        is_one = and_(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+        is_one = and_(mark.c.instance == token.instance, refs_in(mark, refs))
         rows = tx.execute(select(*[mark.c[n] for n in names]).where(is_one)).all()
         claimed_by = (MarkState.CLAIMED, token.batch, None)
         return [row for row in rows if (row.state, row.batch, row.quarantined_reason) == claimed_by]
@@ -153,9 +154,7 @@ class SettlementStore:
         ]
         if not parents:
             return
-        absorbed = and_(
-            mark.c.instance == token.instance, children_of(self._db, mark, parents), mark.c.absorbed.is_(True)
-        )
+        absorbed = and_(mark.c.instance == token.instance, children_of(mark, parents), mark.c.absorbed.is_(True))
         columns = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
         for row in tx.execute(select(*columns).where(absorbed)):
             progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
@@ -166,13 +165,13 @@ class SettlementStore:
         """Write a history row for each mark and its absorbed children, then delete the records; return those moved."""
         if not marks:
             return frozenset()
-        db, mark, history = self._db, self._db.t.mark, self._db.t.mark_history
+        mark, history = self._db.t.mark, self._db.t.mark_history
         names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
         copied = names.split()
         constants = {"gone_at": now, "round": token.round}
         absorbed = [ref for m in marks for ref in m.absorbed]
         absorbed_sums = [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
-        deleted = as_rows(db, [*map(_sums, marks), *absorbed_sums], **SUMS)
+        deleted = as_rows([*map(_sums, marks), *absorbed_sums], **SUMS)
         row = select(
             *[mark.c[n] for n in copied],
             func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
@@ -180,13 +179,13 @@ class SettlementStore:
             plus(mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
         ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
-        insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
+        insert = upsert(history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
         # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
         changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
         replace = {n: insert.excluded[n] for n in changed}
         insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
         moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
-        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(db, mark, moved)))
+        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(mark, moved)))
         return moved
 
     def _await_second_pass(
@@ -196,7 +195,7 @@ class SettlementStore:
         if not marks:
             return
         mark = self._db.t.mark
-        deleted = as_rows(self._db, map(_sums, marks), **SUMS)
+        deleted = as_rows(map(_sums, marks), **SUMS)
         values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
         tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
 
@@ -206,7 +205,7 @@ class SettlementStore:
             return
         mark = self._db.t.mark
         rows = [{**_sums(m), "reason": _quarantine_reason(m), "error": m.reason} for m in marks]
-        deleted = as_rows(self._db, rows, **SUMS, reason=Text(), error=Text())
+        deleted = as_rows(rows, **SUMS, reason=Text(), error=Text())
         values: dict[str, Any] = {
             "quarantined_reason": deleted.c.reason,
             "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
@@ -220,13 +219,11 @@ class SettlementStore:
             return
         mark = self._db.t.mark
         rows = [{**_sums(m), "error": m.reason} for m in marks]
-        failed = as_rows(self._db, rows, **SUMS, error=Text())
+        failed = as_rows(rows, **SUMS, error=Text())
         values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
         tx.execute(update(mark).where(named_by(mark, failed, token.instance), _is_of(token, mark)).values(**values))
         if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
-            is_poisoned = and_(
-                mark.c.instance == token.instance, refs_in(self._db, mark, poisoned), _is_of(token, mark)
-            )
+            is_poisoned = and_(mark.c.instance == token.instance, refs_in(mark, poisoned), _is_of(token, mark))
             next_try_at = now + POISON_RETRY_SECONDS * 1000
             quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
             tx.execute(quarantined.values(next_try_at=next_try_at))

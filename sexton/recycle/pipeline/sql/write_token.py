@@ -14,9 +14,7 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
 
 
-def verify(
-    _db: Database, connection: Connection, token: WriteToken, *, now: int | None = None, shared: bool = False
-) -> None:
+def verify(connection: Connection, token: WriteToken, *, now: int | None = None, shared: bool = False) -> None:
     """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
     On PostgreSQL a take-over takes the row FOR UPDATE, a write FOR NO KEY UPDATE and a ``shared`` write FOR KEY SHARE:

@@ -46,7 +46,7 @@ class HistoryStore:
                 old = old.where(beyond(columns, after))
             rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
             if rows:
-                of_page = refs_in(self._db, history, [Ref(row.kind, row.id) for row in rows])
+                of_page = refs_in(history, [Ref(row.kind, row.id) for row in rows])
                 of_page &= history.c.instance == instance
                 tx.execute(delete(history).where(of_page, ~self._is_needed(), ~self._is_older_decision(instance)))
         return rows[-1] if rows else None

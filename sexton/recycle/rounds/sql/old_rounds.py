@@ -57,7 +57,7 @@ class OldRounds:
         newest = select(func.max(t.round.c.id)).where(t.round.c.instance == instance)
         vault = and_(t.vault.c.instance == instance, t.vault.c.announced_round > 0)
         announced = c.execute(select(func.min(t.vault.c.announced_round)).where(vault)).scalar_one()
-        batches = select(t.batch.c.round).where(in_list(self._db, t.batch.c.round, rounds))
+        batches = select(t.batch.c.round).where(in_list(t.batch.c.round, rounds))
         is_open = t.batch.c.state == BatchState.OPEN
         has_claimed_marks = exists().where(
             t.mark.c.instance == instance, t.mark.c.state == MarkState.CLAIMED, t.mark.c.batch == t.batch.c.id
@@ -69,7 +69,7 @@ class OldRounds:
     def _delete(self, c: Connection, rounds: Sequence[int]) -> None:
         """Delete the rows of rounds; each row of another table before the row it names."""
         t = self._db.t
-        batches = list(c.execute(select(t.batch.c.id).where(in_list(self._db, t.batch.c.round, rounds))).scalars())
+        batches = list(c.execute(select(t.batch.c.id).where(in_list(t.batch.c.round, rounds))).scalars())
         for column, ids in (
             (t.file_list.c.batch, batches),
             (t.batch.c.id, batches),
@@ -78,7 +78,7 @@ class OldRounds:
             (t.round.c.id, rounds),
         ):
             if ids:
-                c.execute(delete(column.table).where(in_list(self._db, column, ids)))
+                c.execute(delete(column.table).where(in_list(column, ids)))
 
     def _forget_plans(self, instance: str, after: int) -> int | None:
         """Delete what can be deleted of the next page of plans; return its last number, None: the rest is newer."""
@@ -89,7 +89,7 @@ class OldRounds:
             edge = self._edge(c)
             old = [row.id for row in page if row.created_at < edge]
             if old:
-                c.execute(delete(plan).where(in_list(self._db, plan.c.id, old), self._is_unneeded_plan(instance)))
+                c.execute(delete(plan).where(in_list(plan.c.id, old), self._is_unneeded_plan(instance)))
             is_last = len(page) < PAGE_ROUNDS or not old
         return None if is_last else page[-1].id
 

@@ -48,7 +48,7 @@ class RoundSchedule:
         due = (r.id for r in rows if next_round(r.turn_at, r.retry_at, self._interval_ms(r.id), now) <= now)
         ready = [i for i in due if i not in working and halted(i) is None]
         with self._db.read() as c:
-            is_waiting = and_(in_list(self._db, round_.c.instance, ready), round_.c.waiting.is_not(None))
+            is_waiting = and_(in_list(round_.c.instance, ready), round_.c.waiting.is_not(None))
             waiting = set(c.execute(select(round_.c.instance).where(is_waiting)).scalars()) if ready else set()
         ready.sort(key=lambda i: i in waiting)
         return DueInstances(instances=tuple(ready[: free + SPARE]), slots=free)

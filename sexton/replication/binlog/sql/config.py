@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Log, LogRetention
@@ -61,7 +62,7 @@ class ConfigStore:
                 self._begin_after(c, instance, name, incomplete, last_seq)
                 if before is None:
                     values |= {"starts_after": own_log.floor if own_log.enabled else last_seq}
-            new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
+            new = upsert(t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
             return rows.read_logs(db, c, instance, name, [table])[table]
 
@@ -69,7 +70,7 @@ class ConfigStore:
         """Let logs that lack records begin after ``last_seq``: a reader must not mistake the gap for no changes."""
         t = self._db.t.binlog_log
         if incomplete and last_seq:
-            incomplete_rows = in_list(self._db, t.c.tbl, [log.tbl for log in incomplete])
+            incomplete_rows = in_list(t.c.tbl, [log.tbl for log in incomplete])
             c.execute(
                 update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(starts_after=last_seq)
             )

@@ -6,11 +6,11 @@ Registering takes the same guard as a cut, so a consumer is registered either be
 from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed, TooManyRuns, UnknownConsumer
@@ -54,7 +54,7 @@ class ConsumerStore:
             _check_position(log, acked)
             self._check_runs(c, instance, name, log)
             values = {"acked": acked, "seen_at": now, "lost_at": None}
-            new = upsert(db, t).values(instance=instance, name=name, db=database, tbl=table, since=now, **values)
+            new = upsert(t).values(instance=instance, name=name, db=database, tbl=table, since=now, **values)
             key = ["instance", "name", "db", "tbl"]
             row = c.execute(new.on_conflict_do_update(index_elements=key, set_=values).returning(t)).one()
             return Consumer(**row._mapping)

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import in_list, upsert
+from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
@@ -210,13 +211,13 @@ class Cutter:
     def _raise_partition_cuts(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> None:
         """Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last."""
         part, fold = self._db.t.binlog_partition_version, self._db.t.binlog_partition_cut
-        cut = and_(part.c.instance == log.instance, part.c.db == log.db, in_list(self._db, part.c.tbl, tables))
+        cut = and_(part.c.instance == log.instance, part.c.db == log.db, in_list(part.c.tbl, tables))
         key = [part.c.instance, part.c.db, part.c.tbl, part.c.part]
         highest = select(*key, func.max(part.c.version), literal(False)).where(cut, part.c.seq <= seq).group_by(*key)
-        new = upsert(self._db, fold).from_select(["instance", "db", "tbl", "part", "version", "propagated"], highest)
+        new = upsert(fold).from_select(["instance", "db", "tbl", "part", "version", "propagated"], highest)
         raised = {"version": new.excluded.version, "propagated": False}
-        higher = {"set_": raised, "where": new.excluded.version > fold.c.version}
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl", "part"], **higher))
+        higher, key_columns = new.excluded.version > fold.c.version, ["instance", "db", "tbl", "part"]
+        c.execute(new.on_conflict_do_update(index_elements=key_columns, set_=raised, where=higher))
 
     def _move_watermarks(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> int:
         """Move the watermarks, a table's to its own last cut record; return how many records of ``log`` were cut."""
@@ -228,7 +229,7 @@ class Cutter:
             c.execute(update(t).where(of_database, t.c.tbl == "").values(**values, cut_at=now))
         in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
         values = self._state_after_cut(position, in_log, seq)
-        c.execute(update(t).where(of_database, in_list(self._db, t.c.tbl, tables)).values(**values, cut_at=now))
+        c.execute(update(t).where(of_database, in_list(t.c.tbl, tables)).values(**values, cut_at=now))
         this_log = log_condition(t, log.instance, (log.db, log.tbl))
         cut_records = c.execute(select(t.c.gone_records).where(this_log)).scalar_one()
         return int(cut_records) - log.gone_records

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, case, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed
 from sexton.replication.binlog.model import MAX_NAMES, Log, Record, RecordPage, StoreResult
@@ -103,7 +104,7 @@ class RecordStore:
         """Return the logs of the tables that records name, where they have a row."""
         t = self._db.t.binlog_log
         tables = sorted({table for record in records for table in record.tables})
-        in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, tables))
+        in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(t.c.tbl, tables))
         return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(in_tables))}
 
     def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[Record]) -> StoreResult:
@@ -111,7 +112,7 @@ class RecordStore:
         if not records:
             return StoreResult()
         b = self._db.t.binlog
-        sent = in_list(self._db, b.c.seq, [record.commit_seq for record in records])
+        sent = in_list(b.c.seq, [record.commit_seq for record in records])
         condition = and_(b.c.instance == logs.own_log.instance, b.c.db == logs.own_log.db, sent)
         stored_rows = c.execute(select(b.c.seq, b.c.type, b.c.data).where(condition))
         return judge_resent(records, logs, {row.seq: (row.type, row.data) for row in stored_rows})
@@ -123,9 +124,11 @@ class RecordStore:
         self._insert_at_once(c, t.binlog_table_record, numbered.table_records)
         self._insert_at_once(c, t.binlog_partition_version, numbered.versions)
         log = t.binlog_log
-        new = upsert(self._db, log)
+        new = upsert(log)
         later_skip = new.excluded.skipped > log.c.skipped
-        changed = {column: new.excluded[column] for column in ("records", "bytes", "last_seq", "last_ts")}
+        changed: dict[str, ColumnElement[Any]] = {
+            column: new.excluded[column] for column in ("records", "bytes", "last_seq", "last_ts")
+        }
         changed["skipped"] = case((later_skip, new.excluded.skipped), else_=log.c.skipped)
         c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=changed), numbered.logs)
 
@@ -133,7 +136,7 @@ class RecordStore:
         """Insert many small rows by one statement."""
         if data:
             types = {column: table.c[column].type for column in data[0]}
-            new = as_rows(self._db, data, **types)
+            new = as_rows(data, **types)
             c.execute(insert(table).from_select(list(types), select(*(new.c[column] for column in types))))
 
 

@@ -91,7 +91,7 @@ class Remover:
         # An ordered range of one number, not EXISTS: its order leaves the planner only the index by number.
         same_record = and_(of_database, position.c.seq.between(b.c.seq, b.c.seq))
         in_a_log = select(position.c.seq).where(same_record).order_by(position.c.seq).limit(1).scalar_subquery()
-        return and_(in_range, in_list(self._db, b.c.seq, seqs), in_a_log.is_(None))
+        return and_(in_range, in_list(b.c.seq, seqs), in_a_log.is_(None))
 
     def _lock_own_log(self, c: Connection, log: Log) -> Log:
         """Return the log of the database, locked so that it cannot be enabled meanwhile."""

@@ -47,7 +47,7 @@ def read_logs(
             raise GuardBusy(f"records of {name} are being stored at the moment; try again") from e
     condition = and_(t.c.instance == instance, t.c.db == name)
     if tables is not None:
-        condition = and_(condition, in_list(db, t.c.tbl, {"", *tables}))
+        condition = and_(condition, in_list(t.c.tbl, {"", *tables}))
     return {row.tbl: to_log(row) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
 
 

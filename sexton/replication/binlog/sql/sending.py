@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
@@ -57,7 +58,7 @@ class Sender:
             ]
             if not keys:
                 return None
-            chosen = as_rows(db, keys, name=Text(), tbl=Text(), part=Text())
+            chosen = as_rows(keys, name=Text(), tbl=Text(), part=Text())
             of_table = and_(fold.c.instance == instance, fold.c.db == chosen.c.name, fold.c.tbl == chosen.c.tbl)
             is_chosen = and_(of_table, fold.c.part == chosen.c.part)
             cuts = select(fold.c.db, fold.c.tbl, fold.c.part, fold.c.version).join_from(fold, chosen, is_chosen)
@@ -119,7 +120,7 @@ class Sender:
         if raised:
             t = self._db.t.replica
             data = [{"uid": row.uid, "granted": granted[row.uid]} for row in raised]
-            new = as_rows(self._db, data, uid=Text(), granted=BigInteger())
+            new = as_rows(data, uid=Text(), granted=BigInteger())
             same_copy = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == new.c.uid)
             c.execute(update(t).where(same_copy).values(granted=new.c.granted))
             released = {row.tablet: granted[row.uid] for row in raised if not row.dropped}
@@ -140,7 +141,7 @@ class Sender:
             return AcknowledgeResult(ignored=len(done))
         db, t = self._db, self._db.t.replica
         flags = {"well": BigInteger(), "unknown": BigInteger()}
-        ack = as_rows(db, by_uid.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
+        ack = as_rows(by_uid.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
         on_backend = and_(t.c.instance == instance, t.c.backend == backend)
         # A backend that reports a problem has not deleted all that was granted, whatever version it names.
         deleted = case((ack.c.well == 1, ack.c.acked), (ack.c.acked < t.c.granted, ack.c.acked), else_=t.c.granted - 1)
@@ -152,7 +153,7 @@ class Sender:
         with deciding(db, instance) as c:
             changed = update(t).where(granted_copy).values(acked=acked, problem=ack.c.problem)
             taken = c.execute(changed).rowcount
-            c.execute(delete(t).where(on_backend, in_list(db, t.c.uid, list(by_uid)), finished))
+            c.execute(delete(t).where(on_backend, in_list(t.c.uid, list(by_uid)), finished))
         return AcknowledgeResult(taken=taken, ignored=len(done) - taken)
 
     def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
@@ -168,7 +169,7 @@ class Sender:
     def _record_pull(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
         t, now = self._db.t.backend, self._db.now(c)
         values = {"pulled_at": now} | ({"queue_at": now} if queue else {})
-        new = upsert(self._db, t).values(instance=instance, name=backend, **values)
+        new = upsert(t).values(instance=instance, name=backend, **values)
         c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
 
 

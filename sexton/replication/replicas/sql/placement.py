@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
@@ -108,7 +109,7 @@ class PlacementStore:
 
     def _live_of_partitions(self, instance: str, order: Placement) -> ColumnElement[bool]:
         partitions = sorted({tablet.part for tablet in order.tablets})
-        return and_(self._live_of_table(instance, order), in_list(self._db, self._db.t.replica.c.part, partitions))
+        return and_(self._live_of_table(instance, order), in_list(self._db.t.replica.c.part, partitions))
 
     # The steps of a placement
 
@@ -130,12 +131,12 @@ class PlacementStore:
             for copy in copies
         ]
         versions = {"desired": BigInteger(), "gone": BigInteger()}
-        new = as_rows(db, data, **dict.fromkeys(PLACED_COLUMNS, Text()), **versions)
+        new = as_rows(data, **dict.fromkeys(PLACED_COLUMNS, Text()), **versions)
         no_report_yet = literal(db.now(c), t.c.fresh_until.type)
         of_table = [literal(value) for value in (instance, order.db, order.table)]
         columns = (*PLACED_COLUMNS, *versions)
         rows = select(*of_table, no_report_yet, *(new.c[column] for column in columns)).where(new.c.uid != "")
-        add = upsert(db, t).from_select(["instance", "db", "tbl", "fresh_until", *columns], rows)
+        add = upsert(t).from_select(["instance", "db", "tbl", "fresh_until", *columns], rows)
         added = c.execute(add.on_conflict_do_nothing().returning(t.c.uid)).all()
         if len(added) < len(copies):
             raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
@@ -144,13 +145,13 @@ class PlacementStore:
         """Return by partition up to which version its binlogs are cut."""
         fold = self._db.t.binlog_partition_cut
         of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        placed = in_list(self._db, fold.c.part, {tablet.part for tablet in order.tablets})
+        placed = in_list(fold.c.part, {tablet.part for tablet in order.tablets})
         return {row.part: row.version for row in c.execute(select(fold.c.part, fold.c.version).where(of_table, placed))}
 
     def _released_versions(self, c: Connection, instance: str, copies: Sequence[CopyPlace]) -> Mapping[str, int]:
         """Return by tablet up to which version its data may have been deleted."""
         t = self._db.t.replica
-        placed = and_(t.c.instance == instance, in_list(self._db, t.c.tablet, {copy.tablet for copy in copies}))
+        placed = and_(t.c.instance == instance, in_list(t.c.tablet, {copy.tablet for copy in copies}))
         rows = c.execute(select(t.c.tablet, func.max(t.c.gone).label("gone")).where(placed).group_by(t.c.tablet))
         return {row.tablet: row.gone for row in rows}
 
@@ -162,7 +163,7 @@ class PlacementStore:
             uids.setdefault(backend, []).append(uid)
         for backend, of_backend in sorted(uids.items()):
             on_backend = and_(t.c.instance == instance, t.c.backend == backend)
-            removed += len(self._remove(c, instance, and_(on_backend, in_list(self._db, t.c.uid, of_backend))))
+            removed += len(self._remove(c, instance, and_(on_backend, in_list(t.c.uid, of_backend))))
         return removed
 
     def _remove(self, c: Connection, instance: str, condition: ColumnElement[bool]) -> Sequence[Any]:
@@ -187,10 +188,10 @@ class PlacementStore:
         t, fold = self._db.t.replica, self._db.t.binlog_partition_cut
         dropped = 0
         if order.dropped:
-            live = and_(self._live_of_table(instance, order), in_list(self._db, t.c.part, order.dropped))
+            live = and_(self._live_of_table(instance, order), in_list(t.c.part, order.dropped))
             dropped = c.execute(update(t).where(live).values(**ALL_GRANTED)).rowcount
         of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        c.execute(delete(fold).where(of_table, in_list(self._db, fold.c.part, order.dropped)))
+        c.execute(delete(fold).where(of_table, in_list(fold.c.part, order.dropped)))
         return dropped
 
     def _tablets_only_on(self, c: Connection, instance: str, backend: str) -> Sequence[str]:

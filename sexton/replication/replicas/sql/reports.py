@@ -19,10 +19,11 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import as_rows, in_list, upsert
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import Op, ReportKind, replicas_info
@@ -98,7 +99,7 @@ class ReportStore:
     def _replicas(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
         t = self._db.t.replica
         live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
-        reported = select(t).where(live, in_list(self._db, t.c.uid, uids))
+        reported = select(t).where(live, in_list(t.c.uid, uids))
         return {row.uid: to_replica(row) for row in c.execute(reported)}
 
     def _check_boot(self, c: Connection, instance: str, backend: str, report: ReplicaReport) -> None:
@@ -113,7 +114,7 @@ class ReportStore:
     def _record_backend(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
         t = self._db.t.backend
         values = {"boot": report.boot, "sequence": report.sequence, "reported_at": now}
-        new = upsert(self._db, t).values(instance=instance, name=backend, **values)
+        new = upsert(t).values(instance=instance, name=backend, **values)
         is_later = (t.c.boot < report.boot) | and_(t.c.boot == report.boot, t.c.sequence < report.sequence)
         c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=is_later))
 
@@ -125,7 +126,7 @@ class ReportStore:
         flags = dict.fromkeys(FLAG_COLUMNS, Integer())
         by_uid = {tablet.uid: tablet for tablet in report.tablets}
         data = [_row(judgement.replica, by_uid[judgement.replica.uid], now) for judgement in judged]
-        new = as_rows(self._db, data, uid=Text(), **numbers, **flags)
+        new = as_rows(data, uid=Text(), **numbers, **flags)
         values = {column: new.c[column] for column in numbers} | self._instants_and_flags(new, now)
         values |= {"boot": report.boot, "sequence": report.sequence}
         values |= {"fresh_until": now + self._settings.freshness_seconds * 1000}

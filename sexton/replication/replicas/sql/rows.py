@@ -37,7 +37,7 @@ def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterabl
     A dropped replica needs nothing. If no other replica counts, the result is 0: no version may be deleted.
     """
     t, now = db.t.replica, db.now(c)
-    replicas = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets), t.c.dropped.is_(False))
+    replicas = and_(t.c.instance == instance, in_list(t.c.tablet, tablets), t.c.dropped.is_(False))
     first_needed = func.coalesce(func.min(needed_version(t, now)), 0).label("need")
     by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
     return {row.tablet: row.need for row in c.execute(by_tablet)}
@@ -50,10 +50,10 @@ def committed_versions(
     newest: dict[tuple[str, str, str], int] = {}
     dbs, tables, parts = ({getattr(r, column) for r in replicas} for column in ("db", "tbl", "part"))
     for t in (db.t.binlog_partition_version, db.t.binlog_partition_cut) if replicas else ():
-        of_table = and_(t.c.instance == instance, in_list(db, t.c.db, dbs), in_list(db, t.c.tbl, tables))
+        of_table = and_(t.c.instance == instance, in_list(t.c.db, dbs), in_list(t.c.tbl, tables))
         partition = (t.c.db, t.c.tbl, t.c.part)
         highest = select(*partition, func.max(t.c.version).label("version")).group_by(*partition)
-        for row in c.execute(highest.where(of_table, in_list(db, t.c.part, parts))):
+        for row in c.execute(highest.where(of_table, in_list(t.c.part, parts))):
             key = (row.db, row.tbl, row.part)
             newest[key] = max(row.version, newest.get(key, row.version))
     return newest
@@ -68,7 +68,7 @@ def record_released_versions(db: Database, c: Connection, instance: str, version
     if versions:
         t = db.t.replica
         data = [{"tablet": tablet, "version": version} for tablet, version in versions.items()]
-        released = as_rows(db, data, tablet=Text(), version=BigInteger())
+        released = as_rows(data, tablet=Text(), version=BigInteger())
         lower = and_(t.c.instance == instance, t.c.tablet == released.c.tablet, t.c.gone < released.c.version)
         c.execute(update(t).where(lower).values(gone=released.c.version))
 
@@ -82,7 +82,7 @@ def needed_version(t: FromClause, now: int) -> ColumnElement[int]:
 def replicas_of(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, Sequence[Replica]]:
     """Return the replicas by tablet."""
     t = db.t.replica
-    condition = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets))
+    condition = and_(t.c.instance == instance, in_list(t.c.tablet, tablets))
     replicas: dict[str, list[Replica]] = {}
     for row in c.execute(select(t).where(condition).order_by(t.c.tablet, t.c.backend)):
         replicas.setdefault(row.tablet, []).append(to_replica(row))

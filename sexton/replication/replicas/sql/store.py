@@ -105,7 +105,7 @@ class ReplicaStore:
         ]
         if limited:
             data = [r.model_dump(include={"uid", "backend", "full_copy_until"}) for r in limited]
-            new = as_rows(self._db, data, uid=Text(), backend=Text(), full_copy_until=BigInteger())
+            new = as_rows(data, uid=Text(), backend=Text(), full_copy_until=BigInteger())
             same_copy = and_(t.c.instance == instance, t.c.uid == new.c.uid, t.c.backend == new.c.backend)
             c.execute(update(t).where(same_copy).values(full_copy_until=new.c.full_copy_until))
         return limited

@@ -86,7 +86,7 @@ class Shop(Rig):
     def use_owner(self, owner: CatalogOwner) -> None:
         """Let checks ask this owner, which has options."""
         self.catalog_owner = owner
-        ports = self.check_ports._replace(owner=owner, compare_ids=partial(peers.compare, self.db, owner))
+        ports = self.check_ports._replace(owner=owner, compare_ids=partial(peers.compare, owner))
         self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Shop(Rig):
         query = (
             select(*columns, schemas.c.format.label("schema_format"))
             .join(schemas, same_schema)
-            .where(in_list(self.db, r.c.id, rowsets))
+            .where(in_list(r.c.id, rowsets))
         )
         with self.db.read() as c:
             return {

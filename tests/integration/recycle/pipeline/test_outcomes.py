@@ -21,7 +21,7 @@ def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
     first = token(rig)
     stored: list[bool] = []
     with rig.db.write() as c:
-        verify(rig.db, c, first, shared=True)
+        verify(c, first, shared=True)
         other = threading.Thread(
             target=lambda: stored.append(rig.stores.outcomes.record(first, FilePage("disk", [], []), []) is None)
         )
@@ -41,7 +41,7 @@ def test_a_drop_waits_for_an_outcome_of_the_same_list(rig: Rig) -> None:
     dropping = threading.Thread(target=lambda: rig.stores.files.drop(with_, [Ref("dropped", "b")]))
 
     with rig.db.write() as recording:
-        verify(rig.db, recording, with_, shared=True)
+        verify(recording, with_, shared=True)
         [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
         files.results.record(0, KeyResult("a.dat", KeyOutcome.DELETED))
         save_results(rig.db, recording, files)

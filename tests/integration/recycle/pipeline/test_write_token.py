@@ -73,7 +73,7 @@ BEFORE_EXPIRY: dict[str, Write] = {
 def verify_at(rig: Rig, with_: WriteToken, now: int | None = None, *, shared: bool = False) -> None:
     """Verify a token as a claim does at an instant, or as an outcome does."""
     with rig.db.write() as c:
-        verify(rig.db, c, with_, now=now, shared=shared)
+        verify(c, with_, now=now, shared=shared)
 
 
 def test_a_claim_at_the_instant_of_expiry_is_refused(rig: Rig) -> None:
@@ -127,7 +127,7 @@ def test_outcomes_are_stored_while_a_claim_holds_the_batch(rig: Rig) -> None:
     storing = threading.Thread(target=lambda: verify_at(rig, with_, shared=True))
 
     with rig.db.write() as claiming:
-        verify(rig.db, claiming, with_)
+        verify(claiming, with_)
         storing.start()
         storing.join(PATIENCE_SECONDS)
 
@@ -140,7 +140,7 @@ def test_a_take_over_waits_for_a_write_under_way(rig: Rig, shared: bool) -> None
     taking_over = threading.Thread(target=lambda: opened.append(token(rig, attempt=2)))
 
     with rig.db.write() as writing:
-        verify(rig.db, writing, first, shared=shared)
+        verify(writing, first, shared=shared)
         taking_over.start()
         wait_for_lock_waiter(rig.db)
         assert opened == []
