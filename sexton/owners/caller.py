@@ -15,8 +15,8 @@ from sexton.owners.call_options import CallOptions
 from sexton.owners.port import OwnerSilent
 
 ATTEMPT_SECONDS = 5.0
-"""How long each read may take, and an answer as a whole, by the clock after each part of it: an activity must beat every
-10 s."""
+"""How long each read may take, and an answer as a whole, by the clock after each part of it: an activity must send a
+heartbeat every 10 s."""
 MOST_BYTES = 64 * 2**20
 """Longest answer."""
 SHOWN = 200

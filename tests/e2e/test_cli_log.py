@@ -68,7 +68,6 @@ READ_ONLY = {
     "replica explain": "t1",
     "replica backends": "",
     "token list": "",
-    "user list": "",
     "settings show": "",
     "settings preview": "recycle.retention_seconds=86400",
     "worker builds": "",

@@ -86,6 +86,14 @@ def issuer_keys(url: str) -> jwt.PyJWKClient:
     return jwt.PyJWKClient(url, timeout=REQUEST_SECONDS)
 
 
+def count_keys(url: str) -> int:
+    """Return how many keys of an issuer can verify tokens. Raise ``IssuerAway`` if they cannot be read."""
+    try:
+        return len(issuer_keys(url).get_signing_keys())
+    except (jwt.PyJWTError, ValueError) as e:
+        raise IssuerAway(f"the issuer's keys at {url} cannot be read: {e}") from e
+
+
 def is_jwt(text: str) -> bool:
     """Return whether a bearer token has the form of a signed JWT."""
     return text.count(".") == 2

@@ -23,10 +23,10 @@ SETTABLE = frozenset(roles.OWNER_COLUMNS.split(", "))
 """Columns of ``mark`` that an owner sets."""
 NOTHING = frozenset[str]()
 TABLES = """
-api_user backend batch binlog binlog_consumer binlog_log binlog_partition_cut binlog_partition_version
+backend batch binlog binlog_consumer binlog_log binlog_partition_cut binlog_partition_version
 binlog_round binlog_table_record call check_run claim clock control counter file_list finding hold instance
 instance_guard instance_role
-journal journal_follower journal_head lease login_failure mark mark_history pace pace_cap pace_share plan protection
+journal journal_follower journal_head lease mark mark_history pace pace_cap pace_share plan protection
 protection_chunk protection_item replica round setting spark_worker tally token vault wal_entry wal_log wal_node wal_pin
 wal_purge wal_region wal_topic worker_presence alembic_version
 """

@@ -23,7 +23,7 @@ def api(listen: Listen = None, insecure: Insecure = False) -> None:
 
 
 def console(listen: Listen = None, insecure: Insecure = False) -> None:
-    """Serve the console at /console, and the API beside it. Log in as a user (sexton user add) or with a token.
+    """Serve the console at /console, and the API beside it. Log in with a token: sexton token create.
 
     Example: sexton console --listen 127.0.0.1:8470
     """

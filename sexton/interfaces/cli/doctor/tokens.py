@@ -34,14 +34,13 @@ def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
     if importlib.util.find_spec("jwt") is None:
         yield DoctorFinding("FAIL", "oidc", "PyJWT is not installed", "pip install 'sexton[api]'")
         return
-    import jwt
-
-    from sexton.operators.access.oidc import issuer_keys
+    from sexton.operators.access.errors import IssuerAway
+    from sexton.operators.access.oidc import count_keys
 
     try:
-        count = len(issuer_keys(section.jwks).get_signing_keys())
-    except (jwt.PyJWTError, ValueError) as e:
-        yield DoctorFinding("FAIL", "oidc", f"the issuer's keys at {section.jwks} cannot be read: {e}", todo)
+        count = count_keys(section.jwks)
+    except IssuerAway as e:
+        yield DoctorFinding("FAIL", "oidc", str(e), todo)
         return
     yield DoctorFinding("OK", "oidc", f"{count} keys of {section.issuer} can verify tokens")
 
