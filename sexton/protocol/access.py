@@ -31,7 +31,8 @@ class ShownToken(Message):
 class TokenList(Message):
     """Tokens, the newest first."""
 
-    tokens: tuple[ShownToken, ...]
+    items: tuple[ShownToken, ...]
+    more: bool = False
 
 
 class NewToken(Body):

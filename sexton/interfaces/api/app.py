@@ -18,7 +18,6 @@ from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.routes import (
-    access,
     binlog_gc,
     binlogs,
     call_log,
@@ -30,6 +29,7 @@ from sexton.interfaces.api.routes import (
     journal,
     lists,
     marks,
+    operations,
     owner_operations,
     plans,
     protections,
@@ -72,9 +72,9 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    operators = (instances, vaults, rounds, plans, holds, marks, lists, checks, call_log, settings_routes, access)
+    operators = (instances, vaults, rounds, plans, holds, marks, lists, checks, call_log, settings_routes)
     parts = (health, control, *operators, protections, wal, binlogs, binlog_gc, replicas, journal)
-    for routes in (*(part.routes for part in parts), owner_operations.router()):
+    for routes in (*(part.routes for part in parts), operations.router(), owner_operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]
         words |= {word for template in templates for word in template.split("/") if "{" not in word}

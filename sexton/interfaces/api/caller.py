@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
+from sexton.operations.registry import Deed
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import (
@@ -22,24 +23,6 @@ from sexton.operators.access.model import (
 )
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
-
-
-class Deed(NamedTuple):
-    """What a request changes, as the log of calls has it, and the grant that it needs.
-
-    ``instance``: empty if the object belongs to none, or is unknown; then the token must cover all. ``subject``: the
-    object of the action. ``job``, ``node``: see ``access.policy.check``. ``is_named``: whether the request itself names
-    the instance; otherwise a refusal does not tell whether there is such an object.
-    """
-
-    action: str
-    instance: str
-    grant: Grant
-    subject: str = ""
-    reason: str = ""
-    job: str | None = None
-    node: str | None = None
-    is_named: bool = True
 
 
 class Caller:

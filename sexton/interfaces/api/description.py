@@ -11,7 +11,7 @@ from sexton.interfaces.api.examples import EXAMPLES
 
 TOKEN = "token"
 """The security scheme of every request but those that need none."""
-PUBLIC = frozenset({"/livez", "/readyz", "/healthz", "/v1/token"})
+PUBLIC = frozenset({"/livez", "/readyz", "/healthz"})
 REFERENCE = "#/components/schemas/"
 PROBLEM = "application/problem+json"
 
@@ -20,7 +20,7 @@ def operation_id(route: APIRoute) -> str:
     """Return the name that a generated client gives a route: its subject and what it does, such as ``holds_place``."""
     name = re.sub(r"\W+", "_", route.name).strip("_")
     subject = route.endpoint.__module__.rpartition(".")[2]
-    if subject == "owner_operations":
+    if subject in ("operations", "owner_operations"):
         return name
     return f"{subject}_list" if name == subject else f"{subject}_{name}"
 

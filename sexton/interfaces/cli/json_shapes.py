@@ -6,7 +6,7 @@ The test of docs/cli-schema.json reads this, and so do the tests that run the co
 import warnings
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from pydantic import BaseModel, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -24,7 +24,7 @@ from sexton.interfaces.cli.json_output import Done
 from sexton.interfaces.selftest.protection import SelfTest
 from sexton.interfaces.selftest.race import Race
 from sexton.kernel.message import Message
-from sexton.operators.access.model import Token
+from sexton.operations.registry import operations
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import Control
 from sexton.operators.holds.model import Hold
@@ -72,7 +72,17 @@ EXPIRING = create_model("ExpiringToken", token=(str, ...), scope=(str, ...), exp
 PLACE = create_model("Place", __base__=PlaceFigures, vault=(str | None, ...), cap=(int | None, ...))
 COPY = create_model("Copy", __base__=Replica, need=(int, ...))
 
+
+def _of_result(result: type[BaseModel]) -> JsonShape:
+    """Return the shape of an operation's result."""
+    fields = result.model_fields
+    if {"items", "more"} <= fields.keys():
+        return JsonShape(get_args(fields["items"].annotation)[0], is_list=True)
+    return JsonShape(result)
+
+
 SHAPES: Mapping[str, JsonShape] = {
+    **{name: _of_result(operation.result) for name, operation in operations().items()},
     "status": JsonShape(
         views.Overview,
         {
@@ -146,8 +156,6 @@ SHAPES: Mapping[str, JsonShape] = {
     "replica list": JsonShape(Replica, {"faults": str}, is_list=True),
     "replica explain": JsonShape(more={"tablet": str, "need": int | None, "decides": str | None, "copies": list[COPY]}),
     "replica backends": JsonShape(BackendStanding, is_list=True),
-    "token create": JsonShape(Token, {"scope": str, "secret": str}),
-    "token list": JsonShape(Token, {"scope": str}, is_list=True),
     "contract test": JsonShape(Race),
     "worker builds": JsonShape(WorkerBuild, is_list=True),
     "settings show": JsonShape(more=_fields(SettingRow), is_list=True),

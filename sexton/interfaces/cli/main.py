@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from config.sources import load_home_env
+from sexton.interfaces.cli import operations
 from sexton.interfaces.cli.commands import (
     after_restore,
     api,
@@ -42,7 +43,6 @@ from sexton.interfaces.cli.commands import (
     schedules,
     settings,
     status,
-    token,
     trial,
     undelete,
     up,
@@ -133,7 +133,7 @@ GROUPS: dict[str, typer.Typer] = {
     "wal": wal.app,
     "binlog": binlog.app,
     "replica": replica.app,
-    "token": token.app,
+    **operations.groups(),
     "trial": trial.app,
     "contract": contract.app,
     "settings": settings.app,

@@ -13,6 +13,7 @@ from sexton.interfaces.api.caller import Caller
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
+from sexton.operations.registry import operations
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
@@ -78,6 +79,12 @@ class Visit:
         except ValidationError as e:
             wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
             raise BadInput(f"not as it should be: {wrong}") from None
+
+    def ask(self, name: str) -> Any:
+        """Run an operation with the values of the form, as the caller, and return its result."""
+        operation = operations()[name]
+        order = self.read(operation.order)
+        return operation.run(self.service, self.caller, {name: getattr(order, name) for name in operation.parameters})
 
     @cached_property
     def controls(self) -> Sequence[Control]:

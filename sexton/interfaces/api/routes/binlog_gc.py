@@ -2,10 +2,11 @@
 
 from fastapi import APIRouter, Request
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.routes.binlogs import Database, Table
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.binlogs import CutApproval, StartedGc
 from sexton.protocol.operating import Signal, Signalled

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operations.registry import Deed
 from sexton.operators.access import policy
 from sexton.operators.access.model import Grant
 from sexton.protocol.binlogs import (

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Query, Request
 from sexton.check.model import CheckReport, CheckRequest, Finding, FindingType, PeerComparison
 from sexton.check.port import UnknownCheck
 from sexton.check.sql import peers
-from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 from sexton.protocol.checks import Acceptance, ChecksBody, Findings, Inventory, Repaired, RepairOrder, StartedCheck
 from sexton.protocol.operating import Signal, Signalled

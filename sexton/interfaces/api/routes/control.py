@@ -5,10 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from sexton.insight.views import Overview
-from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.blockers.listing import list_blockers
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.protocol.status import BlockerRows, Stop, StopResult, StoriesBody

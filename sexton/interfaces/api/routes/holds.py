@@ -4,10 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.interfaces.api.pools import reserved
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import UnknownHold

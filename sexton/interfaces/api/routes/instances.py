@@ -2,8 +2,9 @@
 
 from fastapi import APIRouter
 
-from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CoveredInstance, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.registry.store import Instance
 from sexton.protocol.operating import InstanceList, Paces, ShownInstance, Why

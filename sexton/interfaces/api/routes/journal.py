@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.journal import FollowerRemoval, Followers
 from sexton.replication.journal.model import JournalPage, JournalSnapshot

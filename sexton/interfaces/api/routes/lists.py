@@ -2,9 +2,10 @@
 
 from fastapi import APIRouter
 
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.lists import CONTROL_KINDS, refuse_unknown_name
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ListName
 from sexton.protocol.operating import ControlList, ListChange, ListEntry

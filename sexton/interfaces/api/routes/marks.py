@@ -6,10 +6,11 @@ from fastapi import APIRouter, Query
 
 from sexton.insight.marks import STATES, MarkFilter
 from sexton.insight.views import MarkPage
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Reason, Ref
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import Discarding, MarkQuery, Retried, RetryOrder
 from sexton.recycle.errors import Unconfirmed

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from sexton.interfaces import owner_operations
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.kernel.message import Message
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.owners.plugin import Operation
 

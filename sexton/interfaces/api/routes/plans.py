@@ -4,10 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pages import Before, Limit
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import UNKNOWN_INSTANCE, Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.operating import PlanPage, Rejection

@@ -5,10 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import Caller, CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.operator_service import OperatorService
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, Deed, SelectedInstance, Service, resolved
+from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service, resolved
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
 from sexton.protocol.names import ID, NAME

@@ -11,13 +11,14 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sexton.insight.progress import round_progress
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.event_stream import MEDIA_TYPE, SCHEMA, EventStream
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pages import Before, Limit, page
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.operator_service import OperatorService
 from sexton.marks.sql.leases import renewed_at
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import RoundDetails, RoundPage, Signal, Signalled
 from sexton.protocol.plans import StartedRound

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Query
 from config.live import check_mutable, explain_live
 from config.mutable import is_per_instance
 from sexton.interfaces import setting_changes
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.protocol.settings import NewSetting, SettingChange, SettingList, ShownSetting
 

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from sexton.interfaces.api.caller import CurrentCaller, Deed, Service
+from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.protocol.operating import NewCap, Probe, ShownVault, Trusted, TrustOrder, VaultList
 from sexton.storage.model import VaultSpec

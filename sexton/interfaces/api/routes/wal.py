@@ -7,11 +7,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 
-from sexton.interfaces.api.caller import Caller, CoveredInstance, CurrentCaller, Deed, SelectedInstance, Service
+from sexton.interfaces.api.caller import Caller, CoveredInstance, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
+from sexton.operations.registry import Deed
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import ANY_NODE, EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant, scopes_text
 from sexton.protocol.body import MAX_ITEMS_BYTES

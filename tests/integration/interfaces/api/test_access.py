@@ -25,7 +25,7 @@ def test_a_created_token_works_until_it_is_revoked(api: Api, admin: Sexton, rig:
     program = Sexton(api.url, created.secret, patience_seconds=0)
     assert [i.instance for i in program.status("shop").instances] == ["shop"]
 
-    listed = next(t for t in admin.tokens().tokens if t.token == created.token.token)
+    listed = next(t for t in admin.tokens().items if t.token == created.token.token)
     assert (listed.scope, listed.note, listed.revoked_at) == ("read@shop", "the dashboard", None)
     renewed = admin.renew_token(listed.token, days=30)
     assert renewed.expires_at - listed.expires_at > 26 * 86_400_000
