@@ -1,1 +1,1 @@
-"""Access to the HTTP API: tokens, users, scopes, and logins with a password."""
+"""Access to the HTTP API: tokens, JWTs of a company's own issuer, and scopes."""

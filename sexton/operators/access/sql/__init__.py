@@ -1,1 +1,1 @@
-"""Tokens, users and failed logins as rows."""
+"""Tokens as rows."""
