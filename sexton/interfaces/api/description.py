@@ -11,7 +11,7 @@ from sexton.interfaces.api.examples import EXAMPLES
 
 TOKEN = "token"
 """The security scheme of every request but those that need none."""
-PUBLIC = frozenset({"/livez", "/readyz", "/healthz", "/v1/token"})
+PUBLIC = frozenset({"/livez", "/readyz", "/healthz"})
 REFERENCE = "#/components/schemas/"
 PROBLEM = "application/problem+json"
 
