@@ -6,8 +6,6 @@ from typing import Any
 from sexton.kernel.errors import BadInput
 
 TIMEOUT_SECONDS = 30.0
-NO_TOKEN = "none"
-"""Sent with a login, which needs no token, so that the token of the environment is not sent."""
 
 
 def connection_options(url: str | None, token: str | None, timeout_seconds: float) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
 from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope
 
-ALGORITHMS = ("RS256", "ES256")
-"""A key is used for the one of them that fits its type; the header of a token decides nothing."""
-MIN_RSA_BITS = 2_048
+ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
+"""Type of a key → the only algorithm for which it is used; the header of a token decides nothing."""
+UNREAD = (jwt.PyJWKClientConnectionError, jwt.PyJWKSetError, OSError, ValueError, TypeError, RecursionError)
+"""The keys of an issuer cannot be read, or what it answers is no set of keys."""
 REQUEST_SECONDS = 5.0
 REQUIRED_CLAIMS = ("iss", "aud", "sub", "exp", "iat")
 MAX_CHARACTERS = 8_192
@@ -61,15 +62,12 @@ class OidcVerifier:
         key_id, algorithm = _signed_with(text)
         try:
             key = self._keys.get_signing_key(key_id)
-        except jwt.PyJWKClientConnectionError as e:
+        except UNREAD as e:
             raise IssuerAway("the issuer of this token cannot be asked for its keys now; try again") from e
         except jwt.PyJWKClientError as e:
             raise Unauthenticated("the key that signed this token is none of the issuer's") from e
-        except (jwt.PyJWTError, ValueError) as e:
-            raise IssuerAway("the issuer of this token answers no JSON Web Key Set now; try again") from e
-        is_weak = key.algorithm_name == "RS256" and key.key.key_size < MIN_RSA_BITS
-        if key.algorithm_name not in ALGORITHMS or key.algorithm_name != algorithm or is_weak:
-            raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS)}, by a key for that")
+        if key.algorithm_name != algorithm or not _is_usable(key):
+            raise Unauthenticated("the key that signed this token is none of the issuer's")
         return key
 
     def _mapped(self, value: Any) -> tuple[TokenScope, ...]:
@@ -89,9 +87,14 @@ def issuer_keys(url: str) -> jwt.PyJWKClient:
 def count_keys(url: str) -> int:
     """Return how many keys of an issuer can verify tokens. Raise ``IssuerAway`` if they cannot be read."""
     try:
-        return len(issuer_keys(url).get_signing_keys())
-    except (jwt.PyJWTError, ValueError) as e:
+        return sum(map(_is_usable, issuer_keys(url).get_signing_keys()))
+    except (jwt.PyJWTError, *UNREAD) as e:
         raise IssuerAway(f"the issuer's keys at {url} cannot be read: {e}") from e
+
+
+def _is_usable(key: jwt.PyJWK) -> bool:
+    """Return whether a key can verify tokens: it is of a known type, and long enough."""
+    return key.algorithm_name == ALGORITHMS.get(str(key.key_type)) and key.Algorithm.check_key_length(key.key) is None
 
 
 def is_jwt(text: str) -> bool:
@@ -108,8 +111,8 @@ def _signed_with(text: str) -> tuple[str, str]:
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         raise Unauthenticated("this token is no JWT") from None
     key_id, algorithm = header.get("kid"), header.get("alg")
-    if algorithm not in ALGORITHMS:
-        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS)}")
+    if algorithm not in ALGORITHMS.values():
+        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS.values())}")
     if not isinstance(key_id, str):
         raise Unauthenticated("the header of this token names no key (kid)")
     return key_id, str(algorithm)

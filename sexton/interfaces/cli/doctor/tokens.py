@@ -42,7 +42,8 @@ def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
     except IssuerAway as e:
         yield DoctorFinding("FAIL", "oidc", str(e), todo)
         return
-    yield DoctorFinding("OK", "oidc", f"{count} keys of {section.issuer} can verify tokens")
+    detail = f"{count} keys of {section.issuer} can verify tokens"
+    yield DoctorFinding("OK", "oidc", detail) if count else DoctorFinding("FAIL", "oidc", detail, todo)
 
 
 def expiry_text(token: "Token") -> str:

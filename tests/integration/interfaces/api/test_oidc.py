@@ -1,5 +1,6 @@
 """JWTs of a company's own issuer are accepted beside tokens of Sexton; forged, foreign and expired ones are not."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from sexton.operators.access.errors import IssuerAway
+from sexton.operators.access.oidc import count_keys
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
 from tests.servers.issuer import Issuer
@@ -202,3 +205,21 @@ def test_without_an_issuer_no_jwt_is_accepted(issuer: Issuer, tmp_path: Path) ->
 
     assert answer.status_code == 401
     assert issuer.requests == 0
+
+
+def test_an_answer_that_is_no_key_set_is_a_temporary_refusal(issuer: Issuer, send: Send) -> None:
+    odd = json.loads(issuer.document())["keys"][0] | {"alg": ["RS256"]}
+    for issuer.answer in (b"<html>", b"[" * 100_000, b'{"keys": 7}', json.dumps({"keys": [odd]}).encode()):
+        assert send(issuer.token()).json()["code"] == "ISSUER_AWAY"
+    issuer.answer = None
+    assert send(issuer.token()).status_code == 200
+
+
+def test_keys_that_cannot_verify_are_not_counted(issuer: Issuer) -> None:
+    assert count_keys(f"{issuer.url}/jwks") == 2
+    issuer.keys = {}
+    issuer.add_key("short", rsa_bits=1_024)
+    assert count_keys(f"{issuer.url}/jwks") == 0
+    issuer.status = 500
+    with pytest.raises(IssuerAway):
+        count_keys(f"{issuer.url}/jwks")
