@@ -10,14 +10,14 @@ from sexton.owners.plugins import installed
 if TYPE_CHECKING:
     from sexton.interfaces.operator_service import OperatorService
     from sexton.kernel.message import Message
-    from sexton.owners.plugin import Operation
+    from sexton.owners.plugin import OwnerOperation
 
 log = logging.getLogger(__name__)
 
 
-def operations() -> "Mapping[str, Sequence[Operation]]":
+def operations() -> "Mapping[str, Sequence[OwnerOperation]]":
     """Return owner → its operations, for the installed owners that have any."""
-    offered: dict[str, Sequence[Operation]] = {}
+    offered: dict[str, Sequence[OwnerOperation]] = {}
     for name, owner in sorted(installed().items()):
         try:
             offered[name] = owner.plugin.operations() if owner.plugin is not None else ()
@@ -41,7 +41,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def run(service: "OperatorService", owner: str, operation: "Operation", instance: str, order: "Message") -> Any:
+def run(service: "OperatorService", owner: str, operation: "OwnerOperation", instance: str, order: "Message") -> Any:
     """Return the result of an operation.
 
     Raises:

@@ -59,7 +59,7 @@ class Asking(Protocol):
 
 
 @dataclass(frozen=True)
-class Record:
+class Recording:
     """How the log of calls has what changes something.
 
     ``subject``, ``reason``: texts with values in braces. ``keeps``: it only keeps objects, so it is done even if it
@@ -71,7 +71,7 @@ class Record:
     keeps: bool = False
 
 
-READS = Record()
+READS = Recording()
 """The record of what changes nothing: none is written."""
 
 
@@ -83,7 +83,7 @@ class Operation:
     grant: Grant
     method: str
     path: str
-    record: Record
+    record: Recording
     function: Callable[..., Any]
 
     @cached_property
@@ -145,7 +145,7 @@ class Operation:
         return create_model(f"{words}{what}", __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
 
-def operation(name: str, http: str, grant: Grant, record: Record = READS) -> Callable[[F], F]:
+def operation(name: str, http: str, grant: Grant, record: Recording = READS) -> Callable[[F], F]:
     """Declare a function as an operation.
 
     Args:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from sexton.operations.registry import Record, operation
+from sexton.operations.registry import Recording, operation
 from sexton.operators.access import policy
 from sexton.operators.access.model import Grant, Token
 from sexton.protocol.access import SCOPE, CreatedToken, ShownToken, TokenList
@@ -30,7 +30,7 @@ Scope = Annotated[
 Note = Annotated[str, StringConstraints(max_length=500, pattern=PRINTABLE), Field(description="Its user and purpose.")]
 
 
-@operation("token create", "POST /v1/tokens", Grant.ADMIN, Record("{scope}", "{note}"))
+@operation("token create", "POST /v1/tokens", Grant.ADMIN, Recording("{scope}", "{note}"))
 def create_token(
     deployment: "OperatorService", *, scope: Scope, days: Days = 90, note: Note = "", by: str
 ) -> CreatedToken:
@@ -56,7 +56,7 @@ def tokens(deployment: "OperatorService") -> TokenList:
     return TokenList(items=tuple(map(_shown, deployment.stores.tokens.all())))
 
 
-@operation("token renew", "POST /v1/tokens/{token}/renew", Grant.ADMIN, Record("{token}", "for {days} days"))
+@operation("token renew", "POST /v1/tokens/{token}/renew", Grant.ADMIN, Recording("{token}", "for {days} days"))
 def renew_token(deployment: "OperatorService", token: Id, *, days: Days = 90) -> ShownToken:
     """Let a token end this many days from now. Its secret stays, so programs that use it need no change.
 
@@ -65,7 +65,7 @@ def renew_token(deployment: "OperatorService", token: Id, *, days: Days = 90) ->
     return _shown(deployment.stores.tokens.renew(token, days))
 
 
-@operation("token revoke", "DELETE /v1/tokens/{token}", Grant.ADMIN, Record("{token}"))
+@operation("token revoke", "DELETE /v1/tokens/{token}", Grant.ADMIN, Recording("{token}"))
 def revoke_token(deployment: "OperatorService", token: Id, *, by: str) -> ShownToken:
     """Revoke a token now: its next request is refused. Repeatable.
 

@@ -12,10 +12,12 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
-from sexton.owners.plugin import Operation
+from sexton.owners.plugin import OwnerOperation
 
 
-def from_method(store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False) -> Operation:
+def from_method(
+    store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False
+) -> OwnerOperation:
     """Return the operation that calls a method of a store.
 
     Args:
@@ -42,7 +44,7 @@ def from_method(store: Callable[[Database, str], Any], method: Callable[..., Any
         return bound(*(item for items in several for item in items), **given)
 
     about = (inspect.getdoc(method) or "").partition("\n")[0]
-    return Operation(name, about, order, hints.get("return"), run, reads)
+    return OwnerOperation(name, about, order, hints.get("return"), run, reads)
 
 
 def _check(value: Any) -> None:

@@ -62,7 +62,7 @@ class OwnerKind(NamedTuple):
         return self.retention_seconds
 
 
-class Operation(NamedTuple):
+class OwnerOperation(NamedTuple):
     """What programs and people do with the records of an owner that has no system of its own.
 
     It is a route of the API, and a command of an owner that is a part of Sexton.
@@ -81,7 +81,7 @@ class Operation(NamedTuple):
     """It changes nothing."""
 
 
-def no_operations() -> Sequence[Operation]:
+def no_operations() -> Sequence[OwnerOperation]:
     """Return no operations."""
     return ()
 
@@ -113,7 +113,7 @@ class OwnerPlugin:
     """It knows which objects are live, without a view that the instance names."""
     key_pattern: str = ""
     """The regular expression that every key of its files matches; empty: each instance names its own."""
-    operations: Callable[[], Sequence[Operation]] = no_operations
+    operations: Callable[[], Sequence[OwnerOperation]] = no_operations
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""

@@ -27,7 +27,7 @@ def test_token_in_use_is_named_before_it_ends(offline: Run, shop: Database) -> N
     assert f"token {token.id} (sync:copy@shop) is in use and ends" in status.stdout
     assert [t["token"] for t in as_json["expiring_tokens"]] == [token.id]
     assert (doctor["tokens"]["state"], "sexton token renew" in doctor["tokens"]["todo"]) == ("WARN", True)
-    assert (renewed.returncode, "is valid until" in renewed.stdout) == (0, True)
+    assert (renewed.returncode, f"token: {token.id}" in renewed.stdout) == (0, True)
     assert token.id not in offline("status").stdout
     assert [(c.action, c.subject) for c in CallStore(shop).last(1)] == [("token renew", token.id)]
 
@@ -49,7 +49,7 @@ def test_unreadable_scope_is_listed_and_revoked(offline: Run, shop: Database) ->
 def test_lifetime_above_the_ceiling_is_refused(offline: Run, shop: Database) -> None:
     refused = offline("token", "create", "--scope", "read", "--days", "367")
 
-    assert (refused.returncode, "1 to 366 days" in refused.stderr) == (1, True)
+    assert (refused.returncode, "less than or equal to 366" in refused.stderr) == (64, True)
 
 
 def test_doctor_reads_the_keys_of_the_issuer() -> None:

@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "Seal": {},
     "SettingRequest": {"value": "604800", **_REASON},
     "Stop": _REASON,
+    "TokenRenewRequest": {"days": 90},
     "TokenCreateRequest": {"scope": "operate@shop", "days": 90, "note": "deploy pipeline"},
     "TopicOwner": {"instance": "shop", "reason": "the map of test had the wrong name"},
     "TopicReset": {"region": "r1", "to": 41, "reason": "restored from last night"},

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sexton.database.engine import Database
 from sexton.owners.catalog.front_end import FrontEndOptions
 from sexton.owners.catalog.layout import FILE_NAME
-from sexton.owners.plugin import Operation, OwnerContext, OwnerKind, OwnerPlugin
+from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
 
 
@@ -21,7 +21,7 @@ def _create_tables(db: Database) -> None:
     tables.create(db)
 
 
-def _operations() -> Sequence[Operation]:
+def _operations() -> Sequence[OwnerOperation]:
     from sexton.owners.catalog.operations import OPERATIONS
 
     return OPERATIONS

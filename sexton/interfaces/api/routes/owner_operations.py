@@ -1,4 +1,4 @@
-"""Operations of owners whose records Sexton keeps: one route for each; see ``sexton.owners.plugin.Operation``.
+"""Operations of owners whose records Sexton keeps: one route for each; see ``sexton.owners.plugin.OwnerOperation``.
 
 Those that read are sent with GET, and take their values from the query.
 """
@@ -15,7 +15,7 @@ from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.kernel.message import Message
 from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
-from sexton.owners.plugin import Operation
+from sexton.owners.plugin import OwnerOperation
 
 NO_CONTENT = 204
 
@@ -37,13 +37,13 @@ def router() -> APIRouter:
     return routes
 
 
-def _offered() -> Iterator[tuple[str, Operation]]:
+def _offered() -> Iterator[tuple[str, OwnerOperation]]:
     for owner, offered in owner_operations.operations().items():
         for operation in offered:
             yield owner, operation
 
 
-def _endpoint(owner: str, operation: Operation) -> Callable[..., Any]:
+def _endpoint(owner: str, operation: OwnerOperation) -> Callable[..., Any]:
     """Return the function of a route. Its order is the body, or the query."""
 
     def call(instance: str, service: Service, caller: CurrentCaller, body: Message | None = None) -> Any:

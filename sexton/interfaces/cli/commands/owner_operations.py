@@ -15,7 +15,7 @@ from sexton.interfaces.cli.output import show_table
 
 if TYPE_CHECKING:
     from sexton.kernel.message import Message
-    from sexton.owners.plugin import Operation
+    from sexton.owners.plugin import OwnerOperation
 
 InstanceName = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance.")]
 OperationName = Annotated[
@@ -67,7 +67,7 @@ def _call(owner: str, instance: str, name: str | None, values: Sequence[str]) ->
     _print_result(result)
 
 
-def _print_operations(offered: "Sequence[Operation]") -> None:
+def _print_operations(offered: "Sequence[OwnerOperation]") -> None:
     operations = [{"operation": o.name, "values": list(_described(o.order)), "about": o.about} for o in offered]
     if wants_json():
         emit_object({"result": operations})
@@ -89,7 +89,7 @@ def _form(annotation: Any) -> str:
     return {str: "TEXT", Sequence: "[…]", Mapping: "{…}"}.get(get_origin(annotation) or annotation, "JSON")
 
 
-def _order(operation: "Operation", values: Sequence[str]) -> "Message":
+def _order(operation: "OwnerOperation", values: Sequence[str]) -> "Message":
     """Return the order that words of the command line stand for; ``WrongUsage``: they do not fit."""
     from pydantic import ValidationError
 

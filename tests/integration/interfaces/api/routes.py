@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 from sexton.interfaces import owner_operations
-from sexton.owners.plugin import Operation
+from sexton.owners.plugin import OwnerOperation
 
 PIN = "0123456789abcdef0123456789abcdef"
 REASON = {"reason": "the test"}
@@ -96,7 +96,7 @@ def _order(model: type[BaseModel]) -> dict[str, object] | None:
     return order or None
 
 
-def _route(owner: str, operation: Operation) -> Route:
+def _route(owner: str, operation: OwnerOperation) -> Route:
     """Return the route of an owner's operation."""
     path, order = f"/v1/instances/{{instance}}/{owner}/{operation.name}", _order(operation.order)
     if operation.reads:

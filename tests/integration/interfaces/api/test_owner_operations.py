@@ -8,7 +8,7 @@ import pytest
 
 from sexton.client import RequestRefused, Sexton
 from sexton.interfaces import owner_operations
-from sexton.owners.plugin import Operation, OwnerPlugin
+from sexton.owners.plugin import OwnerOperation, OwnerPlugin
 from sexton.owners.plugins import Installed, add_instance, installed
 from sexton.owners.port import Owner
 from tests.servers.api import Api
@@ -119,7 +119,7 @@ def test_an_unknown_vault_is_refused_before_anything_is_marked(owner: Sexton, la
 
 
 def test_operations_of_a_broken_plugin_break_no_other_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> Sequence[Operation]:
+    def fails() -> Sequence[OwnerOperation]:
         raise RuntimeError("a defect")
 
     broken = Installed("broken", "other", OwnerPlugin("x", lambda _: Owner(), operations=fails))
