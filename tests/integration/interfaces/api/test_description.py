@@ -12,6 +12,7 @@ import pytest
 from sexton import protocol
 from sexton.interfaces import owner_operations
 from sexton.interfaces.api.examples import EXAMPLES
+from sexton.operations import registry
 from sexton.protocol.body import Body
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import OPEN
@@ -101,6 +102,7 @@ def test_every_body_has_an_example_that_is_accepted(document: dict[str, Any]) ->
     }
     assert named == EXAMPLES.keys()
     bodies = {re.sub("^New(?=[A-Z])(.*)", r"\1Request", model.__name__): model for model in _bodies()}
+    bodies |= {each.body.__name__: each.body for each in registry.operations().values() if each.body}
     for name, example in EXAMPLES.items():
         assert document["components"]["schemas"][name]["examples"] == [example]
         bodies[name].model_validate_json(json.dumps(example))
