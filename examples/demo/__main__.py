@@ -4,6 +4,7 @@ Exit code 0: every number agreed with independent listings. 1: a number did not,
 """
 
 import argparse
+import os
 import signal
 import sys
 from types import FrameType
@@ -14,6 +15,8 @@ PARTS = ("files", "wal", "binlog", "catalog")
 SINGLE_PARTS = (*PARTS, "ducklake")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
+FOREIGN = ("AWS_", "PG", "TEMPORAL_", "SPARK_", "JAVA_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+"""How the names of variables begin that would lead clients elsewhere: the demo has servers of its own."""
 STOPPED = "Every server is stopped."
 
 
@@ -22,6 +25,8 @@ def main() -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     console = Console()
+    for name in [name for name in os.environ if name.upper().startswith(FOREIGN)]:
+        del os.environ[name]
     try:
         return _run(console, _parsed())
     except KeyboardInterrupt:

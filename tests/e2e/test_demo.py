@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.surroundings import POISON
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 AGREES = "Every number agrees"
@@ -22,7 +24,7 @@ URL_OR_COMMAND = re.compile(r"https?://|\bsexton [a-z]|\bexport ")
 
 
 def _environment(home: Path) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SEXTON_", "AWS_"))}
+    own = {name: value for name, value in (os.environ | POISON).items() if not name.startswith("SEXTON_")}
     return own | {"SEXTON_HOME": str(home), "PYTHONPATH": str(ROOT)}
 
 
