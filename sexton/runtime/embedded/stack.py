@@ -34,6 +34,8 @@ API = "api"
 API_READY_LINE = "the API is listening"
 
 _POLL_SECONDS = 0.05
+LOOPBACK = "localhost,127.0.0.1"
+"""Hosts that children reach directly, whatever proxy the environment names."""
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
 """A developer's variables that would direct a worker to another store."""
 
@@ -149,7 +151,8 @@ class Stack:
 
     def _child_environment(self) -> dict[str, str]:
         env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
-        return env | self.environment() | {"SEXTON_HOME": str(self.home)}
+        direct = {name: ",".join(filter(None, (env.get(name, ""), LOOPBACK))) for name in ("no_proxy", "NO_PROXY")}
+        return env | direct | self.environment() | {"SEXTON_HOME": str(self.home)}
 
     def await_worker(self, name: str = WORKER) -> None:
         """Wait until a worker's log shows that it takes work.

@@ -10,6 +10,7 @@ import re
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 import boto3
@@ -27,6 +28,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 
+from sexton.kernel.addresses import is_loopback
 from sexton.storage.model import REQUEST_SECONDS
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3 import listing_page
@@ -111,6 +113,7 @@ def _client_of(
         max_pool_connections=CONNECTIONS,
         retries={"total_max_attempts": 1},  # the pacer decides when to try again
         s3={"addressing_style": "path"} if endpoint else {},
+        proxies={} if is_loopback(urlsplit(endpoint).hostname or "") else None,  # a proxy's loopback is another one
         # otherwise AWS_ENDPOINT_URL would give one store two names
         ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # botocore knows it, its stubs do not
     )

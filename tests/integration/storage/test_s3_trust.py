@@ -30,6 +30,17 @@ def test_a_private_authority_of_the_settings_is_trusted(s3_server: RunningS3, tm
     assert marker is None
 
 
+def test_a_store_on_this_machine_is_called_without_a_proxy(
+    s3_server: RunningS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(s3_server.create_bucket())
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    assert open_vault(spec, endpoint_url=s3_server.endpoint_url).read_marker() is None
+
+
 @pytest.mark.parametrize("own", [True, False], ids=["of the row", "of the settings"])
 def test_plain_http_to_another_machine_is_a_fault(own: bool) -> None:
     endpoint = "http://s3.invalid:9000"
