@@ -123,7 +123,8 @@ def load_home_env() -> None:
         return
     keys = {name: value for name, value in home_env().items() if name.startswith("AWS_")}
     if "AWS_ACCESS_KEY_ID" in keys:
-        os.environ.pop("AWS_SESSION_TOKEN", None)
+        for other in ("AWS_SESSION_TOKEN", "AWS_PROFILE"):
+            os.environ.pop(other, None)
     os.environ.update(keys)
 
 
