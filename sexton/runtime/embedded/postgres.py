@@ -68,9 +68,9 @@ class PostgresServer:
         self.child = Child("postgres", command, self._home, self._env, stop_with=signal.SIGINT, user=self._user)
 
     def url(self, database: str = DATABASE, role: str = ROLE) -> str:
-        """Return the URL of a database for a role, with the password; PGSSLMODE of the environment does not count."""
+        """Return the URL of a database for a role, with the password."""
         login = f"{role}:{self._password}" if self._password else role
-        return f"postgresql://{login}@127.0.0.1:{self.port}/{database}?sslmode=disable"
+        return f"postgresql://{login}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> float:
         """Start the server, with Sexton's role and database; return the seconds until both answer."""

@@ -82,7 +82,7 @@ class Stack:
         temporal = TemporalServer(self.home, ports)
         written = {
             "SEXTON_DEPLOYMENT": self._deployment(stored.get("SEXTON_DEPLOYMENT", "")),
-            "SEXTON_DATABASE_URL": postgres.url(),
+            "SEXTON_DATABASE_URL": f"{postgres.url()}?sslmode=disable",  # whatever PGSSLMODE says
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
             "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,
