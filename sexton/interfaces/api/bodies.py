@@ -14,7 +14,7 @@ SMALL_BYTES = 64 << 10
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Return the body. Raise ``BodyTooLarge`` above ``limit`` bytes, as soon as that is known."""
-    if stated_length(request) > limit:
+    if (stated_length(request) or 0) > limit:
         raise BodyTooLarge(limit)
     body = bytearray()
     async for piece in request.stream():
@@ -24,10 +24,18 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def stated_length(request: Request) -> int:
-    """Return the length of the body as its head states it; 0: it states none, because the body comes in chunks."""
+def stated_length(request: Request) -> int | None:
+    """Return the length of the body as its head states it; None: it states none, because the body comes in chunks."""
+    if "transfer-encoding" in request.headers:
+        return None
     length = request.headers.get("content-length", "0")
-    return int(length) if length.isdecimal() else 0
+    return int(length) if length.isdecimal() else None
+
+
+def may_be_large(request: Request, limit: int) -> bool:
+    """Return whether the body, of at most ``limit`` bytes, may be larger than ``SMALL_BYTES``."""
+    length = stated_length(request)
+    return limit > SMALL_BYTES and (length is None or length > SMALL_BYTES)
 
 
 def validated(body: bytes, adapter: TypeAdapter[Any]) -> Any:

@@ -13,20 +13,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from sexton.interfaces.api.bodies import SMALL_BYTES, read_body, stated_length, validated
-from sexton.interfaces.api.pools import Pools
+from sexton.interfaces.api.bodies import SMALL_BYTES, may_be_large, read_body, validated
+from sexton.interfaces.api.pools import Pools, is_reserved
 from sexton.interfaces.api.problems import READING
 from sexton.protocol.body import MAX_BODY_BYTES
 
 
 class GuardedRoute(APIRoute):
-    """A route whose body is read before its request takes a place: a slow sender holds none."""
+    """A route whose body is read before its request takes a place: a slow sender holds none.
+
+    Only a body that may be large has a place while it is read. A reserved request waits for none: its body is
+    small.
+    """
 
     def __init__(
         self, path: str, endpoint: Callable[..., Any], *, max_body_size: int | None = None, **named: Any
     ) -> None:
         # Not FastAPI's limit: it hides every other refusal of a request whose body is too large, also 401 and 403.
-        self._max_body_bytes = MAX_BODY_BYTES if max_body_size is None else max_body_size
+        limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
+        self._max_body_bytes = min(limit, SMALL_BYTES) if is_reserved(endpoint) else limit
         super().__init__(path, endpoint, **named)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -42,7 +47,7 @@ class GuardedRoute(APIRoute):
             pools: Pools = request.app.state.pools
             async with AsyncExitStack() as places:
                 if adapter is not None:
-                    if stated_length(request) > SMALL_BYTES:
+                    if may_be_large(request, self._max_body_bytes):
                         await places.enter_async_context(pools.large_bodies)
                     try:
                         body = await read_body(request, self._max_body_bytes)

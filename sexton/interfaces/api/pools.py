@@ -1,7 +1,8 @@
 """Keep some places for requests that stop deletions or keep objects, and threads that no other work can occupy.
 
-A proxy decides how many clients come through; see `docs/security.md`. SQLAlchemy opens at most 30 connections, and
-anyio starts at most 40 threads: all pools together leave some of both.
+A proxy decides how many clients come through; see `docs/security.md`. SQLAlchemy opens at most 30 connections. All
+pools together, with those that verify tokens, log refusals and answer the console's polls, use no more, so that a stop
+finds one.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ class Pools:
     """The places and threads of one application."""
 
     def __init__(self) -> None:
-        self._ordinary, self._reserved = asyncio.Semaphore(12), asyncio.Semaphore(8)
+        self._ordinary, self._reserved = asyncio.Semaphore(8), asyncio.Semaphore(6)
         self.large_bodies = asyncio.Semaphore(8)
-        self.polls, self.downloads, self.refusals = Threads(4), Threads(2), Threads(2)
+        self.polls, self.downloads, self.refusals = Threads(2), Threads(2), Threads(2)
         self.streams, self.health, self.parser = Threads(1), Threads(1), Threads(1)
 
     def place(self, endpoint: Callable[..., Any]) -> AbstractAsyncContextManager[None]:

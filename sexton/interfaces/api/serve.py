@@ -19,8 +19,8 @@ from sexton.kernel.memory import search_cycles_rarely
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10
-MAX_CONNECTIONS = 1_000
-"""Further ones are answered 503; each may have a file of its own, besides those of the database."""
+MAX_CONNECTIONS = 500
+"""Further ones are answered 503: at the usual limit of 1,024 open files the database's connections need some, too."""
 KEEP_ALIVE_SECONDS = 15
 """Longer than nginx and Caddy pause between two requests of a busy client."""
 MAX_HEAD_BYTES = 16 << 10

@@ -1,7 +1,7 @@
 """The commands of the operations that ``sexton.operations`` declares: words, options, and what they print."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class User:
-    """Who runs a command: whoever can open the database may do everything."""
+    """Who runs a command: a person who can open the database may do everything."""
 
     def __init__(self, service: "OperatorService") -> None:
         self._service = service
@@ -44,18 +44,12 @@ class User:
 
 def groups() -> Mapping[str, typer.Typer]:
     """Return the groups of commands, by their word."""
-    found: dict[str, typer.Typer] = {}
-    for group, name, function in _commands():
-        module = inspect.getmodule(operations()[f"{group} {name}"].function)
-        about = (inspect.getdoc(module) or "").partition("\n")[0]
-        found.setdefault(group, typer.Typer(help=about, no_args_is_help=True)).command(name)(function)
-    return found
-
-
-def _commands() -> Iterator[tuple[str, str, Callable[..., None]]]:
+    by_word: dict[str, typer.Typer] = {}
     for operation in operations().values():
         group, _, name = operation.name.rpartition(" ")
-        yield group, name, _command(operation)
+        about = (inspect.getdoc(inspect.getmodule(operation.function)) or "").partition("\n")[0]
+        by_word.setdefault(group, typer.Typer(help=about, no_args_is_help=True)).command(name)(_command(operation))
+    return by_word
 
 
 def _command(operation: Operation) -> Callable[..., None]:

@@ -19,20 +19,18 @@ def show(operation: str, result: Any) -> None:
     if operation in RENDERERS:
         RENDERERS[operation](result)
     elif hasattr(result, "items") and hasattr(result, "more"):
-        _show_list(result.items, more=result.more)
+        _show_list(result.items)
     elif isinstance(result, BaseModel):
         for name, value in _shown(result).items():
             typer.echo(f"{_heading(name)}: {printable(str(utc(value) if name.endswith(INSTANT) else value))}")
 
 
-def _show_list(rows: Any, *, more: bool) -> None:
+def _show_list(rows: Any) -> None:
     names = list(rows[0].model_dump(by_alias=True)) if rows else []
     cells = [[_cell(name, value) for name, value in row.model_dump(by_alias=True).items()] for row in rows]
     used = [n for n in range(len(names)) if any(row[n] not in ("", None) for row in cells)]
     columns = [_heading(names[n]) for n in used]
     show_table("" if rows else "there is none", columns, [[row[n] for n in used] for row in cells])
-    if more:
-        typer.echo("there are more; see them with --last N")
 
 
 def _shown(result: BaseModel) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monke
     with ThreadPoolExecutor(60) as senders:
         answers = [senders.submit(httpx.get, f"{api.url}/v1/status", headers=h, timeout=90) for h in headers]
         try:
-            for _ in range(12):
+            for _ in range(8):
                 assert entered.acquire(timeout=60)
             stop = ask("POST", "/v1/stop", {"reason": "x"})
             health = ask("GET", "/healthz")
