@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-wal demo-binlog demo-catalog demo-ducklake test slow soak bench lint coverage pictures lock sbom dist
+.PHONY: help demo demo-wal demo-binlog demo-catalog demo-ducklake test slow soak bench lint coverage generated pictures lock sbom dist
 
 help:
 	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, a worker is killed, and Spark checks"
@@ -24,7 +24,8 @@ help:
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make coverage, make slow (the slowest tests), make soak (also long runs),"
-	@echo "make pictures (every page of the console, in build/pictures),"
+	@echo "make generated (docs/commands.md and docs/api.md, from the operations), make pictures (every page of the console, in"
+	@echo "build/pictures),"
 	@echo "make lock (requirements.lock: hashes of what an installation gets; THIRD-PARTY-NOTICES.md: its licences),"
 	@echo "make sbom (dist/sbom.json, CycloneDX), make dist (wheel, source distribution and SBOM, in dist/)."
 
@@ -52,6 +53,10 @@ slow: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 
 soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp $(VENV)/peers/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
+
+# What is written from the declared operations: docs/commands.md, a table of docs/api.md, and the record of all doors.
+generated: $(VENV)/.stamp
+	@for page in doors commands_page routes_page; do $(RUN) -m tests.unit.project.test_$$page --write || exit 1; done
 
 # Every page of the console, narrow and wide, light and dark, in build/pictures.
 pictures: $(VENV)/.stamp

@@ -35,7 +35,7 @@ from sexton.database.engine import Database
 from sexton.interfaces.worker import control
 from sexton.operators.registry.store import Registry
 from sexton.runtime.spark.store import SparkWorkerStore
-from tests.servers.postgres import Cluster
+from tests.servers.postgres import Cluster, live_url
 from tests.servers.temporal import DevServer, start_local
 from workflows import ids
 
@@ -120,7 +120,7 @@ def _write_records(url: str, rows: int) -> None:
             f"text '{VAULT}' AS vault, key, bytes FROM file"
         )
         c.execute("VACUUM ANALYZE file")
-    db = Database.open(url)
+    db = Database.open(url, live_url=live_url(url))
     Registry(db).set_key_pattern(INSTANCE, ".*dat")
     Registry(db).set_live_view(INSTANCE, "public.sexton_live")
     db.close()
@@ -129,7 +129,7 @@ def _write_records(url: str, rows: int) -> None:
 async def _check(database: str, endpoint: str, home: Path) -> tuple[CheckReport, float, _Use]:
     """Check once; kill the Spark worker when half of the parts are listed, and start another one."""
     environment = await start_local()
-    db = Database.open(database)
+    db = Database.open(database, live_url=live_url(database))
     try:
         server = DevServer(environment)
         settings = Settings(deployment=DEPLOYMENT, database_url=database, s3={"endpoint_url": endpoint})
@@ -182,6 +182,7 @@ def _spark_workers(
     """Yield a function that starts a Spark worker, all of one machine: they share their home and its scratch."""
     environment = worker_environment(home, database, endpoint, temporal) | {
         "SEXTON_CONFIG": str(home / "sexton.toml"),
+        "SEXTON_LIVE_DATABASE_URL": live_url(database),
         "SEXTON_SPARK__REMOTE": f"local[{CORES}]",
     }
     (home / "sexton.toml").write_text(f'[spark.conf]\n"spark.driver.memory" = "{MEMORY}"\n')

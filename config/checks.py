@@ -20,13 +20,15 @@ def check_database(url: str) -> str:
 def check_live_database(url: str) -> str:
     """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
 
-    ``{instance}`` in the user's name stands for the instance whose view is read.
+    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
     """
     url = check_database(url)
     login, _, server = url.partition("://")[2].rpartition("@")
     user, _, password = login.partition(":")
-    if "{" in user.replace("{instance}", "") or "{instance}" in password + server:
-        raise ValueError("use {instance} in the user's name only, and no other name in braces")
+    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
+        raise ValueError(
+            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
+        )
     return url
 
 

@@ -5,10 +5,10 @@
 """
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
@@ -67,10 +67,10 @@ UNLIMITED = ("compacted", "prepared")
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one process. ``Settings()`` reads every source; keyword arguments come first."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     deployment: Annotated[str, AfterValidator(check_deployment)] = ""
     database_url: Annotated[str, AfterValidator(check_database)] = ""
@@ -95,16 +95,10 @@ class Settings(BaseSettings):
     telemetry: TelemetrySection = TelemetrySection()
     kinds: dict[str, KindSection] = Field(default_factory=dict)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        *_: PydanticBaseSettingsSource,
-        **__: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return Sexton's own sources, which refuse an unknown SEXTON_ variable; the library's would ignore it."""
-        return (init_settings, *(InitSettingsSource(settings_cls, layer.values) for layer in layers()))
+    def __init__(self, **values: Any) -> None:
+        for layer in layers():
+            values = _merged(layer.values, values)
+        super().__init__(**values)
 
     @model_validator(mode="after")
     def _check_order_of_kinds(self) -> "Settings":
@@ -277,6 +271,13 @@ class Settings(BaseSettings):
         return tuple(
             Control(kind=k, name=n, set_by="the settings") for k, names in names_by_kind.items() for n in names
         )
+
+
+def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of two sources, section by section; those of ``upper`` take precedence."""
+    merged = {**lower, **upper}
+    both = [name for name in upper if isinstance(upper[name], dict) and isinstance(lower.get(name), dict)]
+    return merged | {name: _merged(lower[name], upper[name]) for name in both}
 
 
 def load(**overrides: str) -> Settings:

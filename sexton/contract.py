@@ -61,7 +61,7 @@ class NewMark(Message):
     ``vault`` is None only where the owner names the vaults when the mark is due.
 
     ``bytes`` is the owner's estimate of what the deletion frees. ``parent`` is the (kind, id) of the object to which it
-    belongs: a hold on the parent applies to it too, and ``sexton hold add table ID`` means ``("table", ID)``.
+    belongs: a hold on the parent applies to it too, and ``sexton hold add --table ID`` means ``("table", ID)``.
     ``extra_retention_seconds``: so long the mark waits before the retention of its kind starts. Fields with other names
     are refused.
     """

@@ -25,8 +25,8 @@ TABLES = {
 """Rowsets and vault of each table."""
 COMPACTED_ROWSETS = 10
 CRASHED_ROWSETS = 3
-CAP = "200/s"
-"""A cap on deletions in vault cold, so that the kill comes in the middle of the round."""
+CAP = "200"
+"""A cap on deletions per second in vault cold, so that the kill comes in the middle of the round."""
 FOUR_DAYS = 4 * 86_400
 PAST_UPLOAD_GRACE = 3_660
 PAST_RETENTION = 3 * 3_600
@@ -44,7 +44,7 @@ class FilesStory:
         """``worker_settings``: variables of every worker."""
         self._console, self._stack, self._world, self._worker_settings = console, stack, world, worker_settings
         self._db, self._vaults, self._instance = world.db, world.vaults, world.instance
-        self._capped = f"{self._instance}/cold"
+        self._capped = (self._instance, "cold")
         self._hold = ""
         """The number of the hold on table invoices."""
 
@@ -74,8 +74,7 @@ class FilesStory:
         ]
 
     def _load(self) -> None:
-        with self._console.started("pace", self._capped, CAP, "--reason", "demo") as command:
-            self._db.create_schema()
+        with self._console.started("vault", "cap", *self._capped, CAP, "--reason", "demo") as command:
             for name, (rowsets, vault) in TABLES.items():
                 self._db.create_table(name)
                 size = self._db.load(name, rowsets, FILES_PER_ROWSET, vault, seed=self._instance)
@@ -103,8 +102,8 @@ class FilesStory:
         size = db.read_table("orders")
         self._console.same("orders after undrop", self._world.loaded["orders"], size)
         self._console.say(f"Dropping orders was a mistake. Undropped: all {size.files} checksums are right.")
-        options = ("--instance", self._instance, "--for", "7d", "--reason", "audit")
-        self._hold = str(self._console.sexton_json("hold", "add", "table", db.table_id("invoices"), *options)["hold"])
+        options = ("--table", db.table_id("invoices"), "--for", "7d", "--reason", "audit")
+        self._hold = str(self._console.sexton_json("hold", "add", self._instance, *options)["hold"]["hold"])
         self._console.say("An auditor still needs dropped table invoices: a hold for 7 days.")
 
     def _skip_four_days(self) -> dict[Key, int]:
@@ -124,7 +123,7 @@ class FilesStory:
         """Show the history of one object, and a plan; return the plan's number."""
         self._console.act("Fear: an operator cannot know in advance what will be deleted")
         self._console.show(self._console.sexton("why", key))
-        plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))
+        plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))["plan"]
         for kind in plan["kinds"]:
             size = f"{kind['keys']:,} keys" if kind["keys"] else f"{kind['prefixes']:,} prefixes"
             self._console.say(f"| {kind['kind']:<10} {kind['marks']:>3,} marks, {size}")
@@ -180,7 +179,7 @@ class FilesStory:
         self._world.move_clock(PAST_RETENTION - PAST_UPLOAD_GRACE)
         self._console.say("Table sessions is dropped, and 2 h pass: logs is due, sessions is not.")
         self._console.say("It is too large to be deleted without approval, so an operator applies a plan.")
-        plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))
+        plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))["plan"]
         report = self._console.sexton_json("apply", str(plan["plan"]), "--yes")
         last = listing(self._vaults)
         garbage = self._db.keys("logs")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from examples.demo.console import Console
@@ -19,17 +19,19 @@ SILENCE_SECONDS = 4.0
 class KilledRound:
     """One round, observed in listings, whose worker is killed in the middle."""
 
-    def __init__(self, console: Console, stack: Stack, vaults: Collection[Vault], cap: str, garbage: int) -> None:
+    def __init__(
+        self, console: Console, stack: Stack, vaults: Collection[Vault], capped: Sequence[str], garbage: int
+    ) -> None:
         """Count the objects; nothing is started.
 
         Args:
             console: where it is shown.
             stack: which runs the worker.
             vaults: all vaults of the instance.
-            cap: the vault whose pace is capped until the kill, as INSTANCE/VAULT.
+            capped: the vault whose deletions are capped until the kill: its instance and its name.
             garbage: how many objects the round must delete.
         """
-        self._console, self._stack, self._vaults, self._cap = console, stack, vaults, cap
+        self._console, self._stack, self._vaults, self._capped = console, stack, vaults, capped
         self._garbage, self._before = garbage, count(vaults)
         self._deleted = 0
         self._killed_at: float | None = None
@@ -61,7 +63,7 @@ class KilledRound:
         self._console.say(f"kill -9 of the worker, on purpose, after {share}.")
         self._stack.launch_worker(WORKER, settings)
         self._console.say("A new worker starts. After 10 s of silence the old one counts as dead.")
-        self._console.sexton("pace", self._cap, "--clear")
+        self._console.sexton("vault", "uncap", *self._capped)
 
     def _observe(self) -> None:
         """List once; report it when deletions continue after the silence."""

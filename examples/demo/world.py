@@ -54,6 +54,8 @@ class World:
 
     def register(self, console: Console, *, with_vaults: bool) -> None:
         """Register the instance, and if wanted its vaults, with the real command line; allow rounds to delete."""
+        if with_vaults:
+            self.db.create_schema()  # with the live view, which the command lets a login read
         console.sexton("instance", "add", self.instance, "--live-view", LIVE_VIEW)
         # Before ``enable``, rounds only report what they would delete.
         commands: list[tuple[str, ...]] = [("enable", self.instance)]

@@ -16,22 +16,22 @@ func main() {
 	ctx := context.WithValue(context.Background(), sexton.ContextAccessToken, os.Getenv("SEXTON_API_TOKEN"))
 	client, instance := sexton.NewAPIClient(configuration), os.Args[1]
 
-	status, _, err := client.ControlAPI.ControlStatus(ctx).Instance(instance).Execute()
+	status, _, err := client.StatusAPI.Status(ctx).Instance(instance).Execute()
 	check(err)
 	fmt.Printf("%s is in mode %s\n", instance, status.Instances[0].Mode)
 
-	order := sexton.NewHoldRequest("instance", 3600, "an example in Go")
-	placed, _, err := client.HoldsAPI.HoldsPlace(ctx, instance).HoldRequest(*order).Execute()
+	order := sexton.NewHoldAddRequest(3600, "an example in Go")
+	placed, _, err := client.HoldAPI.HoldAdd(ctx, instance).HoldAddRequest(*order).Execute()
 	check(err)
 	fmt.Printf("hold %d blocks %d marks\n", placed.Hold.Hold, *placed.BlocksNow.Get())
 
-	planned, _, err := client.PlansAPI.PlansPlan(ctx, instance).Execute()
+	planned, _, err := client.PlanAPI.PlanNew(ctx, instance).Execute()
 	check(err)
 	fmt.Printf("plan %d was made\n", planned.Plan.Plan)
 
-	_, _, err = client.HoldsAPI.HoldsRelease(ctx, instance, placed.Hold.Hold).Execute()
+	_, _, err = client.HoldAPI.HoldRelease(ctx, placed.Hold.Hold).Execute()
 	check(err)
-	_, response, err := client.HoldsAPI.HoldsRelease(ctx, instance, 999999).Execute()
+	_, response, err := client.HoldAPI.HoldRelease(ctx, 999999).Execute()
 	if err == nil {
 		log.Fatal("a hold that does not exist was released")
 	}

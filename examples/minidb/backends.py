@@ -21,7 +21,7 @@ FIRST = 0
 class Backend:
     """One storage node, over its directory. A test raises an exception as a crash, and then calls ``restart``."""
 
-    def __init__(self, name: str, client: Sexton, directory: Path, instance: str | None = None) -> None:
+    def __init__(self, name: str, client: Sexton, directory: Path, instance: str = "") -> None:
         """Start it.
 
         Args:
@@ -87,7 +87,7 @@ class Backend:
         )
         self._sequence += 1
         report = BackendReport(boot=self._boot, sequence=self._sequence, tablets=tablets)
-        self._client.report(self.name, report, self._instance)
+        self._client.report(self.name, report, instance=self._instance)
 
     def ranges(self, uid: str) -> list[tuple[int, int]]:
         """Return the versions that a copy has on disk; none: the copy is bad, or on another backend."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from examples.minidb.backends import Backend
 from examples.minidb.edits import CREATE, DROP, UPSERT, Edits
 from examples.minidb.follower import Follower
-from sexton.client import LogConfig, NewRecord, PlacedCopy, PlacedTablet, Placements, Sexton, TooOld
+from sexton.client import NewRecord, PlacedCopy, PlacedTablet, Placements, Sexton, TooOld
 
 
 def uid(tablet: str, backend: str) -> str:
@@ -33,7 +33,7 @@ class Leader:
         client: Sexton,
         backends: Mapping[str, Backend],
         directory: Path,
-        instance: str | None = None,
+        instance: str = "",
         clock: Callable[[], int] = now,
     ) -> None:
         """Read the committed edits; nothing is sent until ``recover``.
@@ -54,8 +54,7 @@ class Leader:
 
     def keep(self, ttl_seconds: int) -> None:
         """Set how long records are retained. Call it before the first commit: earlier records are not stored."""
-        config = LogConfig(ttl_seconds=ttl_seconds, from_seq=self._edits.last)
-        self._client.keep_log(self.db, config, instance=self._instance)
+        self._client.keep_log(self.db, ttl_seconds=ttl_seconds, from_seq=self._edits.last, instance=self._instance)
 
     def create_table(self, name: str, tablets: int = 2, backends: Collection[str] = ()) -> None:
         """Create a table of one partition, with a copy of each tablet on each of these backends; by default all."""
@@ -120,7 +119,7 @@ class Leader:
 
     def unwell(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """Return (tablet, backend) → (bad, a version that it lacks permanently or -1) for copies that need repair."""
-        replicas = self._client.unwell(1_000, self._instance)
+        replicas = self._client.unwell(self._instance).items
         return {(r.tablet, r.backend): (r.bad, r.failed) for r in replicas if r.bad or r.failed >= 0}
 
     def _commit(self, kind: str, tables: Collection[str], data: Mapping[str, object]) -> NewRecord:
@@ -145,7 +144,7 @@ class Leader:
         )
         # Then Sexton, and the backends last: from now on a copy that has not reported blocks deletion of all versions.
         # A copy unknown to Sexton would need nothing, and versions that it missed would be purged.
-        self._client.place_replicas(self.db, name, Placements(tablets=placed_tablets), self._instance)
+        self._client.place_replicas(self.db, name, Placements(tablets=placed_tablets), instance=self._instance)
         for tablet, backend in table.copies():
             self._backends[backend].create(uid(tablet, backend), tablet)
 
@@ -161,7 +160,7 @@ class Leader:
                         self._backends[backend].publish(uid(tablet, backend), part["version"], rowset, segments)
 
     def _drop(self, name: str) -> None:
-        self._client.drop_table(self.db, name, self._instance)
+        self._client.drop_log(self.db, name, instance=self._instance)
         for follower in self._followers:
             for copy in self.tables[name].copies():
                 follower.displace(*copy)
@@ -170,7 +169,7 @@ class Leader:
         seqs, after = list[int](), 0
         while True:
             try:
-                page = self._client.read_records(self.db, table, after, instance=self._instance)
+                page = self._client.read_records(self.db, table, after=after, instance=self._instance)
             except TooOld as e:
                 after = e.first - 1
                 continue

@@ -10,7 +10,7 @@ from sexton.client import FollowerState, Sexton, TooOld
 class Follower:
     """One follower of one database."""
 
-    def __init__(self, name: str, db: str, client: Sexton, instance: str | None = None) -> None:
+    def __init__(self, name: str, db: str, client: Sexton, instance: str = "") -> None:
         """Start without records.
 
         Args:

@@ -1,5 +1,5 @@
 // Place a hold, look at what it blocks, plan, and release it, with the client that docs/api.md generates.
-import { Configuration, ControlApi, HoldRequestScopeEnum, HoldsApi, PlansApi, ResponseError } from "./client";
+import { Configuration, HoldApi, PlanApi, ResponseError, StatusApi } from "./client";
 
 async function main(): Promise<void> {
   const configuration = new Configuration({
@@ -7,21 +7,21 @@ async function main(): Promise<void> {
     accessToken: process.env.SEXTON_API_TOKEN,
   });
   const instance = process.argv[2];
-  const holds = new HoldsApi(configuration);
+  const holds = new HoldApi(configuration);
 
-  const status = await new ControlApi(configuration).controlStatus({ instance });
+  const status = await new StatusApi(configuration).status({ instance });
   console.log(`${instance} is in mode ${status.instances[0].mode}`);
 
-  const holdRequest = { scope: HoldRequestScopeEnum.Instance, seconds: 3600, reason: "an example in TypeScript" };
-  const placed = await holds.holdsPlace({ instance, holdRequest });
+  const holdAddRequest = { seconds: 3600, reason: "an example in TypeScript" };
+  const placed = await holds.holdAdd({ instance, holdAddRequest });
   console.log(`hold ${placed.hold.hold} blocks ${placed.blocksNow} marks`);
 
-  const planned = await new PlansApi(configuration).plansPlan({ instance });
+  const planned = await new PlanApi(configuration).planNew({ instance });
   console.log(`plan ${planned.plan.plan} was made`);
 
-  await holds.holdsRelease({ instance, hold: placed.hold.hold });
+  await holds.holdRelease({ hold: placed.hold.hold });
   try {
-    await holds.holdsRelease({ instance, hold: 999999 });
+    await holds.holdRelease({ hold: 999999 });
   } catch (error) {
     if (!(error instanceof ResponseError)) throw error;
     console.log(`another hold: ${error.response.status}`);

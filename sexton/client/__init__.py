@@ -12,13 +12,10 @@ from sexton.client.following import Following
 from sexton.client.replaying import TopicEntry, TopicSource
 from sexton.client.sync import Sexton
 from sexton.kernel.signatures import SIGNATURE_HEADER, is_signed
-from sexton.protocol.binlogs import LogConfig, NewRecord
-from sexton.protocol.journal import FollowerState
-from sexton.protocol.protections import Filter, Item
-from sexton.protocol.replicas import BackendReport, CutDone, PlacedCopy, PlacedTablet, Placements, ReportedTablet
-from sexton.protocol.topics import (
+from sexton.operations.binlogs import NewRecord
+from sexton.operations.replicas import BackendReport, CutsDone, PlacedCopy, PlacedTablet, Placements, ReportedTablet
+from sexton.operations.topics import (
     DroppedRegion,
-    Facts,
     Heartbeat,
     MappedRegion,
     MovedRegion,
@@ -26,12 +23,18 @@ from sexton.protocol.topics import (
     RegionReport,
     StreamReport,
 )
+from sexton.protection.filter import Filter
+from sexton.protection.model import Item
+from sexton.replication.binlog.model import CutDone
+from sexton.replication.journal.replaying import FollowerState
+from sexton.wal.model import Facts
 
 __all__ = [
     "SIGNATURE_HEADER",
     "AsyncSexton",
     "BackendReport",
     "CutDone",
+    "CutsDone",
     "DroppedRegion",
     "Facts",
     "Filter",
@@ -40,7 +43,6 @@ __all__ = [
     "Heartbeat",
     "Item",
     "JournalAhead",
-    "LogConfig",
     "MappedRegion",
     "MovedRegion",
     "NewRecord",

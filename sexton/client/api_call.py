@@ -1,15 +1,18 @@
 """One request to the API as a value; the synchronous and the asynchronous client send the same values."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 
 from sexton.client.errors import Unreachable, refusal
-from sexton.protocol.problems import ProblemDocument
+from sexton.operations.problems import ProblemDocument
+
+if TYPE_CHECKING:
+    from sexton.operations.registry import Operation
 
 T = TypeVar("T")
 CHUNK_BYTES = 8 << 20
@@ -28,7 +31,6 @@ class ApiCall(Generic[T]):
         body: of the request.
         query: of the URL.
         repeatable: whether sending the request twice has the effect of sending it once.
-        unwrap: the field of the answer that the caller gets; empty: the whole answer.
         timeout_seconds: for long polls, instead of the client's own timeout.
     """
 
@@ -38,7 +40,6 @@ class ApiCall(Generic[T]):
     body: BaseModel | None = None
     query: dict[str, str] = field(default_factory=dict)
     repeatable: bool = True
-    unwrap: str = ""
     timeout_seconds: float | None = None
 
     def content(self) -> bytes | None:
@@ -56,12 +57,11 @@ class ApiCall(Generic[T]):
             if status >= 400:
                 raise refusal(ProblemDocument.model_validate_json(content))
             has_body = self.answer is not None and status != NO_CONTENT
-            answer: Any = None if not has_body else _adapter(self.answer).validate_json(content)
+            answer: T = _adapter(self.answer).validate_json(content) if has_body else None  # type: ignore[assignment]
         except ValidationError as e:
             request = f"{self.method} {self.path}"
             raise Unreachable(f"{request} got status {status} from a server that is not Sexton; check the URL") from e
-        result: T = getattr(answer, self.unwrap) if self.unwrap else answer
-        return result
+        return answer
 
 
 Steps = Generator[ApiCall[Any], Any, T]
@@ -73,11 +73,48 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def url_path(*segments: object) -> str:
-    """Return ``/v1`` and the segments, quoted."""
-    return "/".join(["/v1", *(quote(str(segment), safe="") for segment in segments)])
+def request_of(operation: "Operation", values: Mapping[str, Any]) -> ApiCall[Any]:
+    """Return the request for an operation: its path is the longest one for which there are values.
+
+    Raises:
+        TypeError: a value is missing or empty, or is none of the operation.
+    """
+    if unknown := values.keys() - operation.parameters.keys():
+        raise TypeError(f"{operation.name} takes no {', '.join(sorted(unknown))}")
+    defaults = {name: parameter.default for name, parameter in operation.parameters.items()}
+    # An empty value is dropped only where it is the default: a log of no table is that of the whole database.
+    given = {name: v for name, v in values.items() if v is not None and not (v == "" and defaults[name] == "")}
+    if empty := [name for path in operation.paths for name in operation.path_names(path) if given.get(name) == ""]:
+        raise TypeError(f"{operation.name}: {empty[0]} is empty")
+    fitting = [path for path in operation.paths if operation.path_names(path) <= given.keys()]
+    if not fitting:
+        raise TypeError(f"{operation.name} needs {', '.join(sorted(operation.path_names(operation.paths[0])))}")
+    path = max(fitting, key=len)
+    body: BaseModel | None = values.get(operation.model) if operation.model else None
+    if not operation.model and operation.body is not None:
+        body = operation.body(**{name: given[name] for name in operation.body.model_fields if name in given})
+    query = {name: _text(given[name]) for name in operation.query_names(path) if name in given}
+    segments = {name: quote(_text(given[name]), safe="") for name in operation.path_names(path)}
+    return ApiCall(
+        operation.method, path.format(**segments), operation.result, body, query, repeatable=not operation.record.once
+    )
 
 
-def url_query(**parameters: object) -> dict[str, str]:
-    """Return the parameters that are not None, as text."""
-    return {name: str(value) for name, value in parameters.items() if value is not None}
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def request(function: str, **values: Any) -> ApiCall[Any]:
+    """Return the request for the operation that a function of ``sexton.operations`` is."""
+    from sexton.operations.registry import operation_of
+
+    return request_of(operation_of(function), values)
+
+
+def of_owner(method: str, instance: str, owner: str, operation: str, values: Mapping[str, Any]) -> ApiCall[Any]:
+    """Return the request for an operation on records that an owner keeps in Sexton's database."""
+    path = "/".join(["/v1/instances", *(quote(part, safe="") for part in (instance, owner, operation))])
+    if method == "GET":
+        given = {name: _text(value) for name, value in values.items() if value is not None}
+        return ApiCall("GET", path, object, query=given)
+    return ApiCall("POST", path, object, RootModel[dict[str, Any]](dict(values)), repeatable=False)

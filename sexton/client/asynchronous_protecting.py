@@ -6,15 +6,15 @@ import time
 from types import TracebackType
 from typing import Any
 
-from sexton.client import calls
-from sexton.client.api_call import ApiCall
+from sexton.client.api_call import ApiCall, request
 from sexton.client.errors import ProtectionLost
 from sexton.client.protecting import NOTE
 from sexton.client.registering import RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.sender import AsyncSender
 from sexton.kernel.errors import SextonError
-from sexton.protocol.protections import Protection, ProtectionNotFound
+from sexton.protection.errors import ProtectionNotFound
+from sexton.protection.model import Protection
 
 log = logging.getLogger(__name__)
 
@@ -84,14 +84,18 @@ class AsyncProtecting:
         return isinstance(error, asyncio.CancelledError) and self._caller.cancelling() <= self._cancelled_before
 
     async def _finish(self) -> None:
-        request = self._request
+        mine = self._request
         try:
-            await self._client.send(calls.finish_registration(request.instance, request.job, self.registered.id))
+            await self._client.send(
+                request("finish", instance=mine.instance, job=mine.job, protection=self.registered.id)
+            )
         except ProtectionNotFound as e:
             raise ProtectionLost(f"{e}: the protection ended before the job") from e
 
     def _renewal(self) -> ApiCall[Protection]:
-        return calls.renew_registration(self._request.instance, self._request.job, self.registered.id, self._ttl)
+        mine = self._request
+        values = {"ttl_seconds": self._ttl, "protection": self.registered.id, "at_least": True}
+        return request("renew", instance=mine.instance, job=mine.job, **values)
 
     async def _renew(self) -> None:
         """Renew until the block ends or the protection is lost."""

@@ -1,10 +1,10 @@
-"""The errors of a client. Refusals of protections and replays have the classes of ``sexton.protocol``."""
+"""The errors of a client; those of protections and replays have classes of ``sexton.protection`` or ``sexton.wal``."""
 
 from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
-from sexton.protocol.problems import ProblemDocument
-from sexton.protocol.protections import (
+from sexton.operations.problems import ProblemDocument
+from sexton.protection.errors import (
     Exists,
     GcIsRunning,
     Invalid,
@@ -13,7 +13,7 @@ from sexton.protocol.protections import (
     ProtectionNotFound,
     SoftDeleted,
 )
-from sexton.protocol.topics import (
+from sexton.wal.port import (
     EpochTooHigh,
     OldEpoch,
     OldMap,

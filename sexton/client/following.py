@@ -1,9 +1,9 @@
 """Apply the journal to a follower's state, entry by entry; begin again with a snapshot if entries are deleted."""
 
-from sexton.client import binlog_calls
 from sexton.client.errors import JournalAhead, TooOld
+from sexton.client.methods import journal, snapshot
 from sexton.client.sender import SyncSender
-from sexton.protocol.journal import FollowerState
+from sexton.replication.journal.replaying import FollowerState
 
 
 class Following:
@@ -12,7 +12,7 @@ class Following:
     A stored state continues after its ``applied``. Applying an entry twice does no harm.
     """
 
-    def __init__(self, client: SyncSender, replica: FollowerState, follower: str, instance: str | None = None) -> None:
+    def __init__(self, client: SyncSender, replica: FollowerState, follower: str, instance: str = "") -> None:
         self._client, self._follower, self._instance = client, follower, instance
         self.replica = replica
         self.restarts = 0
@@ -28,9 +28,9 @@ class Following:
             RequestRefused, Unreachable: as ``client.journal``. No entry was applied; the next step requests them again.
         """
         try:
-            page = self._client.send(binlog_calls.journal(self.replica.applied, wait, self._follower, self._instance))
+            page = self._client.send(journal(self.replica.applied, wait, self._follower, self._instance))
         except (TooOld, JournalAhead):
-            self.replica.load_snapshot(self._client.send(binlog_calls.snapshot(self._follower, self._instance)))
+            self.replica.load_snapshot(self._client.send(snapshot(self._follower, self._instance)))
             self.restarts += 1
             return True
         for entry in page.entries:

@@ -7,8 +7,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from sexton.client.errors import ReplayLost
 from sexton.client.replaying import TopicEntry
-from sexton.protocol.topics import Facts, LogFault
 from sexton.wal.kafka import LOG_SETTINGS, PARTITION, KafkaLog, create_client
+from sexton.wal.model import Facts
+from sexton.wal.port import LogFault
 
 SILENCE_SECONDS = 60.0
 """The longest time without an entry, before the end is reached, after which the replay is lost."""

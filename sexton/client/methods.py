@@ -1,107 +1,221 @@
-"""Every method that the synchronous and the asynchronous client have in common, declared once.
+"""What the synchronous and the asynchronous client have in common: every operation as a method, and the journal.
 
-The functions on the right define parameters, results and errors.
+The parameters, results and errors are those of the functions in ``sexton.operations``, whose modules are imported when
+a method is used. Any operation can also be asked for by the words of its command: ``client.ask("round pause",
+instance="shop")``.
 """
 
-from sexton.client import administering, binlog_calls, calls, maintaining, operating, registering
-from sexton.client.sender import ApiMethod
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from sexton.client.api_call import ApiCall, Steps, of_owner, request_of
+from sexton.client.records import add_records
+from sexton.client.registering import RegistrationRequest
+from sexton.client.sender import AsyncSender, SyncSender
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from sexton.operations import binlogs as _binlogs
+    from sexton.operations import checks as _checks
+    from sexton.operations import control as _control
+    from sexton.operations import followers as _followers
+    from sexton.operations import holds as _holds
+    from sexton.operations import instances as _instances
+    from sexton.operations import lists as _lists
+    from sexton.operations import marks as _marks
+    from sexton.operations import plans as _plans
+    from sexton.operations import protections as _protections
+    from sexton.operations import replays as _replays
+    from sexton.operations import replicas as _replicas
+    from sexton.operations import rounds as _rounds
+    from sexton.operations import settings as _settings
+    from sexton.operations import tokens as _tokens
+    from sexton.operations import topics as _topics
+    from sexton.operations import vaults as _vaults
+    from sexton.operations import workers as _workers
+    from sexton.protection.model import Protection
+    from sexton.replication.binlog.model import StoreResult
+    from sexton.replication.journal.model import JournalPage, JournalSnapshot
+
+P = ParamSpec("P")
+T = TypeVar("T")
+ANSWER_SECONDS = 30.0
+"""How long the client waits for the answer to a long poll, beyond the poll's own wait."""
+
+
+class ApiMethod(Generic[P, T]):
+    """A method that sends one request or several, and returns ``T``; of an ``AsyncSender``, a coroutine for ``T``."""
+
+    def __init__(self, request: "Callable[P, ApiCall[T] | Steps[T]]") -> None:
+        self._request = request
+
+    @overload
+    def __get__(self, client: SyncSender, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncSender, owner: type) -> "Callable[P, Coroutine[Any, Any, T]]": ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        """Return the method of one client."""
+
+        @wraps(self._request)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            request = self._request(*args, **kwargs)
+            return client.send(request) if isinstance(request, ApiCall) else client.send_all(request)
+
+        return method
+
+
+def sends(_operation: "Callable[Concatenate[Any, P], T]") -> ApiMethod[P, T]:
+    """Return the method that an operation becomes; only for the types: ``ApiMethods.__getattr__`` makes it."""
+    raise NotImplementedError
+
+
+def _request(name: str) -> Callable[..., ApiCall[Any]]:
+    """Return the function that makes the request of an operation from the arguments of its function."""
+    from sexton.operations.registry import operation_of
+
+    operation = operation_of(name)
+    signature = inspect.Signature([p.replace(annotation=p.annotation) for p in operation.parameters.values()])
+
+    def make(*args: Any, **kwargs: Any) -> ApiCall[Any]:
+        return request_of(operation, signature.bind(*args, **kwargs).arguments)
+
+    make.__name__, make.__doc__ = name, operation.about
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    return make
+
+
+def journal(after: int, wait: float = 0, follower: str = "", instance: str = "") -> "ApiCall[JournalPage]":
+    """Return at most 100 entries of the journal behind ``after``.
+
+    Args:
+        after: the last entry that was applied; 0: none.
+        wait: how many seconds, up to 30, the API waits for an entry if there is none yet.
+        follower: the name of the follower; entries that it has not applied are retained for it.
+        instance: needed where there are several.
+
+    Raises:
+        TooOld: entries behind ``after`` are deleted. Begin again with ``snapshot``.
+        JournalAhead: there was never an entry ``after``. Begin again with ``snapshot``.
+    """
+    from sexton.replication.journal.model import JournalPage
+
+    query = {"after": str(after), "wait": str(wait)} | _given(follower=follower, instance=instance)
+    return ApiCall("GET", "/v1/journal", JournalPage, query=query, timeout_seconds=wait + ANSWER_SECONDS)
+
+
+def snapshot(follower: str = "", instance: str = "") -> "ApiCall[JournalSnapshot]":
+    """Return the state that results from all entries of the journal."""
+    from sexton.replication.journal.model import JournalSnapshot
+
+    query = _given(follower=follower, instance=instance)
+    return ApiCall("GET", "/v1/journal/snapshot", JournalSnapshot, query=query)
+
+
+def _given(**values: str) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
+
+
+def _ask(operation: str, **values: Any) -> ApiCall[Any]:
+    """Run the operation with the words of a command, such as ``round pause``."""
+    from sexton.operations.registry import operation_named
+
+    return request_of(operation_named(operation), values)
+
+
+def _query(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
+    """Return what an operation reads of an owner's records in Sexton's database; the arguments: as for ``operate``."""
+    return of_owner("GET", instance, owner, operation, values)
+
+
+def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
+    """Change records that an owner keeps in Sexton's database; return the result of the operation.
+
+    Args:
+        instance: an instance of this owner.
+        owner: the owner of the instance, as `sexton instance list` prints it.
+        operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
+        values: of the operation.
+    """
+    return of_owner("POST", instance, owner, operation, values)
+
+
+def _register(request: RegistrationRequest) -> "Steps[Protection]":
+    """Register and seal the objects of a job, in as many requests as needed, and return the protection."""
+    return request.steps()
+
+
+def _add_records(db: str, records: "Iterable[_binlogs.NewRecord]", instance: str = "") -> "Steps[StoreResult]":
+    """Store records of a database in the order of its commits; see ``sexton.client.records``."""
+    return add_records(db, records, instance)
 
 
 class ApiMethods:
     """The requests of the API as methods."""
 
-    status = ApiMethod(calls.status)
-    blockers = ApiMethod(calls.blockers)
-    why = ApiMethod(calls.why)
-    stop = ApiMethod(calls.stop)
-    start = ApiMethod(calls.start)
-    plan = ApiMethod(calls.plan)
-    apply = ApiMethod(calls.apply)
-    query = ApiMethod(calls.query)
-    operate = ApiMethod(calls.operate)
+    ask, query, operate = ApiMethod(_ask), ApiMethod(_query), ApiMethod(_operate)
+    register, add_records = ApiMethod(_register), ApiMethod(_add_records)
+    journal, snapshot = ApiMethod(journal), ApiMethod(snapshot)
 
-    instances = ApiMethod(operating.instances)
-    enable = ApiMethod(operating.enable)
-    observe = ApiMethod(operating.observe)
-    vaults = ApiMethod(operating.vaults)
-    cap = ApiMethod(operating.cap)
-    clear_cap = ApiMethod(operating.clear_cap)
-    pace = ApiMethod(operating.pace)
-    plans = ApiMethod(operating.plans)
-    reject = ApiMethod(operating.reject)
-    rounds = ApiMethod(operating.rounds)
-    round_ = ApiMethod(operating.round_)
-    run_round = ApiMethod(operating.run_round)
-    signal_round = ApiMethod(operating.signal_round)
-    run_check = ApiMethod(operating.run_check)
-    accept_finding = ApiMethod(operating.accept_finding)
-    repair = ApiMethod(operating.repair)
-    holds = ApiMethod(operating.holds)
-    hold = ApiMethod(operating.hold)
-    release_hold = ApiMethod(operating.release_hold)
-    marks = ApiMethod(operating.marks)
-    retry_quarantined = ApiMethod(operating.retry_quarantined)
-    discard = ApiMethod(operating.discard)
-    lists = ApiMethod(operating.lists)
-    add_to_list = ApiMethod(operating.add_to_list)
-    remove_from_list = ApiMethod(operating.remove_from_list)
-    call_log = ApiMethod(operating.call_log)
+    if TYPE_CHECKING:
+        status, blockers, why = sends(_control.status), sends(_control.blockers), sends(_control.why)
+        stop, start, pace = sends(_control.stop), sends(_control.start), sends(_control.pace)
+        call_log = sends(_control.call_log)
+        instances, owners = sends(_instances.instances), sends(_instances.owners)
+        enable, observe = sends(_instances.enable), sends(_instances.observe)
+        vaults, cap, uncap = sends(_vaults.vaults), sends(_vaults.cap), sends(_vaults.uncap)
+        probe_vault, trust_vault = sends(_vaults.probe_vault), sends(_vaults.trust_vault)
+        plan, plans, plan_review = sends(_plans.plan), sends(_plans.plans), sends(_plans.plan_review)
+        plan_marks, reject, apply = sends(_plans.plan_marks), sends(_plans.reject), sends(_plans.apply)
+        rounds, round_, run_round = sends(_rounds.rounds), sends(_rounds.round_), sends(_rounds.run_round)
+        hold, holds, release_hold = sends(_holds.hold), sends(_holds.holds), sends(_holds.release_hold)
+        lists, add_to_list = sends(_lists.lists), sends(_lists.add_to_list)
+        remove_from_list = sends(_lists.remove_from_list)
+        marks, quarantine, discard = sends(_marks.marks), sends(_marks.quarantine), sends(_marks.discard)
+        retry_quarantined = sends(_marks.retry_quarantined)
+        checks, check, findings = sends(_checks.checks), sends(_checks.check), sends(_checks.findings)
+        run_check, accept_finding = sends(_checks.run_check), sends(_checks.accept_finding)
+        rebase, repair, inventory = sends(_checks.rebase), sends(_checks.repair), sends(_checks.inventory)
+        protections, protection = sends(_protections.protections), sends(_protections.protection)
+        renew, finish, release = sends(_protections.renew), sends(_protections.finish), sends(_protections.release)
+        watermark = sends(_protections.watermark)
+        topics, topic, topic_regions = sends(_topics.topics), sends(_topics.topic), sends(_topics.topic_regions)
+        explain_topic, purges, purge = sends(_topics.explain_topic), sends(_topics.purges), sends(_topics.purge)
+        map_regions, heartbeat = sends(_topics.map_regions), sends(_topics.heartbeat)
+        enable_topic, disable_topic = sends(_topics.enable_topic), sends(_topics.disable_topic)
+        reset_topic, assign_topic = sends(_topics.reset_topic), sends(_topics.assign_topic)
+        run_topic_round, restored = sends(_topics.run_topic_round), sends(_topics.restored)
+        open_replay, renew_replay = sends(_replays.open_replay), sends(_replays.renew_replay)
+        release_replay = sends(_replays.release_replay)
+        logs, explain_log, keep_log = sends(_binlogs.logs), sends(_binlogs.explain_log), sends(_binlogs.keep_log)
+        disable_log, approve_cut = sends(_binlogs.disable_log), sends(_binlogs.approve_cut)
+        drop_log, read_records = sends(_binlogs.drop_log), sends(_binlogs.read_records)
+        consumers, register_consumer = sends(_binlogs.consumers), sends(_binlogs.register_consumer)
+        acknowledge, remove_consumer = sends(_binlogs.acknowledge), sends(_binlogs.remove_consumer)
+        run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_followers.followers)
+        remove_follower = sends(_followers.remove_follower)
+        place_replicas, report, unwell = (
+            sends(_replicas.place_replicas),
+            sends(_replicas.report),
+            sends(_replicas.unwell),
+        )
+        replicas, backends, full_copy = sends(_replicas.replicas), sends(_replicas.backends), sends(_replicas.full_copy)
+        decommission, cuts = sends(_replicas.decommission), sends(_replicas.cuts)
+        acknowledge_cuts = sends(_replicas.acknowledge_cuts)
+        settings, preview = sends(_settings.settings), sends(_settings.preview)
+        set_setting, unset_setting = sends(_settings.set_setting), sends(_settings.unset_setting)
+        tokens, create_token = sends(_tokens.tokens), sends(_tokens.create_token)
+        renew_token, revoke_token = sends(_tokens.renew_token), sends(_tokens.revoke_token)
+        apply_schedule, list_schedules = sends(_workers.apply_schedule), sends(_workers.list_schedules)
+        pause_schedules, resume_schedules = sends(_workers.pause_schedules), sends(_workers.resume_schedules)
+        builds, promote = sends(_workers.builds), sends(_workers.promote)
+    else:
 
-    probe_vault = ApiMethod(maintaining.probe_vault)
-    trust_vault = ApiMethod(maintaining.trust_vault)
-    signal_check = ApiMethod(maintaining.signal_check)
-    topic_regions = ApiMethod(maintaining.topic_regions)
-    enable_topic = ApiMethod(maintaining.enable_topic)
-    disable_topic = ApiMethod(maintaining.disable_topic)
-    reset_topic = ApiMethod(maintaining.reset_topic)
-    assign_topic = ApiMethod(maintaining.assign_topic)
-    followers = ApiMethod(maintaining.followers)
-    remove_follower = ApiMethod(maintaining.remove_follower)
-    signal_purge = ApiMethod(maintaining.signal_purge)
-    run_binlog_gc = ApiMethod(maintaining.run_binlog_gc)
-    signal_binlog_gc = ApiMethod(maintaining.signal_binlog_gc)
-    approve_cut = ApiMethod(maintaining.approve_cut)
-
-    tokens = ApiMethod(administering.tokens)
-    create_token = ApiMethod(administering.create_token)
-    renew_token = ApiMethod(administering.renew_token)
-    revoke_token = ApiMethod(administering.revoke_token)
-    settings = ApiMethod(administering.settings)
-    preview_setting = ApiMethod(administering.preview_setting)
-    set_setting = ApiMethod(administering.set_setting)
-    unset_setting = ApiMethod(administering.unset_setting)
-
-    watermark = ApiMethod(calls.watermark)
-    protections = ApiMethod(calls.protections)
-    register = ApiMethod(registering.register)
-    renew = ApiMethod(calls.renew)
-    finish = ApiMethod(calls.finish)
-    release = ApiMethod(calls.release)
-
-    topic = ApiMethod(calls.topic)
-    map_regions = ApiMethod(calls.map_regions)
-    heartbeat = ApiMethod(calls.heartbeat)
-    purge = ApiMethod(calls.purge)
-
-    logs = ApiMethod(binlog_calls.logs)
-    keep_log = ApiMethod(binlog_calls.keep_log)
-    add_records = ApiMethod(binlog_calls.add_records)
-    read_records = ApiMethod(binlog_calls.read_records)
-    consumers = ApiMethod(binlog_calls.consumers)
-    register_consumer = ApiMethod(binlog_calls.register_consumer)
-    acknowledge = ApiMethod(binlog_calls.acknowledge)
-    remove_consumer = ApiMethod(binlog_calls.remove_consumer)
-    drop_table = ApiMethod(binlog_calls.drop_table)
-    drop_database = ApiMethod(binlog_calls.drop_database)
-
-    place_replicas = ApiMethod(binlog_calls.place_replicas)
-    report = ApiMethod(binlog_calls.report)
-    decommission = ApiMethod(binlog_calls.decommission)
-    unwell = ApiMethod(binlog_calls.unwell)
-    replicas = ApiMethod(binlog_calls.replicas)
-    full_copy = ApiMethod(binlog_calls.full_copy)
-    cuts = ApiMethod(binlog_calls.cuts)
-    acknowledge_cuts = ApiMethod(binlog_calls.acknowledge_cuts)
-
-    journal = ApiMethod(binlog_calls.journal)
-    snapshot = ApiMethod(binlog_calls.snapshot)
+        def __getattr__(self, name: str) -> Any:
+            """Return the method of the operation that a function of this name is."""
+            try:
+                return ApiMethod(_request(name)).__get__(self, type(self))
+            except KeyError:
+                raise AttributeError(f"{type(self).__name__} has no method {name}") from None

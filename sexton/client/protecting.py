@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from sexton.client import calls
-from sexton.client.api_call import ApiCall
+from sexton.client.api_call import ApiCall, request
 from sexton.client.errors import ProtectionLost
 from sexton.client.registering import RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.sender import SyncSender
 from sexton.kernel.errors import SextonError
-from sexton.protocol.protections import Protection, ProtectionNotFound
+from sexton.protection.errors import ProtectionNotFound
+from sexton.protection.model import Protection
 
 log = logging.getLogger(__name__)
 NOTE = "the protection of job {} stays until its time ends; the same registration continues it"
@@ -81,14 +81,16 @@ class Protecting:
         return self._renewals.reason_lost(time.monotonic())
 
     def _finish(self) -> None:
-        request = self._request
+        mine = self._request
         try:
-            self._client.send(calls.finish_registration(request.instance, request.job, self.registered.id))
+            self._client.send(request("finish", instance=mine.instance, job=mine.job, protection=self.registered.id))
         except ProtectionNotFound as e:
             raise ProtectionLost(f"{e}: the protection ended before the job") from e
 
     def _renewal(self) -> ApiCall[Protection]:
-        return calls.renew_registration(self._request.instance, self._request.job, self.registered.id, self._ttl)
+        mine = self._request
+        values = {"ttl_seconds": self._ttl, "protection": self.registered.id, "at_least": True}
+        return request("renew", instance=mine.instance, job=mine.job, **values)
 
     def _renew(self) -> None:
         """Renew until the block ends, the protection is lost, or the caller's thread has ended."""

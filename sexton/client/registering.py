@@ -1,13 +1,15 @@
 """Register a protection in one request or in chunks; both clients send the same requests."""
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Required, TypedDict
 
-from sexton.client import calls
-from sexton.client.api_call import Steps
-from sexton.protocol.protections import Filter, Invalid, Items, OnMissing, Protection, Registration
+from sexton.client.api_call import CHUNK_BYTES, Steps, request
+from sexton.operations.protections import Items, OnMissing, Registration
+from sexton.protection.errors import Invalid
+from sexton.protection.filter import Filter
+from sexton.protection.model import CHUNK_ITEMS, Protection
 
 
 class RegistrationOptions(TypedDict, total=False):
@@ -84,21 +86,25 @@ class RegistrationRequest:
         return (yield from self._send_at_once(objects=first.objects, prefixes=first.prefixes))
 
     def _send_at_once(self, **content: object) -> Steps[Protection]:
-        protection: Protection = yield calls.register_at_once(self.instance, self._body.model_copy(update=content))
+        protection: Protection = yield request(
+            "register_at_once", instance=self.instance, body=self._body.model_copy(update=content)
+        )
         return protection
 
     def _send_chunks(self) -> Steps[Protection]:
         opening = self._body.model_copy(update={"digest": self._digest()})
-        yield calls.register_at_once(self.instance, opening)
+        yield request("register_at_once", instance=self.instance, body=opening)
         count = 0
         for number, items in enumerate(self._chunks()):
-            yield calls.register_chunk(self.instance, self.job, number, items)
+            yield request("register_chunk", instance=self.instance, job=self.job, number=number, body=items)
             count = number + 1
-        protection: Protection = yield calls.seal(self.instance, self.job, self._on_missing, count)
+        protection: Protection = yield request(
+            "seal", instance=self.instance, job=self.job, on_missing=self._on_missing, chunks=count
+        )
         return protection
 
     def _chunks(self) -> Iterator[Items]:
-        return calls.chunks(self._objects, self._prefixes)
+        return chunks(self._objects, self._prefixes)
 
     def _digest(self) -> str:
         """Return a digest of all names in their order, so that the API recognises a repeated registration."""
@@ -109,6 +115,15 @@ class RegistrationRequest:
         return digest.hexdigest()
 
 
-def register(request: RegistrationRequest) -> Steps[Protection]:
-    """Register and seal the objects of a job, in as many requests as needed, and return the protection."""
-    return request.steps()
+def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[Items]:
+    """Yield the names of a registration in chunks that the API accepts; at least one chunk."""
+    waiting: dict[str, list[str]] = {"objects": [], "prefixes": []}
+    count = size = 0
+    for kind, names in (("objects", objects), ("prefixes", prefixes)):
+        for name in names:
+            if count == CHUNK_ITEMS or size > CHUNK_BYTES:
+                yield Items(**waiting)
+                waiting, count, size = {"objects": [], "prefixes": []}, 0, 0
+            waiting[kind].append(name)
+            count, size = count + 1, size + len(name.encode()) + len('"",')
+    yield Items(**waiting)

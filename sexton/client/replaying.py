@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from sexton.client import calls
+from sexton.client.api_call import request
 from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
 from sexton.client.sender import SyncSender
 from sexton.kernel.errors import SextonError
-from sexton.protocol.topics import Facts, Pin, Replay
+from sexton.operations.replays import Replay
+from sexton.wal.model import Facts, Pin
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Replaying:
     def __enter__(self) -> "Replaying":
         began = time.monotonic()
         try:
-            self.pin = self._client.send(calls.open_replay(self._topic, self._request))
+            self.pin = self._client.send(request("open_replay", topic=self._topic, replay=self._request))
         except BaseException:
             self._source.close()
             raise
@@ -129,7 +130,7 @@ class Replaying:
         return facts.end
 
     def _renew(self) -> None:
-        renewals, call = self._renewals, calls.renew_replay(self._topic, self.pin.id)
+        renewals, call = self._renewals, request("renew_replay", topic=self._topic, replay=self.pin.id)
         while self._lost is None and not self._over.wait(renewals.wait(time.monotonic())):
             began, error = time.monotonic(), None
             try:
@@ -147,7 +148,7 @@ class Replaying:
     def _release(self) -> None:
         """Delete the pin. If the API does not answer, the pin expires by itself."""
         try:
-            self._client.send(calls.release_replay(self._topic, self.pin.id), 0)
+            self._client.send(request("release_replay", topic=self._topic, replay=self.pin.id), 0)
         except SextonError as e:
             log.warning("the replay of region %s was not released; its pin expires: %s", self._request.region, e)
 

@@ -1,13 +1,10 @@
-"""The base of both clients: send one request or several, and make each request value a method."""
+"""The base of both clients: send one request, or several."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TypeVar
 
 from sexton.client.api_call import ApiCall, Steps
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -55,33 +52,3 @@ class AsyncSender(ABC):
                 result: T = end.value
                 return result
             answer = await self.send(call)
-
-
-class ApiMethod(Generic[P, T]):
-    """A method that sends the request which a function returns.
-
-    The method has the function's parameters and docstring. It returns ``T`` in a ``SyncSender``, and a coroutine for
-    ``T`` in an ``AsyncSender``: each method of the API is declared once for both clients.
-    """
-
-    def __init__(self, request: Callable[P, ApiCall[T] | Steps[T]]) -> None:
-        self._request = request
-        self.__doc__ = request.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[P, ApiCall[T] | Steps[T]]: ...
-    @overload
-    def __get__(self, client: SyncSender, owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, client: AsyncSender, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, client: SyncSender | AsyncSender | None, owner: type) -> Callable[P, Any]:
-        """Return the method of one client; for the class, the function that makes the request."""
-        if client is None:
-            return self._request
-
-        @wraps(self._request)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            request = self._request(*args, **kwargs)
-            return client.send(request) if isinstance(request, ApiCall) else client.send_all(request)
-
-        return method

@@ -25,8 +25,8 @@ from sexton.client.retrying import (
 )
 from sexton.client.sender import SyncSender
 from sexton.kernel.errors import BadInput
-from sexton.protocol.journal import FollowerState
-from sexton.protocol.topics import Replay
+from sexton.operations.replays import Replay
+from sexton.replication.journal.replaying import FollowerState
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Sexton(ApiMethods, SyncSender):
     """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
 
     The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
-    (``sexton.protocol.protections``, ``sexton.protocol.topics``, else ``RequestRefused``), or ``Unreachable`` if no
+    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
     server answered within ``patience_seconds``.
     """
 
@@ -81,7 +81,7 @@ class Sexton(ApiMethods, SyncSender):
     def _attempt(self, call: ApiCall[Any], timeout_seconds: float | None) -> httpx.Response:
         return final_answer(self._http.request(**request_options(call, timeout_seconds)))
 
-    def follow(self, replica: FollowerState, *, follower: str, instance: str | None = None) -> Following:
+    def follow(self, replica: FollowerState, *, follower: str, instance: str = "") -> Following:
         """Return an object that keeps a follower's state up to date with the journal, step by step.
 
         Args:

@@ -4,12 +4,12 @@ READ COMMITTED: each statement sees what was committed before it began. Synchron
 could roll back would let an undrop of deleted files succeed.
 """
 
+import datetime as dt
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import ColumnElement, Connection, Engine, create_engine, func, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Engine, NullPool, create_engine, func, select, type_coerce
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -21,7 +21,6 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from sexton.database.live_engine import open_live
 from sexton.database.session import MOST_MESSAGE, OPTIONS
 from sexton.database.tables import TABLES, Instant
 from sexton.kernel.errors import BadInput
@@ -44,21 +43,11 @@ _INSTANCE = "{instance}"
 class Database:
     """An engine, its tables and its clock. Open one per process with ``open``; safe to share between threads."""
 
-    def __init__(self, engine: Engine, live_url: URL) -> None:
+    def __init__(self, engine: Engine, live_url: URL | None = None) -> None:
         self.engine = engine
         self.t = TABLES
         self._live_url = live_url
         self._live: dict[str, Database] = {}
-        self._live_lock = threading.Lock()
-        self.computing: dict[str, tuple[int, float]] = {}
-        """Instances whose live view PostgreSQL computes on, though no session waits for it.
-
-        The process of each, and when its session was closed (``time.monotonic``).
-        """
-        self.has_live_login = False
-        """Whether live views are read with another login than Sexton's own."""
-        self.has_live_login_each = False
-        """Whether each instance's live view is read with a login of its own."""
 
     @classmethod
     def open(cls, url: str, connections: int | None = None, live_url: str = "") -> "Database":
@@ -67,30 +56,35 @@ class Database:
         Args:
             url: postgresql://USER@HOST/DATABASE.
             connections: how many may be open at once; None: up to 30.
-            live_url: of the same database, with the login that reads live views, in whose name {instance} stands for
-                the instance; empty: that of ``url``.
+            live_url: of the same database, with the logins that read live views: in their name {instance} stands for
+                the instance; empty: no live view is read.
 
         Raises:
             BadInput: a URL is not one of PostgreSQL.
         """
         own = _parsed(url, "database_url")
-        live = _parsed(live_url, "live_database_url") if live_url else own
-        database = cls(_engine(own, connections), live)
-        database.has_live_login = bool(live_url)
-        database.has_live_login_each = _INSTANCE in (live.username or "")
-        return database
+        live = _parsed(live_url, "live_database_url") if live_url else None
+        return cls(_engine(own, connections), live)
+
+    def live_login(self, instance: str) -> str:
+        """Return the name of the login that reads an instance's live view; empty: there is none."""
+        return (self._live_url.username or "").replace(_INSTANCE, instance) if self._live_url else ""
+
+    @property
+    def live_password(self) -> str:
+        """The password of these logins in the URL; empty: there is none in it."""
+        return str(self._live_url.password or "") if self._live_url else ""
 
     def live(self, instance: str) -> "Database":
-        """Return sessions for the live view of an instance, whose functions run with the rights of their login.
+        """Return the database for the login that reads an instance's live view. Its sessions only read.
 
-        They only read, and nothing that a function sets outlives its transaction.
+        Each is used once: nothing that a function of the view sets outlives its transaction.
         """
-        login = (self._live_url.username or "").replace(_INSTANCE, instance)
-        url = self._live_url.set(username=login)
-        with self._live_lock:
-            if login not in self._live:
-                self._live[login] = Database(open_live(url), url)
-            return self._live[login]
+        assert self._live_url is not None
+        login = self.live_login(instance)
+        if login not in self._live:
+            self._live[login] = Database(_live_engine(self._live_url.set(username=login)))
+        return self._live[login]
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -149,14 +143,16 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
-        with self._live_lock:
-            for live in self._live.values():
-                live.close()
 
 
 def is_locked(error: OperationalError) -> bool:
     """Tell whether a statement failed because another transaction held its lock too long, so that a retry may help."""
     return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE
+
+
+def is_missing(error: Exception) -> bool:
+    """Tell whether PostgreSQL refused a statement because it names a table or column that does not exist."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None) in ("42P01", "42703", "3F000")
 
 
 def is_denied(error: Exception) -> bool:
@@ -167,6 +163,12 @@ def is_denied(error: Exception) -> bool:
 def now_column() -> ColumnElement[int]:
     """Return ``sexton_now()``, in ms since 1970, as a column of a larger statement."""
     return type_coerce(func.sexton.now(), Instant())
+
+
+def now_once(later_ms: int = 0) -> ColumnElement[int]:
+    """Return ``sexton_now()``, or so many ms later, for a condition of a statement, which then reads the clock once."""
+    later = func.sexton.now() + dt.timedelta(milliseconds=later_ms) if later_ms else func.sexton.now()
+    return select(type_coerce(later, Instant())).scalar_subquery()
 
 
 _NOW = select(now_column())  # built once: every transaction reads the clock
@@ -202,4 +204,15 @@ def _engine(url: URL, connections: int | None) -> Engine:
         pool_pre_ping=True,
         hide_parameters=True,
         connect_args={"options": OPTIONS, "connect_timeout": 10},
+    )
+
+
+def _live_engine(url: URL) -> Engine:
+    return create_engine(
+        url.set(drivername=_DRIVER),
+        isolation_level="READ COMMITTED",
+        poolclass=NullPool,
+        hide_parameters=True,
+        connect_args={"options": OPTIONS, "connect_timeout": 10},
+        execution_options={"postgresql_readonly": True},
     )

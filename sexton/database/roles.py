@@ -155,24 +155,20 @@ def read_access(c: Connection) -> SchemaAccess:
     )
 
 
-def sees_all_marks(c: Connection) -> bool:
-    """Return whether row-level security hides no mark from this connection's role."""
-    return bool(c.execute(text(_SEES_ALL_MARKS)).scalar_one())
-
-
 def check_name(role: str) -> None:
     """Raise ``BadInput`` unless this may be the name of a role."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
         raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
 
 
-_SEES_ALL_MARKS = """
+SEES_ALL_MARKS = """
 SELECT bool_and(NOT row_security_active(t.oid) OR EXISTS (
     SELECT FROM pg_policy p, unnest(p.polroles) r
     WHERE p.polrelid = t.oid AND p.polpermissive AND p.polcmd = '*' AND r <> 0 AND pg_has_role(r, 'USAGE')
         AND pg_get_expr(p.polqual, p.polrelid) = 'true' AND p.polwithcheck IS NULL))
 FROM (VALUES ('sexton.mark'::regclass::oid), ('sexton.mark_history'::regclass::oid)) AS t (oid)
 """
+"""Whether row-level security hides no mark from this connection's role."""
 _WHO = """
 SELECT current_user, (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
     (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'sexton'), current_setting('search_path')

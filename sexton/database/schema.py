@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-from sexton.database.engine import Database, first_line, is_denied, is_locked
-from sexton.database.roles import foreign_owner, sees_all_marks
+from sexton.database.engine import Database, first_line, is_denied, is_locked, is_missing
+from sexton.database.roles import SEES_ALL_MARKS, foreign_owner
 from sexton.database.tables import TABLES
 from sexton.kernel.errors import BadInput, SextonError
 
@@ -30,6 +30,10 @@ LIMIT 1
 """
 _CLOCK = TABLES.clock.fullname
 _VERSION = "SELECT version_num FROM sexton.alembic_version"
+_FACTS = f"""
+SELECT ({_VERSION}) AS version, works_with, deployment, ({SEES_ALL_MARKS}) AS sees_all_marks
+FROM (VALUES (1)) AS one_row LEFT JOIN {_CLOCK} ON true
+"""
 
 
 class SchemaError(SextonError):
@@ -51,7 +55,7 @@ def init(database_url: str, deployment: str) -> None:
     with _answering(database):
         _take_schema(database)
         with database.read() as c:
-            is_newer = _is_newer(c)
+            is_newer = _is_newer(_version(c), _works_with(c))
         if not is_newer:
             command.upgrade(_config(attributes={"database": database}), "head")
         with database.write() as c:
@@ -140,29 +144,30 @@ def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless this Sexton may use the schema, and it belongs to this deployment."""
     try:
         with database.read() as c:
-            version = _version(c)
-            if not _is_newer(c) and version != HEAD:
-                current = f"at version {version}" if version else "missing"
-                raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
-            if not sees_all_marks(c):
-                raise SchemaError(
-                    "row-level security hides marks from the role of this connection; create the two policies that "
-                    "docs/integration.md shows under 'Your own migrations'"
-                )
-            owner = c.execute(text(f"SELECT deployment FROM {_CLOCK}")).scalar_one_or_none()
+            facts = c.execute(text(_FACTS)).one()
     except OperationalError as e:
         raise _unreachable(e) from e
     except ProgrammingError as e:
-        if not is_denied(e):
+        if is_denied(e):
+            raise SchemaError(
+                f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the "
+                "user in SEXTON_DATABASE_URL (its grants: docs/integration.md, 'Your own migrations')"
+            ) from e
+        if not is_missing(e):
             raise
+        raise SchemaError(f"the schema is missing, this Sexton needs {HEAD}; run: sexton init") from e
+    if not _is_newer(facts.version, facts.works_with) and facts.version != HEAD:
+        current = f"at version {facts.version}" if facts.version else "missing"
+        raise SchemaError(f"the schema is {current}, this Sexton needs {HEAD}; run: sexton init")
+    if not facts.sees_all_marks:
         raise SchemaError(
-            f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the user "
-            "in SEXTON_DATABASE_URL (its grants: docs/integration.md, 'Your own migrations')"
-        ) from e
-    if owner is None:
+            "row-level security hides marks from the role of this connection; create the two policies that "
+            "docs/integration.md shows under 'Your own migrations'"
+        )
+    if facts.deployment is None:
         raise SchemaError("the schema has no deployment id yet; run: sexton init")
-    if owner != deployment:
-        raise _foreign(owner, deployment)
+    if facts.deployment != deployment:
+        raise _foreign(facts.deployment, deployment)
 
 
 def status(database_url: str, deployment: str) -> str:
@@ -235,23 +240,19 @@ def _foreign(stored: str | None, configured: str) -> SchemaError:
     )
 
 
-def _is_newer(c: Connection) -> bool:
-    """Return whether the schema is newer than this Sexton, and may be used by it all the same.
+def _is_newer(version: str | None, works_with: str | None) -> bool:
+    """Return whether a schema is newer than this Sexton, and may be used by it all the same.
 
     Raises:
         SchemaError: no migration of this Sexton leads to or from the schema's version, and it must not be used.
     """
-    version = _version(c)
-    if version is None or version in VERSIONS:
-        return False
-    if inspect(c).has_table("clock", "sexton"):
-        works_with = c.execute(text(f"SELECT works_with FROM {_CLOCK}")).scalar_one_or_none()
-        if works_with in VERSIONS:
-            return True
-    raise SchemaError(
-        f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
-        "use the Sexton that created it, or a newer one, and check SEXTON_DATABASE_URL"
-    )
+    is_known = version is None or version in VERSIONS
+    if not is_known and works_with not in VERSIONS:
+        raise SchemaError(
+            f"the schema is at version {version}, which this Sexton ({HEAD}) does not know and cannot upgrade; "
+            "use the Sexton that created it, or a newer one, and check SEXTON_DATABASE_URL"
+        )
+    return not is_known
 
 
 def _config(**options: Any) -> Any:
@@ -269,3 +270,10 @@ def _version(c: Connection) -> str | None:
     if not inspect(c).has_table("alembic_version", "sexton"):
         return None
     return c.execute(text(_VERSION)).scalar_one_or_none()
+
+
+def _works_with(c: Connection) -> str | None:
+    """Return the oldest version whose programs may use the schema; None: it names none."""
+    if not inspect(c).has_table("clock", "sexton"):
+        return None
+    return c.execute(text(f"SELECT works_with FROM {_CLOCK}")).scalar_one_or_none()

@@ -2,14 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import JSON, Connection, Row, Select, and_, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_once
 from sexton.insight.views import KindCounts, RoundCounts, Running, ShardCounts
 from sexton.marks.keepers import Kept
+from sexton.marks.lease import LeaseState
+from sexton.recycle.model import JOB
 from sexton.recycle.pipeline.model import RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.live_counters import RUNNING
@@ -20,6 +22,7 @@ NOTHING = RoundCounts()
 class _Range(NamedTuple):
     """A range of a round: its number within its kind, the marks it has claimed, and its result once it has ended."""
 
+    kind: str
     number: int
     claimed: int
     receipt: RangeReceipt | None
@@ -36,40 +39,67 @@ def round_progress(db: Database, round_: int) -> RoundCounts:
 
 def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
     """Return what a round has listed and deleted so far, by kind, and what its plan expects."""
-    return next((r.progress for r in _rounds(db, c, db.t.round.c.id == round_).values()), NOTHING)
+    row = c.execute(_rounds(db).where(db.t.round.c.id == round_)).one_or_none()
+    return NOTHING if row is None else _progress(row)
 
 
 def running_rounds(db: Database, c: Connection) -> Mapping[str, Running]:
-    """Return the round of each instance that has one which has not ended: three statements, however many run."""
-    return _rounds(db, c, db.t.round.c.state == RUNNING)
+    """Return the round of each instance that has one which has not ended: one statement, however many run."""
+    return {name: running for name, running in read_work(db, c).items() if running.round is not None}
 
 
-def _rounds(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[str, Running]:
-    """Return the newest of these rounds by instance."""
-    t, plan = db.t.round, db.t.plan
+def read_work(db: Database, c: Connection) -> Mapping[str, Running]:
+    """Return, by instance, the newest round that has not ended, or the lease that a run took before it opened one."""
+    t = db.t.lease
+    running = _rounds(db).where(db.t.round.c.state == RUNNING).subquery()
+    held = and_(t.c.job == JOB, t.c.state == LeaseState.BUSY)
+    lease = select(t.c.instance.label("holder"), t.c.acquired_at, t.c.expires_at).where(held).subquery()
+    both = running.join(lease, lease.c.holder == running.c.instance, full=True)
+    query = select(running, lease, now_once().label("read_at")).select_from(both).order_by(running.c.id)
+    return {row.instance or row.holder: _running(row) for row in c.execute(query)}
+
+
+def _running(row: Row[Any]) -> Running:
+    leased = row.holder is not None
+    cut_off = leased and row.expires_at <= row.read_at
+    if row.instance is None:
+        return Running(round=None, since=row.acquired_at, leased=leased, cut_off=cut_off)
+    return Running(
+        round=row.id,
+        since=row.started_at,
+        waiting=row.waiting,
+        waiting_since=row.waiting_since,
+        leased=leased,
+        cut_off=cut_off,
+        progress=_progress(row),
+    )
+
+
+def _rounds(db: Database) -> Select[Any]:
+    """Return the query of rounds, each with its plan, and with the counts of its kinds and its ranges as JSON."""
+    t, plan, tally, batch = db.t.round, db.t.plan, db.t.tally, db.t.batch
+    sums = [func.sum(tally.c[name]).label(name) for name in ("claimed", "removed", "listed")]
+    objects = func.sum(tally.c.deleted + tally.c.absent + tally.c.hidden).label("objects")
+    counts = select(tally.c.kind, *sums, objects).where(tally.c.round == t.c.id).group_by(tally.c.kind)
+    ranges = select(*(batch.c[name] for name in _Range._fields)).where(batch.c.round == t.c.id)
+    lists = {"counts": counts.correlate(t).subquery(), "ranges": ranges.correlate(t).subquery()}
     columns = t.c.id, t.c.instance, t.c.started_at, t.c.waiting, t.c.waiting_since, plan.c.body
-    with_plans = select(*columns).outerjoin(plan, plan.c.id == t.c.plan).where(which).order_by(t.c.id)
-    rows = {row.instance: row for row in c.execute(with_plans)}
-    if not rows:
-        return {}
-    counted, ranges, now = _tallies(db, c, which), _ranges(db, c, which), db.now(c)
-    return {
-        instance: Running(
-            round=row.id,
-            since=row.started_at,
-            waiting=row.waiting,
-            waiting_since=row.waiting_since,
-            progress=_progress(row.body, counted.get(row.id, {}), ranges.get(row.id, {}), max(0, now - row.started_at)),
-        )
-        for instance, row in rows.items()
-    }
+    as_json = (
+        select(func.json_agg(rows.table_valued(), type_=JSON())).scalar_subquery().label(name)
+        for name, rows in lists.items()
+    )
+    query = select(*columns, *as_json, now_once().label("now"))
+    return query.select_from(t.outerjoin(plan, plan.c.id == t.c.plan))
 
 
-def _progress(
-    body: object, counted: Mapping[str, KindCounts], ranges: Mapping[str, Sequence[_Range]], elapsed_ms: int
-) -> RoundCounts:
+def _progress(row: Row[Any]) -> RoundCounts:
     """Return the counts of a round's kinds with what its plan expects. Pure."""
-    planned = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}
+    counted = {counts["kind"]: KindCounts(**counts) for counts in row.counts or ()}
+    planned = {k.kind: k for k in Plan.model_validate(row.body).kinds} if row.body else {}
+    ranges: defaultdict[str, list[_Range]] = defaultdict(list)
+    for fields in row.ranges or ():
+        receipt = None if fields["receipt"] is None else RangeReceipt.model_validate(fields["receipt"])
+        ranges[fields["kind"]].append(_Range(**fields | {"receipt": receipt}))
     kinds = [
         _with_plan(counted.get(kind, KindCounts(kind=kind)), planned.get(kind), ranges.get(kind, ()))
         for kind in sorted(planned.keys() | counted.keys())
@@ -77,7 +107,7 @@ def _progress(
     total: Counter[Kept] = Counter()
     for of_kind in ranges.values():
         total.update(_kept(of_kind))
-    return RoundCounts(kinds=tuple(kinds), elapsed_ms=elapsed_ms, kept=dict(total))
+    return RoundCounts(kinds=tuple(kinds), elapsed_ms=max(0, row.now - row.started_at), kept=dict(total))
 
 
 def _with_plan(counts: KindCounts, plan: KindPlan | None, ranges: Sequence[_Range]) -> KindCounts:
@@ -112,25 +142,3 @@ def _kept(ranges: Iterable[_Range]) -> Counter[Kept]:
         if range_.receipt is not None:
             marks_by_reason.update(range_.receipt.kept)
     return marks_by_reason
-
-
-def _ranges(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, Mapping[str, Sequence[_Range]]]:
-    """Return the ranges that rounds have begun, by round and kind."""
-    t, round_ = db.t.batch, db.t.round
-    ranges: defaultdict[int, defaultdict[str, list[_Range]]] = defaultdict(lambda: defaultdict(list))
-    begun = select(t.c.round, t.c.kind, t.c.number, t.c.claimed, t.c.receipt).join(round_, round_.c.id == t.c.round)
-    for row in c.execute(begun.where(which)):
-        receipt = None if row.receipt is None else RangeReceipt.model_validate(row.receipt)
-        ranges[row.round][row.kind].append(_Range(row.number, row.claimed, receipt))
-    return ranges
-
-
-def _tallies(db: Database, c: Connection, which: ColumnElement[bool]) -> Mapping[int, dict[str, KindCounts]]:
-    t, round_ = db.t.tally, db.t.round
-    sums = [func.sum(t.c[name]).label(name) for name in ("claimed", "removed", "listed")]
-    objects = func.sum(t.c.deleted + t.c.absent + t.c.hidden).label("objects")
-    rows = select(t.c.round, t.c.kind, *sums, objects).join(round_, round_.c.id == t.c.round)
-    counts: defaultdict[int, dict[str, KindCounts]] = defaultdict(dict)
-    for row in c.execute(rows.where(which).group_by(t.c.round, t.c.kind)):
-        counts[row.round][row.kind] = KindCounts(**row._mapping)
-    return counts

@@ -193,8 +193,6 @@ class InstanceStatus(Message):
     """The name of its live view; ``none``: it has none; empty: none is named."""
     shows_live_objects: bool = True
     """Whether its owner shows which objects are live: else nothing looks for them before a deletion, or in a check."""
-    live_view_read_as_sexton: bool = False
-    """Whether the functions of its live view run with the rights of Sexton's own role."""
 
 
 class Overview(Message):

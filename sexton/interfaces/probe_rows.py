@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.wording import utc
+from sexton.insight.wording import utc
 
 if TYPE_CHECKING:
     from sexton.storage.model import Probe

@@ -24,8 +24,18 @@ class SextonError(Exception):
     """Whether the cause is temporary, so that a later attempt may succeed."""
 
 
+class Left(SextonError):
+    """What was started goes on, and its end was not awaited."""
+
+
 class BadInput(SextonError):
     """A name, key, prefix or number in the input is not acceptable."""
+
+
+class WrongUsage(BadInput):
+    """Values do not fit together, one is missing or malformed: exit code 64 at the command line."""
+
+    name = "BAD_INPUT"
 
 
 class GuardBusy(SextonError):

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")
 MOST_KNOWN = 1_000
-"""Instances of which converted values are kept."""
+"""Values whose conversions are kept; instances without settings of their own share one."""
 
 
 class Live(Generic[T_co]):
@@ -29,14 +29,15 @@ class Live(Generic[T_co]):
 
     def map(self, convert: Callable[[T_co], S]) -> "Live[S]":
         """Return another value that follows from this one; it is converted again only after a change."""
-        converted: dict[str, tuple[T_co, S]] = {}
+        converted: dict[int, tuple[T_co, S]] = {}  # by the identity of the value, which is kept with it
 
         def read(instance: str) -> S:
-            value, known = self(instance), converted.get(instance)
+            value = self(instance)
+            known = converted.get(id(value))
             if known is None or known[0] is not value:
-                if len(converted) >= MOST_KNOWN:  # names may come from orders that name no instance
+                if len(converted) >= MOST_KNOWN:
                     converted.clear()
-                known = converted[instance] = (value, convert(value))
+                known = converted[id(value)] = (value, convert(value))
             return known[1]
 
         return Live(read)

@@ -7,6 +7,8 @@ from pydantic import Field
 from sexton.kernel.message import Message
 from sexton.marks.keepers import KeptCounts
 
+JOB = "recycle"
+"""The job of the lease under which a round works."""
 DAY_MS = 86_400_000
 """The window in which limits count objects: 24 hours in milliseconds."""
 SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"

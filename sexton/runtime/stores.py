@@ -252,8 +252,9 @@ class DeploymentStores:
     def insight(self) -> "InsightStores":
         """The stores that status, metrics and explanations read."""
         from sexton.insight.stores import InsightStores
+        from sexton.recycle.planning.sql.approvals import ApprovalStore
 
-        return InsightStores(self.operators, self.round_schedule, self.plans.approvals, self.paces)
+        return InsightStores(self.operators, self.round_schedule, ApprovalStore(self.db), self.paces)
 
     def figures(self, policy: "Policy | Live[Policy]", intervals: "Intervals | Live[Intervals]") -> "FigureStore":
         """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""

@@ -174,7 +174,8 @@ class ProvenVaults:
                 f"{f'claim {marker.claim} of {round_}' if marker.claim else round_} deleted in it, which this database "
                 "does not know: it is an older copy (restored, failed over or cloned). Stop the workers, undrop or "
                 "hold each mark of this database that was undropped meanwhile, then run: sexton vault trust "
-                f"{spec.instance} {spec.name}; all steps: docs/incidents.md#the-database-was-restored-or-failed-over",
+                f"{spec.instance} {spec.name} --reason TEXT; all steps: "
+                "docs/incidents.md#the-database-was-restored-or-failed-over",
             )
         return marker
 

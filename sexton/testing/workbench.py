@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from functools import cache
@@ -67,7 +68,7 @@ class Workbench:
         deployment = schema.belongs_to(self.url) or DEPLOYMENT
         self.settings = Settings(deployment=deployment, database_url=self.url)
         schema.init(self.url, deployment)
-        self.db = Database.open(self.url)
+        self.db = Database.open(self.url, live_url=re.sub("//[^:@]*", "//{instance}_reader", self.url))
         self.restart()
         registry = self.engine.stores.registry
         add_instance(self.db, registry, INSTANCE, owner, options)

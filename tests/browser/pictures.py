@@ -12,7 +12,6 @@ from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.settings.store import SettingStore
-from sexton.protocol.operating import NewHold
 from sexton.recycle.pacing.policy import vault_place
 from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
@@ -44,6 +43,7 @@ PAGES = {
     "binlogs": "binlogs?instance=shop",
     "settings": "settings?instance=shop&key=recycle.max_delete_objects&value=50000",
     "access": "access",
+    "operations": "operations?instance=shop",
     "log": "log?instance=shop",
     "start": "start?instance=depot",
     "refused": "plans/4711",
@@ -75,8 +75,7 @@ def furnish(rig: Owned, api: Api, root: Path) -> dict[str, int]:
     quarantine(rig, "CHANGED", "q3")
     protect(rig, "copy:lisbon", "data/new/3.dat")
     with Sexton(api.url, api.token("operate@*"), patience_seconds=5) as ada:
-        hold = {"scope": "prefix", "vault": "disk", "prefix": "data/new/1", "seconds": 604_800}
-        ada.hold("shop", NewHold(**hold, reason="the auditors ask for it"))
+        ada.hold("shop", prefix="disk/data/new/1", seconds=604_800, reason="the auditors ask for it")
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "ada").id
     [spec] = rig.registry.vaults("shop")
     place = vault_place(spec, "")

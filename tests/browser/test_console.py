@@ -20,7 +20,7 @@ from tests.support.rig import Rig
 
 PAGES = (
     *("", "plans", "blockers", "rounds", "why?key=a", "quarantine", "checks", "vaults"),
-    *("topics", "binlogs", "settings", "log"),
+    *("topics", "binlogs", "settings", "operations", "log"),
 )
 HOSTILE = (
     "<script>document.title='owned'</script>",

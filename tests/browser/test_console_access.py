@@ -71,7 +71,7 @@ def test_a_stale_preview_is_refused(new_page: NewPage, rig: Rig) -> None:
 
 
 def test_the_log_shows_calls_about_no_instance(new_page: NewPage, api: Api) -> None:
-    Sexton(api.url, api.token("admin"), patience_seconds=5).create_token("read", note="for the log")
+    Sexton(api.url, api.token("admin"), patience_seconds=5).create_token(scope="read", note="for the log")
     page = new_page("read")
     page.goto("/console/log")
     expect(page.locator("main")).to_contain_text("token create")
@@ -94,7 +94,7 @@ def test_who_is_no_administrator_makes_no_token(api: Api, rig: Rig, scope: str) 
         answers = [
             client.get(f"{PATH}/access"),
             client.post(f"{PATH}/access/tokens", data=form | {"scope": "admin"}),
-            client.post(f"{PATH}/access/tokens/revoke", data=form | {"token": known[0].id}),
+            client.post(f"{PATH}/do/token revoke", data=form | {"token": known[0].id}),
         ]
         settings = client.get(f"{PATH}/settings")
 

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 from sexton.client import Sexton
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.protocol.binlogs import LogConfig
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit
 from tests.browser.conftest import NewPage
@@ -76,7 +75,7 @@ def test_a_wrong_window_is_refused(new_page: NewPage, rig: Rig, entry: str) -> N
 
 def test_a_log_names_the_consumer_that_blocks_it(new_page: NewPage, api: Api) -> None:
     client = Sexton(api.url, api.token("operate@shop"), patience_seconds=5)
-    client.keep_log("sales", LogConfig(ttl_seconds=86_400))
+    client.keep_log("sales", ttl_seconds="1d")
     client.register_consumer("copy", "sales")
     page = new_page("read@shop")
     page.goto("/console/binlogs")

@@ -203,7 +203,7 @@ def test_an_approval_ends_with_a_round_that_did_not_begin(
             page.click("button:has-text('Stop shop')")
         else:
             with Sexton(live.url, live.token("operate@shop"), patience_seconds=5) as client:
-                client.signal_round("shop", "cancel")
+                client.ask("round cancel", instance="shop")
         live.start_worker("first")
         _until(lambda: live.rig.count("plan", approved_by=None) == 1, 120)
         assert _left(files) == 6

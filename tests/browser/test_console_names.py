@@ -94,9 +94,11 @@ def test_a_hold_says_what_it_covers(client: httpx.Client, rig: Rig, hold: dict[s
         {"scope": "mark", "mark": "dropped/whole", "prefix": "legal/"},
         {"scope": "prefix", "vault": "disk", "prefix": "t/", "mark": "whole"},
         {"scope": "instance", "vault": "disk", "prefix": "t/"},
+        {"scope": "mark"},
+        {"scope": ""},
     ],
 )
-def test_a_hold_of_two_kinds_at_once_is_refused(client: httpx.Client, rig: Rig, hold: dict[str, str]) -> None:
+def test_a_hold_of_no_kind_or_two_is_refused(client: httpx.Client, rig: Rig, hold: dict[str, str]) -> None:
     form = {"instance": "shop", "days": "3", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
     answer = client.post(f"{PATH}/holds", data=form | hold)
 

@@ -73,7 +73,7 @@ def test_retry_takes_only_as_many_as_were_shown(ada: Operator, rig: Rig) -> None
     quarantine(rig, "CHANGED", "q1")
     shown = ada.field("quarantine", "marks")
     quarantine(rig, "CHANGED", "q2")
-    order = {"reason": "CHANGED", "deletes_current": "true"}
+    order = {"cause": "CHANGED", "deletes_current": "true"}
 
     assert "not as many as the page showed" in ada.said("quarantine/retry", **order, marks=shown)
     assert reasons(rig) == {"q1": "CHANGED", "q2": "CHANGED"}

@@ -124,6 +124,27 @@ def test_the_region_that_blocks_most_is_named_first(new_page: NewPage, api: Api,
     assert {("wal enable", "orders"), ("wal disable", "orders")} <= set(_actions(rig))
 
 
+def test_an_operation_without_a_page_has_a_form(new_page: NewPage, api: Api, rig: Rig) -> None:
+    _mapped_topic(rig, api)
+    operator = new_page("operate@shop")
+    operator.goto("/console/operations")
+    expect(operator.locator("summary").first).to_be_visible()
+    expect(operator.locator("button:has-text('Wal reset')")).to_have_count(0)
+    page = new_page("admin")
+    page.goto("/console/operations")
+    page.click("summary:has-text('wal reset')")
+    page.fill("#wal-reset-topic", "orders")
+    page.fill("#wal-reset-region", "r2")
+    page.fill("#wal-reset-reason", "the gap is accepted")
+    page.click("button:has-text('Wal reset')")
+    expect(page.locator("main")).to_contain_text("Give up the entries that region r2 of topic orders is missing?")
+    assert ("wal reset", "orders r2") not in _actions(rig)
+    page.click("button:has-text('Yes: wal reset')")
+    expect(page.locator(".notice")).to_contain_text("Region r2 needs topic orders from entry")
+
+    assert ("wal reset", "orders r2") in _actions(rig)
+
+
 def test_a_topic_that_the_log_lacks_is_not_enabled(new_page: NewPage, api: Api, rig: Rig) -> None:
     wal = api.app.state.service.stores.wal
     wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=()))

@@ -19,7 +19,7 @@ from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
 from tests.servers.forked import Forked
-from tests.servers.postgres import new_database, shared
+from tests.servers.postgres import live_url, new_database, shared
 from tests.servers.temporal import DevServer
 from tests.support.cli_json import check_json
 from tests.support.rig import put
@@ -43,7 +43,7 @@ def migrate(directory: Path) -> Database:
         shared().drop_database(empty)
         name = empty.rpartition("/")[2]
     DATABASES[directory] = new_database(deployment_of(directory), name)
-    return Database.open(DATABASES[directory])
+    return Database.open(DATABASES[directory], live_url=live_url(DATABASES[directory]))
 
 
 def settings(directory: Path, temporal: str) -> dict[str, str]:
@@ -53,6 +53,7 @@ def settings(directory: Path, temporal: str) -> dict[str, str]:
     return {
         "SEXTON_HOME": str(directory / "home"),
         "SEXTON_DATABASE_URL": DATABASES[directory],
+        "SEXTON_LIVE_DATABASE_URL": live_url(DATABASES[directory]),
         "SEXTON_DEPLOYMENT": deployment_of(directory),
         "SEXTON_TEMPORAL__ADDRESS": temporal,
     }

@@ -33,9 +33,10 @@ def test_first_day_from_init_to_a_deleted_mark(
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)
     planned = sexton("plan", "shop", "--json")
-    refused = online("apply", str(json.loads(planned.stdout)["plan"]), "--yes")
+    plan = str(json.loads(planned.stdout)["plan"]["plan"])
+    refused = online("apply", plan, "--yes")
     enabled = online("enable", "shop")
-    applied = sexton("apply", str(json.loads(planned.stdout)["plan"]), "--yes", "--json")
+    applied = sexton("apply", plan, "--yes", "--json")
 
     assert (initialised.returncode, "sexton schedules apply" in initialised.stdout) == (0, True)
     assert planned.returncode == 2
@@ -45,7 +46,7 @@ def test_first_day_from_init_to_a_deleted_mark(
     assert json.loads(applied.stdout)["deleted"] == 1
     assert listing(tmp_path / "v") == {}
     assert online("plan", "shop").returncode == 0
-    again = online("apply", str(json.loads(planned.stdout)["plan"]), "--yes")
+    again = online("apply", plan, "--yes")
     assert (again.returncode, again.stdout, "of shop is APPLIED and cannot be applied" in again.stderr) == (1, "", True)
     story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
@@ -97,7 +98,7 @@ def test_status_distinguishes_running_and_interrupted_rounds(offline: Run, shop:
 
 def test_apply_asks_for_confirmation(online: Run, shop: Database, tmp_path: Path) -> None:
     online("enable", "shop")
-    plan = json.loads(online("plan", "shop", "--json").stdout)["plan"]
+    plan = json.loads(online("plan", "shop", "--json").stdout)["plan"]["plan"]
 
     unanswered = online("apply", str(plan))
 
@@ -154,9 +155,9 @@ def test_vault_ahead_of_its_database_is_trusted_on_command(offline: Run, shop: D
     marker.write_text(json.dumps(json.loads(marker.read_text()) | {"round": 99, "run": "of a newer copy"}))
 
     behind = offline("vault", "list", "shop", "--json")
-    unanswered = offline("vault", "trust", "shop", "disk")
+    unanswered = offline("vault", "trust", "shop", "disk", "--reason", "a restore")
     still = offline("vault", "list", "shop", "--json")
-    trusted = offline("vault", "trust", "shop", "disk", "--yes")
+    trusted = offline("vault", "trust", "shop", "disk", "--reason", "a restore", "--yes")
     after = offline("vault", "list", "shop", "--json")
 
     assert (behind.returncode, json.loads(behind.stdout)["items"][0]["proof"][:6]) == (1, "BEHIND")

@@ -28,7 +28,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sexton hold release ", {"1"}),
         ("sexton apply ", {"1"}),
         ("sexton sta", {"status", "start"}),
-        ("sexton settings set recycle.max_delete", {"recycle.max_delete_objects", "recycle.max_delete_fraction"}),
         ("sexton round show ", set()),
     ],
 )
@@ -37,7 +36,7 @@ def test_names_are_completed_from_the_database(offline: Run, shop: Database, typ
     with shop.write() as c:
         for topic in ("orders", "orders-2", "other"):
             ensure_topic(shop, c, topic, "shop")
-    offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
+    offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
     offline("plan", "shop")
 
     completed = offline(_SEXTON_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" ")))

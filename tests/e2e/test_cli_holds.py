@@ -27,16 +27,16 @@ def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, sho
         mark(c, "shop", "dropped", [NewMark(id="p9", vault="disk", prefix="data/9/", parent=("table", "12"))])
 
     placed = [
-        offline("hold", "add", "instance", "shop", *REASON, "--json"),
-        offline("hold", "add", "table", "12", *REASON, "--json"),
-        offline("hold", "add", "mark", "dropped/p9", "--instance", "shop", *REASON, "--json"),
-        offline("hold", "add", "vault-prefix", "disk/data/9/x", *REASON, "--json"),
+        offline("hold", "add", "shop", *REASON, "--json"),
+        offline("hold", "add", "--table", "12", *REASON, "--json"),
+        offline("hold", "add", "shop", "--mark", "dropped/p9", *REASON, "--json"),
+        offline("hold", "add", "--prefix", "disk/data/9/x", *REASON, "--json"),
     ]
     story = offline("why", "p9", "--json")
     released = offline("hold", "release", "1")
 
     assert [p.returncode for p in placed] == [0, 0, 0, 0]
-    ends = [json.loads(p.stdout) for p in placed]
+    ends = [json.loads(p.stdout)["hold"] for p in placed]
     assert [e["expires_at"] - e["placed_at"] for e in ends] == [7 * 86_400_000] * 4
     assert (ends[1]["mark_kind"], ends[1]["mark_id"], ends[1]["instance"]) == ("table", "12", "shop")
     events = [e["text"] for e in json.loads(story.stdout)["items"][0]["events"] if e["event"] == "hold"]
@@ -51,8 +51,8 @@ def test_hold_reports_the_marks_it_is_too_late_for(offline: Run, shop: Database)
     with shop.write() as c:
         c.execute(t.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
 
-    late = offline("hold", "add", "instance", "shop", *REASON)
-    refused = offline("hold", "add", "mark", "dropped/t1", *REASON)
+    late = offline("hold", "add", "shop", *REASON)
+    refused = offline("hold", "add", "--mark", "dropped/t1", *REASON)
 
     assert (late.returncode, "too late for 1 mark" in late.stdout) == (0, True)
     assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
@@ -69,7 +69,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     controls.put(ControlKind.BLACKLIST, "two")
     controls.put(ControlKind.WHITELIST, "shop")
     controls.put(ControlKind.VAULT_WHITELIST, "disk")
-    offline("hold", "add", "instance", "two", *REASON)
+    offline("hold", "add", "two", *REASON)
 
     everything = offline("blockers", "--json")
     of_two = offline("blockers", "two")
@@ -117,14 +117,14 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("hold", "add", "instance", "nobody", *REASON), 1, "unknown instance nobody"),
-        (("hold", "add", "instance", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is not a duration"),
-        (("hold", "add", "instance", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
-        (("hold", "add", "instance", "shop", "--for", "7d"), 64, "--reason"),
-        (("hold", "add", "instance", "shop", "--reason", "x"), 64, "--for"),
-        (("hold", "add", "mark", "t1", *REASON), 64, "write KIND/ID"),
-        (("hold", "add", "vault-prefix", "disk", *REASON), 64, "write VAULT/PREFIX"),
-        (("hold", "add", "vault-prefix", "none/x", *REASON), 1, "has no vault none"),
+        (("hold", "add", "nobody", *REASON), 1, "unknown instance nobody"),
+        (("hold", "add", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is not a duration"),
+        (("hold", "add", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
+        (("hold", "add", "shop", "--for", "7d"), 64, "--reason"),
+        (("hold", "add", "shop", "--reason", "x"), 64, "--for"),
+        (("hold", "add", "--mark", "t1", *REASON), 64, "write KIND/ID"),
+        (("hold", "add", "--prefix", "disk", *REASON), 64, "write VAULT/PREFIX"),
+        (("hold", "add", "--prefix", "none/x", *REASON), 1, "has no vault none"),
         (("hold", "release", "99"), 1, "there is no hold 99"),
         (("hold", "release", "first"), 64, "'HOLD'"),
         (("blockers", "nobody"), 1, "unknown instance nobody"),
@@ -142,8 +142,8 @@ def test_wrong_hold_is_refused_and_blocks_nothing(
 
 
 def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> None:
-    some = offline("hold", "add", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
-    none = offline("hold", "add", "table", "no-such-table", "--for", "1d", "--reason", "a typing error")
+    some = offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "why not")
+    none = offline("hold", "add", "--table", "no-such-table", "--for", "1d", "--reason", "a typing error")
 
     assert (some.returncode, none.returncode) == (0, 0)
     assert "it covers 1 mark now" in some.stdout
@@ -153,7 +153,7 @@ def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> 
 
 def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None:
     offline("enable", "shop")
-    offline("hold", "add", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
+    offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "why not")
     offline("stop", "shop", "--reason", "a drill")
 
     planned = offline("plan", "shop")
@@ -196,8 +196,8 @@ def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database
     Registry(shop).enable("shop")
     rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
     opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
-    offline("hold", "add", "instance", "shop", *REASON)
-    offline("hold", "add", "mark", "dropped/t1", *REASON)
+    offline("hold", "add", "shop", *REASON)
+    offline("hold", "add", "--mark", "dropped/t1", *REASON)
     silent = Kept(KeepReason.OWNER_SILENT, detail="the live view cannot be read")
     kept = {by_hold(1): 1, by_hold(2): 1, silent: 1, Kept(KeepReason.PROTECTION, "copy"): 1}
     rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept))
@@ -215,7 +215,7 @@ def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database
 
 def test_holds_are_listed_active_or_all(offline: Run, shop: Database) -> None:
     for number in range(3):
-        offline("hold", "add", "mark", "dropped/t1", "--for", "1d", "--reason", f"reason {number}")
+        offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", f"reason {number}")
     offline("hold", "release", "2")
 
     active, everything = offline("hold", "list", "shop"), offline("hold", "list", "--all")
@@ -226,4 +226,4 @@ def test_holds_are_listed_active_or_all(offline: Run, shop: Database) -> None:
     assert ("released" in everything.stdout, "reason 1" in everything.stdout) == (True, True)
     assert ([h["reason"] for h in newest["items"]], newest["more"]) == (["reason 2"], True)
     assert (unknown.returncode, "unknown instance nobody" in unknown.stderr) == (1, True)
-    assert (wrong.returncode, "sexton hold add table" in wrong.stderr) == (64, True)
+    assert (wrong.returncode, "sexton hold add INSTANCE --table" in wrong.stderr) == (64, True)

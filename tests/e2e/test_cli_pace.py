@@ -1,4 +1,4 @@
-"""The command `sexton pace` works without Temporal."""
+"""The commands `sexton pace`, `vault cap` and `vault uncap` work without Temporal."""
 
 import json
 
@@ -19,15 +19,12 @@ from tests.support.rig import GRACE, INTERVAL, RETENTION
 
 
 def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
-    put = offline("pace", "disk", "500/s", "--reason", "the disk is shared")
+    put = offline("vault", "cap", "shop", "disk", "500", "--reason", "the disk is shared")
     shown, listed = offline("pace"), json.loads(offline("pace", "--json").stdout)
-    cleared = [offline("pace", "shop/disk", "--clear") for _ in "12"]
+    cleared = [offline("vault", "uncap", "shop", "disk") for _ in "12"]
 
-    assert (put.returncode, "within 5 s" in put.stdout, "sexton pace shop/disk --clear" in put.stdout) == (
-        0,
-        True,
-        True,
-    )
+    assert put.returncode == 0
+    assert "within 5 s; until: sexton vault uncap shop disk" in put.stdout
     assert "500" in shown.stdout
     assert [(c["vault"], c["keys_per_second"], c["reason"]) for c in listed["caps"]] == [
         ("disk", 500, "the disk is shared")
@@ -44,7 +41,8 @@ def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> 
     PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
 
     people = offline("pace")
-    [figures] = json.loads(offline("pace", "--json").stdout)["places"]
+    as_json = json.loads(offline("pace", "--json").stdout)
+    [figures] = as_json["places"]
 
     assert (figures["vault"], figures["place"], figures["keys_per_second"], figures["ceiling"]) == (
         "shop/disk",
@@ -52,28 +50,27 @@ def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> 
         3150,
         3500,
     )
-    assert (figures["requests"], figures["throttled"], figures["workers"], figures["cap"]) == (200, 3, 1, None)
+    assert (figures["requests"], figures["throttled"], figures["workers"], as_json["caps"]) == (200, 3, 1, [])
     assert all(word in people.stdout for word in ("shop/disk", "3,150", "3,500", "1.5 %"))
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("disk", "0/s"), 1, "is not a pace"),
-        (("disk", "fast"), 1, "use keys per second"),
-        (("nowhere", "500/s"), 1, "there is no vault nowhere"),
-        (("nowhere", "--clear"), 1, "there is no vault nowhere"),
-        (("disk",), 64, "exactly one"),
-        (("disk", "500/s", "--clear"), 64, "exactly one"),
-        (("--clear",), 64, "name a vault"),
+        (("cap", "shop", "disk", "0"), 64, "RATE"),
+        (("cap", "shop", "disk", "500/s"), 64, "RATE"),
+        (("cap", "shop", "disk"), 64, "RATE"),
+        (("cap", "shop", "nowhere", "500"), 1, "has no vault nowhere"),
+        (("uncap", "shop", "nowhere"), 1, "has no vault nowhere"),
+        (("uncap", "shop"), 64, "VAULT"),
     ],
 )
 def test_wrong_argument_is_refused_and_caps_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
-    refused = offline("pace", *words)
+    refused = offline("vault", *words)
 
-    assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False)
+    assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False), refused
     assert PaceStore(shop).caps() == []
 
 

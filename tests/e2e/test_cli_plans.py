@@ -9,11 +9,13 @@ from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
+from sexton.operators.settings.store import SettingStore
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run
 from tests.support.kept import kept_texts
 from tests.support.planned import limited_policy
 
+RETENTION = "recycle.dropped_partition_retention_seconds"
 FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
 
 
@@ -44,7 +46,7 @@ def test_plan_shows_its_cost_and_what_needs_approval(offline: Run, waits: int) -
     assert "not deleted without approval: dropped: 3 marks with 3 objects are due" in shown.stdout
     assert "max_delete_objects is 2" in shown.stdout
     assert (plan["estimate"]["objects"], plan["estimate"]["delete_requests"]) == (3, 1)
-    assert "max_delete_objects" in plan["kinds"][0]["awaits"]
+    assert "max_delete_objects" in plan["plan"]["kinds"][0]["awaits"]
 
 
 def test_plan_uses_the_prices_of_the_settings(offline: Run, waits: int) -> None:
@@ -88,7 +90,7 @@ def test_listing_plans_creates_none(offline: Run, shop: Database) -> None:
 
 
 def test_outdated_plan_is_refused_before_the_confirmation(offline: Run, shop: Database, waits: int) -> None:
-    plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]["plan"]
     with shop.write() as c:
         contract.undrop(c, "shop", "dropped", ["m1"])
 
@@ -107,7 +109,7 @@ def test_a_plan_of_other_settings_is_refused(offline: Run, waits: int) -> None:
 
 
 def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
-    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]["plan"]
 
     unconfirmed = offline("apply", str(plan), **FEW)
 
@@ -119,7 +121,7 @@ def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
 
 @pytest.mark.slow
 def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
-    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["plan"]
+    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["plan"]["plan"]
 
     report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
     [row] = [p for p in json.loads(online("plan", "list", "--json").stdout)["items"] if p["plan"] == plan]
@@ -130,10 +132,10 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, wor
 
 def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int) -> None:
     with_policy = offline("plan", "shop")  # nobody has agreed by looking
-    shorter = offline("settings", "preview", "recycle.retention_seconds=600")
-    as_json = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
+    shorter = offline("settings", "preview", "recycle.retention_seconds", "600")
+    as_json = offline("settings", "preview", RETENTION, "86400", "--json")
 
-    [less] = json.loads(as_json.stdout)["items"]
+    [less] = json.loads(as_json.stdout)["shifts"]
     assert with_policy.returncode == 2
     assert "no waiting mark becomes due, or is no longer due" in shorter.stdout
     assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
@@ -147,28 +149,24 @@ def test_preview_of_a_shorter_retention_names_the_approval(offline: Run, shop: D
         contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
     schema.move_clock(shop, 4_000)
 
-    shown = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=3600", "shop")
+    shown = offline("settings", "preview", RETENTION, "3600", "--instance", "shop")
 
     assert shown.returncode == 0
     assert "3 h → 1 h" in shown.stdout
     assert "1 mark more" in shown.stdout
     assert "2.0 KiB" in shown.stdout
     assert "shop: marks that become due only by this change wait in the first plan after it" in shown.stdout
-    assert "SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS=3600" in shown.stdout
+    assert SettingStore(shop).all() == []
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("settings", "preview", "recycle.retention_seconds"), 64, "KEY=VALUE"),
-        (
-            ("settings", "preview", "recycle.retention_seconds=5"),
-            1,
-            "retention_seconds = 5 (as given) is below its floor",
-        ),
-        (("settings", "preview", "recycle.retention_second=5000"), 1, "did you mean 'retention_seconds'"),
-        (("settings", "preview", "retention_seconds=5000"), 1, "is not a setting"),
-        (("settings", "preview", "recycle.retention_seconds=5000", "nobody"), 1, "unknown instance nobody"),
+        (("settings", "preview"), 64, "KEY"),
+        (("settings", "preview", RETENTION, "5"), 1, "_seconds = 5 (as given) is below its floor"),
+        (("settings", "preview", "recycle.retention_second", "5000"), 1, "did you mean recycle.retention_seconds"),
+        (("settings", "preview", "retention_seconds", "5000"), 1, "is not a setting"),
+        (("settings", "preview", RETENTION, "5000", "--instance", "nobody"), 1, "unknown instance nobody"),
         (("plan", "list", "nobody"), 1, "unknown instance nobody"),
         (("apply", "4711"), 1, "there is no plan 4711"),
     ],
@@ -201,7 +199,7 @@ def test_empty_plan_is_not_stored(offline: Run, shop: Database) -> None:
 
     plan = json.loads(offline("plan", "empty", "--json").stdout)
 
-    assert plan["plan"] == 0
+    assert plan["plan"]["plan"] == 0
     assert json.loads(offline("plan", "list", "empty", "--json").stdout)["items"] == []
 
 
@@ -236,12 +234,12 @@ def test_plan_without_a_verb_makes_a_new_one(offline: Run, waits: int) -> None:
     short, verb = (offline("plan", *words, "--json", **FEW) for words in (("shop",), ("new", "shop")))
     alone = offline("plan", **FEW)
 
-    assert [json.loads(p.stdout)["kinds"][0]["marks"] for p in (short, verb)] == [3, 3]
+    assert [json.loads(p.stdout)["plan"]["kinds"][0]["marks"] for p in (short, verb)] == [3, 3]
     assert (alone.returncode, "plan" in alone.stdout) == (2, True)
 
 
 def test_plan_show_prints_state_holds_and_marks(offline: Run, waits: int) -> None:
-    offline("hold", "add", "instance", "shop", "--for", "1d", "--reason", "audit")
+    offline("hold", "add", "shop", "--for", "1d", "--reason", "audit")
 
     shown = offline("plan", "show", str(waits))
     review = json.loads(offline("plan", "show", str(waits), "--json").stdout)
@@ -278,8 +276,8 @@ def test_former_words_of_plan_name_the_command(offline: Run, words: tuple[str, .
 
 
 def test_apply_names_a_hold_that_is_newer_than_the_plan(offline: Run, waits: int) -> None:
-    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]
-    offline("hold", "add", "mark", "dropped/m1", "--for", "1d", "--reason", "audit")
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]["plan"]
+    offline("hold", "add", "--mark", "dropped/m1", "--for", "1d", "--reason", "audit")
 
     unconfirmed = offline("apply", str(plan), **FEW)
 

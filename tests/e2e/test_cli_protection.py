@@ -37,7 +37,10 @@ def test_selftest_deletes_an_object_only_after_its_release(
     assert json.loads(online("protection", "list", "--json").stdout)["items"] == []
     by_command = [c["action"] for c in calls if c["source"].startswith("cli@")]
     by_worker = [c["action"] for c in calls if c["source"].startswith("worker@")]
-    assert (by_command, by_worker) == (["protection selftest"], ["plan", "round", "plan", "round"])
+    assert (by_command, by_worker) == (
+        ["round run", "round run", "protection selftest"],
+        ["plan", "round", "plan", "round"],
+    )
 
 
 def test_selftest_reports_missing_requirements(offline: Run, shop: Database) -> None:
@@ -55,7 +58,7 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
     offline("stop", "shop", "--reason", "a restore")
     offline("start", "shop")
     offline("enable", "shop")
-    offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
+    offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
     offline("hold", "release", "1")
     offline("hold", "release", "77")
     offline("protection", "watermark", "shop", "7")
@@ -70,17 +73,17 @@ def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Databas
         ("stop", "", "ok", "a restore"),
         ("start", "", "ok", ""),
         ("enable", "", "ok", ""),
-        ("hold", "the whole instance", "ok", "audit"),
+        ("hold add", "the whole instance", "ok", "audit"),
         ("hold release", "1", "ok", ""),
-        ("watermark", "7", "ok", ""),
-        ("lists add blacklist", "shop", "ok", ""),
+        ("protection watermark", "7", "ok", ""),
+        ("lists add", "blacklist shop", "ok", ""),
         ("quarantine retry", "all", "ok", ""),
     ]
     assert [(c["action"], c["subject"], c["outcome"]) for c in reversed(every) if not c["instance"]] == [
         ("hold release", "77", "UNKNOWN_HOLD"),
     ]
     assert all(c["source"].startswith("cli@") and c["who"] for c in every)
-    assert "lists add blacklist" in shown.stdout
+    assert "blacklist shop" in shown.stdout
     assert "a restore" not in shown.stdout
 
 
@@ -88,7 +91,7 @@ def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) 
     refuse_inserts(shop, "call")
 
     stopped = offline("stop", "shop", "--reason", "a restore")
-    held = offline("hold", "add", "instance", "shop", "--for", "1h", "--reason", "audit")
+    held = offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
     started = offline("start", "shop")
 
     assert (stopped.returncode, held.returncode) == (0, 0), stopped.stderr + held.stderr

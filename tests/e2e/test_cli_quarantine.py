@@ -78,7 +78,7 @@ def test_discard_says_which_files_stay(offline: Run, aside: Database) -> None:
     ("words", "code", "says"),
     [
         (("list", "nobody"), 1, "unknown instance nobody"),
-        (("list", "--reason", "BAD_LUCK"), 64, "'BAD_LUCK' is no reason"),
+        (("list", "--reason", "BAD_LUCK"), 64, "'BAD_LUCK' is not one of"),
         (("retry", "shop"), 64, "exactly one"),
         (("retry", "shop", "dropped/t1", "--all"), 64, "exactly one"),
         (("retry", "shop", "dropped/t2"), 1, "is not quarantined"),

@@ -41,7 +41,7 @@ def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: Binlog
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
-    assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["copies"]]) == (0, "b3", [6, 3, 0])
+    assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["items"]]) == (0, "b3", [6, 3, 0])
 
 
 def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: BinlogInstance) -> None:

@@ -52,38 +52,72 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
     postgres.drop_database(admin_url)
 
 
-def test_a_live_view_is_named_and_read_with_a_second_login(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
-    sexton, reader = f"s_{secrets.token_hex(4)}", f"r_{secrets.token_hex(4)}"
+def test_live_view_is_read_with_a_login_of_its_own(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
+    sexton, mark = f"s_{secrets.token_hex(4)}", secrets.token_hex(4)
     admin_url = postgres.create_database()
     with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
-        c.execute(f"CREATE ROLE {sexton} LOGIN; CREATE ROLE {reader} LOGIN; CREATE SCHEMA shop".encode())
+        c.execute(f"CREATE ROLE {sexton} LOGIN; CREATE SCHEMA shop".encode())
         c.execute(f"GRANT CREATE ON DATABASE {admin_url.rpartition('/')[2]} TO {sexton}".encode())
         c.execute(
             b"CREATE VIEW shop.sexton_live AS SELECT 'f' AS kind, '1' AS id, 'disk' AS vault, 'a' AS key, 1 AS bytes"
         )
-        c.execute(f"GRANT USAGE ON SCHEMA shop TO {reader}; GRANT SELECT ON shop.sexton_live TO {reader}".encode())
-    own = partial(offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"))
-    both = partial(own, SEXTON_LIVE_DATABASE_URL=admin_url.replace("postgres@", f"{reader}:s3cret@"))
+    own = partial(
+        offline, SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"), SEXTON_LIVE_DATABASE_URL=""
+    )
+    both = partial(own, SEXTON_LIVE_DATABASE_URL=admin_url.replace("postgres@", f"{{instance}}_{mark}:s3cret@"))
+
+    def doctor(run: Run) -> tuple[str, str]:
+        findings = {f["about"]: f for f in json.loads(run("doctor", "--json").stdout)["items"]}
+        return findings["live objects"]["state"], findings["live objects"]["detail"]
 
     own("init")
-    added = own("instance", "add", "shop", "--live-view", "shop.sexton_live")
+    assert own("instance", "add", "shop").returncode == 0
     assert own("vault", "add", "shop", "disk", "--local", str(tmp_path)).returncode == 0
-    alone, beside = (
-        {f["about"]: f["state"] for f in json.loads(run("doctor", "--json").stdout)["items"]} for run in (own, both)
-    )
+    alone, beside = (run("instance", "live-view", "shop", "shop.sexton_live") for run in (own, both))
+    assert (alone.returncode, beside.returncode) == (0, 0), beside.stderr
+    assert "set live_database_url = postgresql://{instance}_reader@HOST/NAME" in alone.stderr
+    missing = doctor(both)
+    with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
+        c.execute(beside.stderr.partition("administrator of the database: ")[2].partition("; see also: ")[0].encode())
 
-    assert added.returncode == 0, added.stderr
     assert json.loads(own("instance", "list", "--json").stdout)["items"][0]["live_view"] == "shop.sexton_live"
-    assert (alone["live login"], alone["live objects"]) == ("WARN", "WARN")  # Sexton's own role has no right to it
-    assert (beside["live login"], beside["live objects"]) == ("OK", "OK")
+    assert (missing[0], f"login shop_{mark} of live_database_url cannot log in" in missing[1]) == ("WARN", True)
+    assert (doctor(own)[0], doctor(both)[0]) == ("WARN", "OK")
     assert "s3cret" not in both("settings", "show").stdout
-    assert "not separate" in own("status").stdout
-    assert "not separate" not in both("status").stdout
     assert own("instance", "live-view", "shop", "sexton_live").returncode == 1
     assert "no live view" not in own("status").stdout
     assert own("instance", "live-view", "shop", "none").returncode == 0
     assert "no live view: nothing looks for live objects before a deletion" in own("status").stdout
     assert [line for line in own("log").stdout.splitlines() if "instance live-view" in line]
+    postgres.drop_database(admin_url)
+
+
+def test_sextons_login_creates_the_login_of_a_view(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
+    sexton, mark = f"s_{secrets.token_hex(4)}", secrets.token_hex(4)
+    admin_url = postgres.create_database()
+    with psycopg.connect(admin_url.replace("+psycopg", ""), autocommit=True) as c:
+        c.execute(f"CREATE ROLE {sexton} LOGIN CREATEROLE".encode())
+        c.execute(f"ALTER DATABASE {admin_url.rpartition('/')[2]} OWNER TO {sexton}".encode())
+    run = partial(
+        offline,
+        SEXTON_DATABASE_URL=admin_url.replace("postgres@", f"{sexton}@"),
+        SEXTON_LIVE_DATABASE_URL=admin_url.replace("postgres@", f"{{instance}}_{mark}:s3cret@"),
+    )
+    run("init")
+    with psycopg.connect(admin_url.replace("postgres@", f"{sexton}@").replace("+psycopg", "")) as c:
+        c.execute(
+            b"CREATE SCHEMA shop; CREATE TABLE shop.seen AS SELECT 'f' AS kind, '1' AS id, 'disk' AS vault, 'a' AS key;"
+            b"CREATE VIEW shop.seen_as_of AS SELECT now() AS as_of"
+        )
+
+    added = run("instance", "add", "shop", "--live-view", "shop.seen")
+    vault = run("vault", "add", "shop", "disk", "--local", str(tmp_path))
+    examined = {f["about"]: f for f in json.loads(run("doctor", "--json").stdout)["items"]}
+
+    assert (added.returncode, added.stderr, vault.returncode) == (0, "", 0)
+    assert examined["live objects"]["state"] in ("OK", "WARN")
+    assert "keeps every mark" not in examined["live objects"]["detail"]
+    assert examined["roles"]["state"] == "OK"
     postgres.drop_database(admin_url)
 
 

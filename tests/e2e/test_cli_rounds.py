@@ -141,7 +141,7 @@ def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, 
 
 def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database, worker: None, tmp_path: Path) -> None:
     online("enable", "shop")
-    plan = json.loads(online("plan", "--json").stdout)["plan"]
+    plan = json.loads(online("plan", "--json").stdout)["plan"]["plan"]
     online("stop", "shop", "--reason", "drill")
 
     applied = online("apply", str(plan), "--yes")

@@ -42,12 +42,12 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     assert (asked.returncode, before) == (1, [])
     assert "1 mark more" in asked.stdout
     assert confirmed.returncode == 0
-    assert f"{RETENTION} is 3600 for shop: workers use it within 5 s" in confirmed.stdout
+    assert f"{RETENTION} is 3600 for shop\nworkers use it within 5 s" in confirmed.stdout
     [row] = SettingStore(shop).all()
     assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
     call = json.loads(offline("log", "--json").stdout)["items"]
     assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=3600" for c in call)
-    planned = json.loads(offline("plan", "shop", "--json").stdout)
+    planned = json.loads(offline("plan", "shop", "--json").stdout)["plan"]
     assert [(k["kind"], k["marks"]) for k in planned["kinds"]] == [("dropped", 2)]
 
 

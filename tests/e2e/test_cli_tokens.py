@@ -27,9 +27,9 @@ def test_token_in_use_is_named_before_it_ends(offline: Run, shop: Database) -> N
     assert f"token {token.id} (sync:copy@shop) is in use and ends" in status.stdout
     assert [t["token"] for t in as_json["expiring_tokens"]] == [token.id]
     assert (doctor["tokens"]["state"], "sexton token renew" in doctor["tokens"]["todo"]) == ("WARN", True)
-    assert (renewed.returncode, f"token: {token.id}" in renewed.stdout) == (0, True)
+    assert (renewed.returncode, f"token {token.id} is valid until" in renewed.stdout) == (0, True)
     assert token.id not in offline("status").stdout
-    assert [(c.action, c.subject) for c in CallStore(shop).last(1)] == [("token renew", token.id)]
+    assert [(c.action, c.subject) for c in CallStore(shop).last(1)] == [("token renew", f"{token.id} for 60 days")]
 
 
 def test_unreadable_scope_is_listed_and_revoked(offline: Run, shop: Database) -> None:

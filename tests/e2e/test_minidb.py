@@ -32,6 +32,7 @@ from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.keepers import keepers
 from tests.servers.api import Api
+from tests.servers.postgres import live_url
 from tests.servers.s3 import RunningS3
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
@@ -50,7 +51,7 @@ def _add_instance(database: Database, name: str) -> None:
 @pytest.fixture
 def sexton(database_url: str) -> Iterator[Database]:
     """Sexton's side of the database, with one enabled instance."""
-    database = Database.open(database_url)
+    database = Database.open(database_url, live_url=live_url(database_url))
     _add_instance(database, INSTANCE)
     Registry(database).enable(INSTANCE)
     yield database

@@ -76,7 +76,7 @@ def test_the_owner_of_the_page_is_connected_and_cleaned(
     observed, marks = items(sexton("plan", "lake", "--json")), items(sexton("marks", "list", "lake", "--json"))
     sexton("enable", "lake")
     schema.move_clock(db, 10_801)
-    sexton("hold", "add", "table", "events", "--instance", "lake", "--for", "1h", *REASON)
+    sexton("hold", "add", "lake", "--table", "events", "--for", "1h", *REASON)
     lake.undrop(undropped, "users")
     held = items(sexton("round", "run", "lake", "--json"))
     sexton("hold", "release", "1")
@@ -86,7 +86,7 @@ def test_the_owner_of_the_page_is_connected_and_cleaned(
     assert (shown["package"], shown["options"]) == ("folder-lake", ["folder"])
     assert "the options of owner folder are wrong" in wrong.stderr
     assert (checked["run"]["state"], checked["found"]) == ("WHOLE", {})
-    assert observed["kinds"] == []  # they are marked, and not due
+    assert observed["plan"]["kinds"] == []  # they are marked, and not due
     assert {m["mark"] for m in marks["items"]} == {dropped, undropped}
     assert listing(objects) == dict.fromkeys(TABLES["users"], 10)
     assert (held["deleted"], deleted["deleted"]) == (0, 2)

@@ -23,7 +23,7 @@ from sexton.runtime.embedded.ports import free_port, write_atomically
 from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.spark.server import ConnectServer, properties
 from tests.servers.kafka import Broker
-from tests.servers.postgres import Cluster, new_database
+from tests.servers.postgres import Cluster, live_url, new_database
 
 DEPLOYMENT = "test-secrets"
 KAFKA = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
@@ -56,6 +56,8 @@ class Used:
 
     def variables(self) -> dict[str, str]:
         names = {"SEXTON_DATABASE_URL": self.url, "SEXTON_DEPLOYMENT": DEPLOYMENT, "SEXTON_HOME": str(self.stack.home)}
+        live = live_url(self.url).replace(self.secrets["database password"], self.secrets["live password"])
+        names["SEXTON_LIVE_DATABASE_URL"] = live
         return names | self.topics | {"SEXTON_SPARK__SPARK_THRESHOLD_OBJECTS": "2"}
 
     def note_command_lines(self) -> None:
@@ -74,7 +76,8 @@ def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster, kafka_jars
     database_password, s3_key = f"db-{secrets.token_hex(16)}", secrets.token_hex(20)
     url = postgres.create_database().replace("postgres@", f"postgres:{database_password}@")
     stack = Stack(home)
-    used = Used(stack, url, {"database password": database_password, "S3 key": s3_key})
+    passwords = {"database password": database_password, "live password": f"live-{secrets.token_hex(16)}"}
+    used = Used(stack, url, passwords | {"S3 key": s3_key})
     broker, used.topics, used.secrets["Kafka password"] = kafka_with_logins(tmp_path_factory.mktemp("kafka"))
     with pytest.MonkeyPatch.context() as m:
         m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
@@ -170,7 +173,7 @@ def _use_api(used: Used, token: str) -> None:
     with httpx.Client(base_url=f"http://{address}", timeout=30) as http:
         headers = {"Authorization": f"Bearer {token}"}
         used.printed += http.post("/v1/instances/shop/plans", headers=headers).text
-        used.printed += http.post("/v1/stop", json={"reason": "x"}, headers=headers).text
+        used.printed += http.post("/v1/stop", json={"reason": "x", "everything": True}, headers=headers).text
         used.printed += http.get(f"/v1/{token}", headers={"Authorization": f"Bearer {token}x"}).text
         used.printed += http.get(f"/v1/why?key={token}&instance=shop", headers={"Authorization": token}).text
 
@@ -182,7 +185,7 @@ def found(used: Used, written: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_stack_was_used(used: Used) -> None:
-    assert len(used.secrets) == 5
+    assert len(used.secrets) == 6
     assert min(map(len, used.secrets.values())) >= 32, "a shorter text is found by chance"
     assert "round 1 of shop: SUCCEEDED" in used.printed
     assert "compared on Spark" in used.printed

@@ -42,7 +42,8 @@ def sexton(stack: Stack, *words: str, code: int = 0) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_check_and_a_heavy_range_run_on_spark(stack: Stack, tmp_path: Path) -> None:
-    made = Owned(stack.environment()["SEXTON_DATABASE_URL"])
+    environment = stack.environment()
+    made = Owned(environment["SEXTON_DATABASE_URL"], live_url=environment["SEXTON_LIVE_DATABASE_URL"])
     with live_view(made):
         made.register(tmp_path / "v")
         made.write_live(*file_keys(THRESHOLD + 10))

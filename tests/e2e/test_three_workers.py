@@ -62,7 +62,7 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
     assert online("settings", "set", "recycle.max_delete_objects", "7").returncode == 0
     time.sleep(5.5)  # as long as workers use what they have read
 
-    waiting = json.loads(online("plan", "shop", "--json").stdout)["plan"]  # the retention was shortened
+    waiting = json.loads(online("plan", "shop", "--json").stdout)["plan"]["plan"]  # the retention was shortened
     applied = json.loads(online("apply", str(waiting), "--yes", "--json").stdout)
     deleted = []
     for number in range(ROUNDS):

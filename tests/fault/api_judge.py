@@ -50,7 +50,7 @@ def main(url: str) -> None:
     operator, job = os.environ[OPERATOR], os.environ[JOB]
     requests = [
         ("health", url, "GET", "/healthz", "", None),
-        ("stop", url, "POST", "/v1/stop", operator, {"reason": "under attack"}),
+        ("stop", url, "POST", "/v1/stop", operator, {"reason": "under attack", "everything": True}),
         ("renewal", url, "PATCH", "/v1/instances/shop/protections/copy:1", job, {}),
     ]
     threads = [threading.Thread(target=_judge, args=request) for request in requests]

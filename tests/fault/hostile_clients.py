@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.operations.fields import MAX_ITEMS_BYTES
 from tests.support.eventually import eventually
 
 TOKEN = "HOSTILE_TOKEN"

@@ -78,9 +78,8 @@ class Shop:
         self.execute(TABLES)
 
     def create_live_view(self, how: str) -> None:
-        """Create the view in which Sexton reads the live things, and name it; ``how``: see ``LIVE``."""
+        """Create the view in which Sexton reads the live things; ``how``: see ``LIVE``."""
         self._c.execute(LIVE[how].encode())
-        self._c.execute("UPDATE sexton.instance SET live_view = 'public.sexton_live' WHERE id = %s", (INSTANCE,))
 
     def drop_live_view(self, how: str) -> None:
         """Drop the view, as a wrong migration does."""

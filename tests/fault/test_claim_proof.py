@@ -131,7 +131,7 @@ def test_claim_of_a_round_is_named_after_a_trust(rig: Rig, root: Path, capsys: p
     number = announced(rig)
     with pytest.raises(LeaseBusy):
         rig.rounds.open("shop", "next", None, rig.policy)
-    assert run(rig, capsys, "vault", "trust", "shop", "disk", "--yes").code == 0
+    assert run(rig, capsys, "vault", "trust", "shop", "disk", "--reason", "restored", "--yes").code == 0
 
     claim = ClaimId(new_claim(rig, number), number)
     rig.vaults.name_claim("shop", "disk", claim)
@@ -240,7 +240,7 @@ def test_trusted_copy_of_a_round_shuts_out_its_original(
     announced(rig)
     copy = rig.copy()
 
-    trusted = run(copy, capsys, "vault", "trust", "shop", "disk", "--yes")
+    trusted = run(copy, capsys, "vault", "trust", "shop", "disk", "--reason", "restored", "--yes")
 
     assert trusted.code == 0
     copy.vaults.confirm("shop", "disk")

@@ -13,7 +13,7 @@ from typing import Any
 
 from sexton.kernel.crash_points import installed
 from tests.fault.local_round import Crash, LocalRound, Process
-from tests.fault.shop import Shop, Thing
+from tests.fault.shop import INSTANCE, Shop, Thing
 from tests.fault.witness import Place, Witness
 from tests.servers.postgres import driver_url
 from tests.support.reader import DatabaseReader
@@ -74,11 +74,12 @@ class World:
         for root in roots.values():
             root.mkdir(parents=True)
         self.shop = self.owner()
-        if view:
-            self.shop.create_live_view(view)
         self.view, self.view_is_lost, self.barrier = view, False, barrier
         self.witness = Witness(DatabaseReader(driver_url(url)), roots)
         self.rig = self.process()
+        if view:
+            self.shop.create_live_view(view)
+            self.rig.registry.set_live_view(INSTANCE, "public.sexton_live")
         self.add_vault("disk")
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import BinlogSettings, LogRetention, Record
+from sexton.replication.binlog.model import BinlogSettings, LogRetention, StoredRecord
 from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, parse_ttl
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.support.rig import DEPLOYMENT
@@ -43,7 +43,7 @@ def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> No
     for name, ttl_seconds in (("ever", None), ("long", LONGEST_TTL)):
         world.service.configs.put(SHOP, name, "", LogRetention(ttl_seconds=ttl_seconds))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
-            world.service.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
+            world.service.records.add(SHOP, name, [StoredRecord(commit_seq=seq, timestamp=at, type="ALTER")])
 
     report = world.cut_expired()
 
@@ -55,7 +55,7 @@ def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> No
 def test_doris_22174_cut_of_a_whole_log_waits_for_approval(db: Database) -> None:
     world = BinlogInstance(db, BinlogSettings(free_records=10))
     world.configure_log(LONGEST_TTL)
-    records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]
+    records = [StoredRecord(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]
     world.service.records.add(SHOP, DB, records)
     world.configure_log(3_600)  # by mistake
 

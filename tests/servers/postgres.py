@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -63,10 +64,15 @@ class Cluster:
         return url
 
     def new_database(self, deployment: str = DEPLOYMENT, name: str = "") -> str:
-        """Create a database with the schema and without rows: a copy, which takes 10 ms; return its URL."""
+        """Create a database with the schema and without rows: a copy, which takes 10 ms; return its URL.
+
+        Every role may read what an owner of the tests creates in the schema ``public``, such as live views.
+        """
         if not self._template:
             self._template = self.create_database()
             schema.init(self._template, DEPLOYMENT)
+            with psycopg.connect(driver_url(self._template)) as c:
+                c.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO PUBLIC")
             self.keep(self._template)
         url = self.create_database(self._template, name)
         if deployment != DEPLOYMENT:
@@ -123,6 +129,11 @@ def _start() -> Cluster:
 def new_database(deployment: str = DEPLOYMENT, name: str = "") -> str:
     """Return the URL of a new database of the shared server, with the schema and without rows."""
     return shared().new_database(deployment, name)
+
+
+def live_url(url: str) -> str:
+    """Return the URL of a database with the logins that read live views."""
+    return re.sub("//[^:@]*", "//{instance}_reader", url)
 
 
 def driver_url(url: str) -> str:

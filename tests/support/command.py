@@ -23,6 +23,7 @@ def run(rig: Rig, capsys: pytest.CaptureFixture[str], *words: str) -> Printed:
     """Run `sexton` with arguments; return its exit code and what it printed."""
     with pytest.MonkeyPatch.context() as m:
         m.setenv("SEXTON_DATABASE_URL", rig.url)
+        m.setenv("SEXTON_LIVE_DATABASE_URL", rig.live_url)
         m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
         m.setenv("SEXTON_S3__ENDPOINT_URL", rig.endpoint_url)
         m.setattr(sys, "argv", ["sexton", *words])

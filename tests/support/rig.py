@@ -52,6 +52,7 @@ from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from tests.servers.postgres import DEPLOYMENT, shared
+from tests.servers.postgres import live_url as live_url_of
 from tests.support.files import stored_files
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
 
@@ -81,7 +82,7 @@ class Rig:
         owner: Owner | None = None,
         audit: DeletionLog | None = None,
         clock_step_seconds: float = 1.7,
-        live_url: str = "",
+        live_url: str | None = None,
     ) -> None:
         """Open the database and wire everything that a worker has.
 
@@ -93,10 +94,11 @@ class Rig:
             owner: by default the owner without a catalog, ``SqlOwner``.
             audit: by default a list, ``Rig.audit_list``.
             clock_step_seconds: added to the clock of vault proofs at each reading; from 2.5 on no proof is used twice.
-            live_url: the database with a second login, which reads live views.
+            live_url: the database with the logins that read live views; None: the usual ones; empty: there are none.
         """
         self.url, self.endpoint_url = url, endpoint_url
-        self.db = open_database(url, live_url)
+        self.live_url = live_url_of(url) if live_url is None else live_url
+        self.db = open_database(url, self.live_url)
         self.operators = operator_stores(self.db)
         self.registry, self.controls, self.holds, _ = self.operators
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())

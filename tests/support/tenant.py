@@ -3,9 +3,7 @@
 import secrets
 
 import psycopg
-from sqlalchemy import Connection
 
-from sexton.owners.sql import live_code
 from tests.support.rig import Rig
 
 
@@ -23,6 +21,3 @@ class Tenant:
 
     def show(self, before: str, view: str) -> None:
         self.sql(f"{before}; CREATE VIEW sexton_live AS {view}")
-
-    def require_plain(self, c: Connection) -> None:
-        live_code.require_plain(self.rig.db, c, self.name, "sexton_live")

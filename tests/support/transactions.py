@@ -7,12 +7,14 @@ from typing import Any
 from sqlalchemy import Connection, event, text
 
 from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
 
-NAMED = text(
-    "UPDATE sexton.instance SET live_view = 'public.sexton_live' "
-    "WHERE live_view = '' AND owner = 'sql' AND to_regclass('public.sexton_live') IS NOT NULL"
+VIEW = "public.sexton_live"
+UNNAMED = text(
+    "SELECT id FROM sexton.instance WHERE live_view = '' AND owner = 'sql' "
+    "AND to_regclass('public.sexton_live') IS NOT NULL"
 )
-"""Names the owner's view for instances that name none."""
+"""The instances that do not name the owner's view."""
 
 
 @contextmanager
@@ -45,4 +47,6 @@ def owner_write(db: Database) -> Iterator[Connection]:
     with db.write() as c:
         c.exec_driver_sql("SET LOCAL search_path = public")
         yield c
-        c.execute(NAMED)
+        unnamed = c.execute(UNNAMED).scalars().all()
+    for instance in unnamed:
+        Registry(db).set_live_view(instance, VIEW)

@@ -97,7 +97,7 @@ def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> 
 
 def heavy_from(rig: Rig, objects: int) -> Settings:
     """Return settings with a Spark threshold of ``objects``."""
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url, live_database_url=rig.live_url)
     return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": objects})})
 
 

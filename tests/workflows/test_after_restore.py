@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from config.settings import Settings
+from sexton.deployment import Deployment
 from sexton.interfaces.cli.commands import after_restore
-from sexton.interfaces.operator_service import OperatorService
 from sexton.runtime.temporal.client import pollers
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
@@ -16,19 +16,19 @@ from tests.workflows.conftest import Served
 
 
 @pytest.fixture
-def service(served: Served, settings: Settings, temporal_server: DevServer) -> OperatorService:
+def service(served: Served, settings: Settings, temporal_server: DevServer) -> Deployment:
     temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
-    return OperatorService(settings.model_copy(update={"temporal": temporal}), served.rig.db)
+    return Deployment(settings.model_copy(update={"temporal": temporal}), served.rig.db)
 
 
-async def test_polling_workers_are_refused(service: OperatorService, served: Served) -> None:
+async def test_polling_workers_are_refused(service: Deployment, served: Served) -> None:
     await eventually_async("Temporal lists the worker", lambda: pollers(served.client, service.settings))
     with pytest.raises(after_restore.WorkersRun, match="stop every worker"):
         await asyncio.to_thread(after_restore._require_no_worker, service, True)
 
 
 async def test_checks_say_what_is_missing(
-    service: OperatorService, served: Served, shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Deployment, served: Served, shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served.rig.instance(shop)
     served.rig.local(tmp_path / "v", instance=shop)

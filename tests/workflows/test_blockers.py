@@ -12,12 +12,12 @@ from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActiv
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
+from sexton.deployment import Deployment
 from sexton.insight.views import Blocker
-from sexton.interfaces.blockers.temporal import temporal_blockers
-from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
+from sexton.runtime.blockers.temporal import temporal_blockers
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
@@ -29,12 +29,12 @@ from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
 
-def service(rig: Rig, settings: Settings, address: str, deployment: str) -> OperatorService:
+def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Deployment:
     temporal = settings.temporal.model_copy(update={"address": address})
-    return OperatorService(settings.model_copy(update={"temporal": temporal, "deployment": deployment}), rig.db)
+    return Deployment(settings.model_copy(update={"temporal": temporal, "deployment": deployment}), rig.db)
 
 
-async def find(at: OperatorService) -> dict[str, Blocker]:
+async def find(at: Deployment) -> dict[str, Blocker]:
     """Return the rows by what blocks; on a busy machine Temporal may need several attempts to answer in time."""
     found = await eventually_async(
         "Temporal answers in time",

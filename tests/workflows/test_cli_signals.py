@@ -8,9 +8,10 @@ import pytest
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
-from sexton.interfaces.cli.signals import SignalTarget, send_signal
-from sexton.interfaces.operator_service import OperatorService
+from sexton.deployment import Deployment
+from sexton.interfaces.cli.operations import User
 from sexton.kernel.errors import SextonError
+from sexton.operations.registry import Call, operations
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal.binlogs import BINLOG_GCS
@@ -32,9 +33,9 @@ COMMANDS: dict[str, ControlClient[Any, Any, Any]] = {
 
 
 @pytest.fixture
-def service(topics: Topics, settings: Settings, temporal_server: DevServer) -> OperatorService:
+def service(topics: Topics, settings: Settings, temporal_server: DevServer) -> Deployment:
     temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
-    return OperatorService(settings.model_copy(update={"temporal": temporal}), topics.rig.db)
+    return Deployment(settings.model_copy(update={"temporal": temporal}), topics.rig.db)
 
 
 def request_of(command: str, shop: str, topic: str) -> Any:
@@ -50,11 +51,15 @@ def request_of(command: str, shop: str, topic: str) -> Any:
 @pytest.mark.parametrize("last", ["resume", "cancel"])
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_commands_pause_resume_and_cancel_each_workflow(
-    topics: Topics, service: OperatorService, shop: str, tmp_path: Path, command: str, last: str
+    topics: Topics, service: Deployment, shop: str, tmp_path: Path, command: str, last: str
 ) -> None:
     topics.rig.instance(shop).local(tmp_path / "v", instance=shop)
     topic, control, client = topics.make(20, "r1"), COMMANDS[command], topics.served.client
-    target = SignalTarget(control, shop if command != "wal round" else "", topic if command == "wal" else "")
+    values = {"round": {"instance": shop}, "wal": {"topic": topic}, "wal round": {}}.get(command, {"instance": shop})
+
+    def send(signal: str) -> object:
+        return operations()[f"{command} {signal}"].run(Call(service, User(service)), values)
+
     request = request_of(command, shop, topic)
     handle = await client.start_workflow(
         control.workflow_type,
@@ -69,10 +74,10 @@ async def test_commands_pause_resume_and_cancel_each_workflow(
         lambda progress: progress.doing == "PAUSED",
     )
     for signal in ("retry", "pause", last):
-        await asyncio.to_thread(send_signal, service, target, signal, "as expected")
+        await asyncio.to_thread(send, signal)
     await handle.result()
     with pytest.raises(SextonError, match=r"is running"):
-        await asyncio.to_thread(send_signal, service, target, "cancel", "as expected")
+        await asyncio.to_thread(send, "cancel")
 
     calls = [(call.action, call.outcome) for call in service.stores.calls.last(10) if call.source.startswith("cli@")]
     sent = [(f"{command} {signal}", "ok") for signal in ("retry", "pause", last)]

@@ -170,14 +170,22 @@ class CheckStore:
     def forget_old(self, instance: str) -> None:
         forget_old_runs(self._db, instance)
 
-    def accept(self, finding: int, by: str, why: str, instance: str | None = None) -> Finding:
+    def instance_of(self, finding: int) -> str:
+        """Return the instance of a finding, or raise ``UnknownFinding``."""
+        t = self._db.t.finding
+        with self._db.read() as c:
+            instance: str | None = c.execute(select(t.c.instance).where(t.c.id == finding)).scalar_one_or_none()
+        if instance is None:
+            raise UnknownFinding(f"there is no finding {finding}; see: sexton check findings")
+        return instance
+
+    def accept(self, finding: int, by: str, why: str) -> Finding:
         """Mark an open finding as accepted: an operator confirms that it is correct.
 
         Args:
             finding: its id.
             by: the operator.
             why: the operator's reason.
-            instance: its instance; None: any.
 
         Raises:
             UnknownFinding: there is no such finding that is open or accepted.
@@ -186,8 +194,6 @@ class CheckStore:
         t = self._db.t.finding
         with self._db.write() as c:
             is_open = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
-            if instance is not None:
-                is_open = and_(is_open, t.c.instance == instance)
             values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:

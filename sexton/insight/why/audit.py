@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
 from sexton.insight.views import Event, Story
+from sexton.insight.wording import human_bytes, quantity
 from sexton.marks.model import DONE, Ref
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import AuditUnreadable
@@ -100,3 +101,17 @@ def _object_event(row: AuditRow) -> Event:
     gone = "gone: " if row.outcome in DONE else ""
     text = f"{gone}{row.key} in vault {row.vault} {row.outcome}{size}, batch {row.batch}, round {row.round}{reason}"
     return Event(at=row.at, event=f"object_{row.outcome}", text=text)
+
+
+def audit_hint(audit: AuditReader, instances: Iterable[str], name: str, now: int) -> str:
+    """Return how much a search of the audit for a name would read; empty if there is no audit."""
+    sizes = [audit.size(instance, 0, now) for instance in instances]
+    files = sum(size.files for size in sizes)
+    if not files:
+        return ""
+    at_least = "" if all(size.whole for size in sizes) else "more than "
+    size = human_bytes(sum(size.bytes for size in sizes))
+    return (
+        f"the audit goes back further: sexton why {name} --deep reads {at_least}{quantity(files, 'file')} of it "
+        f"({at_least}{size}); --last 90d reads fewer"
+    )

@@ -128,7 +128,7 @@ def _quarantine_events(mark_row: Any) -> Iterator[Event]:
     text = f"quarantined: {mark_row.quarantined_reason}; to try it again: sexton quarantine retry {mark}"
     if mark_row.quarantined_reason == Reason.CHANGED:
         keep = f"to keep the object that exists now: sexton quarantine discard {mark} --reason TEXT"
-        text = f"quarantined: CHANGED; {keep}; to delete it: sexton quarantine retry {mark}"
+        text = f"quarantined: CHANGED; {keep}; to delete it: sexton quarantine retry {mark} --deletes-current"
     yield Event(event="set_aside", text=text)
     if mark_row.quarantined_reason == Reason.DELETE_FAILED and mark_row.next_try_at:
         yield Event(at=mark_row.next_try_at, event="tried_again", text="the first round after this time tries it again")

@@ -37,7 +37,7 @@ from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Instance, names_a_view
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
-from sexton.owners.sql.live_sessions import STATEMENT_SECONDS, reading
+from sexton.owners.sql.live_reading import STATEMENT_SECONDS, reading
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
 
@@ -103,8 +103,8 @@ def _live_stories(db: Database, search: _Search) -> list[Story]:
             stories.append(_unknown(anyone, reason))
             continue
         try:
-            with reading(db, named_by[0], look_seconds=STATEMENT_SECONDS) as c:
-                rows = live_view.rows_of(db, c, view, names, named_by, MAX_STORIES + 1)
+            with reading(db, named_by[0], view, look_seconds=STATEMENT_SECONDS) as c:
+                rows = live_view.rows_of(c, view, names, named_by, MAX_STORIES + 1)
         except (OwnerSilent, SQLAlchemyError) as e:
             stories.append(_unknown(anyone, str(e) if isinstance(e, OwnerSilent) else first_line(e)))
             continue

@@ -9,6 +9,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.deployment import Deployment
 from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.pool import PoolCollector
@@ -17,36 +18,11 @@ from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.pools import Pools
-from sexton.interfaces.api.routes import (
-    binlog_gc,
-    binlogs,
-    call_log,
-    checks,
-    control,
-    health,
-    holds,
-    instances,
-    journal,
-    lists,
-    marks,
-    operations,
-    owner_operations,
-    plans,
-    protections,
-    replicas,
-    rounds,
-    vaults,
-    wal,
-)
-from sexton.interfaces.api.routes import (
-    settings as settings_routes,
-)
+from sexton.interfaces.api.routes import health, journal, operations, owner_operations, rounds
 from sexton.interfaces.api.token_verifier import TokenVerifier
-from sexton.interfaces.operator_service import OperatorService
+from sexton.operations.problems import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
-from sexton.protocol.problems import ProblemDocument
-from sexton.runtime.temporal.starter import WorkflowStarter
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
@@ -62,8 +38,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
         redirect_slashes=False,  # a redirect would lead to the host that the request names
         responses={"4XX": refusal, "5XX": refusal},
     )
-    app.state.service = service = OperatorService(settings, db)
-    app.state.starter = WorkflowStarter(settings)
+    app.state.service = service = Deployment(settings, db)
     app.state.pools = pools = Pools()
     app.state.is_stopping = lambda: False
     ready = {"database": database_check(db, settings.require_deployment())}
@@ -72,9 +47,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    operators = (instances, vaults, rounds, plans, holds, marks, lists, checks, call_log, settings_routes)
-    parts = (health, control, *operators, protections, wal, binlogs, binlog_gc, replicas, journal)
-    for routes in (*(part.routes for part in parts), operations.router(), owner_operations.router()):
+    for routes in (health.routes, rounds.routes, journal.routes, operations.router(), owner_operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]
         words |= {word for template in templates for word in template.split("/") if "{" not in word}

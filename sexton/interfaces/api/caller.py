@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
-from sexton.interfaces.operator_service import OperatorService
+from sexton.deployment import Deployment
 from sexton.kernel.errors import BadInput
-from sexton.operations.registry import Deed
+from sexton.operations.callers import Deed
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import (
@@ -44,19 +44,19 @@ class Caller:
         return self._identity.scopes
 
     @contextmanager
-    def recorded(self, deed: Deed, *, keeps: bool = False) -> Iterator[None]:
+    def recorded(self, deed: Deed, *, keeps: bool = False, routine: bool = False) -> Iterator[None]:
         """Log a request before it runs, and its outcome afterwards. Raise ``Forbidden`` if the token lacks the grant.
 
-        ``keeps``: see ``CallStore.recorded``.
+        ``keeps``: see ``CallStore.recorded``. ``routine``: log it only if it is refused.
         """
-        with self._calls.recorded(self._permitted(deed), keeps=keeps):
+        call = self._permitted(deed)
+        with self._calls.routine(call) if routine else self._calls.recorded(call, keeps=keeps):
             yield
 
-    @contextmanager
-    def routine(self, deed: Deed) -> Iterator[None]:
-        """Log a request that programs repeat all the time only if it is refused."""
-        with self._calls.routine(self._permitted(deed)):
-            yield
+    def read(self, deed: Deed) -> None:
+        """Raise ``Forbidden`` unless the caller may read this; nothing is recorded but the refusal."""
+        self._permitted(deed)
+        self._is_logged = False
 
     def log_refusal(self, request: str, outcome: str) -> None:
         """Log that a request (``METHOD TEMPLATE``) was refused, unless its deed was logged."""
@@ -68,8 +68,12 @@ class Caller:
         call = CallRecord(who=self.name, source=self.source, action=deed.action, instance=deed.instance)
         call = call.model_copy(update={"subject": deed.subject, "reason": deed.reason})
         self._forbidden = call
-        instance = deed.instance if deed.is_named or self.covers(deed.instance) else UNKNOWN_INSTANCE
-        self.require(deed.grant, instance or EVERY_INSTANCE, job=deed.job, node=deed.node)
+        instance = deed.instance or EVERY_INSTANCE
+        if not (deed.is_named or self.covers(deed.instance)):
+            if deed.unknown:
+                raise Forbidden(f"a token of scope {scopes_text(self.scopes)} is not for {deed.unknown}")
+            instance = UNKNOWN_INSTANCE
+        self.require(deed.grant, instance, job=deed.job, node=deed.node)
         self._forbidden, self._is_logged = None, True
         return call
 
@@ -84,6 +88,10 @@ class Caller:
     def covers(self, instance: str) -> bool:
         """Return whether a scope covers an instance; ``EVERY_INSTANCE``: whether it covers all of them."""
         return any(policy.covers(scope, instance) for scope in self.scopes)
+
+    def require_log(self, grant: Grant, instance: str, consumers: tuple[str, ...]) -> None:
+        """Raise ``Forbidden`` if the caller is a job for which no operator registered this log."""
+        policy.check_log(self.scopes, grant, instance, consumers)
 
     def selected(self, instance: str | None) -> str:
         """Return the instance that a request names, else that of the token, which may be ``EVERY_INSTANCE``.
@@ -112,7 +120,7 @@ class Caller:
 
 async def current_caller(request: Request) -> Caller:
     """Return the sender of the request. The authentication middleware has verified its token."""
-    service: OperatorService = request.app.state.service
+    service: Deployment = request.app.state.service
     request.state.caller = caller = Caller(request.state.identity, source_of(request), service.stores.calls)
     return caller
 
@@ -125,14 +133,14 @@ def source_of(connection: HTTPConnection) -> str:
         return "unknown"
 
 
-async def operator_service(request: Request) -> OperatorService:
-    """Return the application's operator service."""
-    service: OperatorService = request.app.state.service
+async def deployment_of(request: Request) -> Deployment:
+    """Return the deployment that the application serves."""
+    service: Deployment = request.app.state.service
     return service
 
 
 CurrentCaller = Annotated[Caller, Depends(current_caller)]
-Service = Annotated[OperatorService, Depends(operator_service)]
+Service = Annotated[Deployment, Depends(deployment_of)]
 
 
 def selected_instance(
@@ -142,19 +150,10 @@ def selected_instance(
     return resolved(service, caller, instance)
 
 
-def resolved(service: OperatorService, caller: Caller, instance: str | None) -> str:
+def resolved(service: Deployment, caller: Caller, instance: str | None) -> str:
     """Return a registered instance: the named one, or that of the token, or the deployment's only instance."""
     name = caller.selected(instance)
     return service.stores.registry.resolve_instance(None if name == EVERY_INSTANCE else name)
 
 
-def covered_instance(
-    service: Service, caller: CurrentCaller, instance: Annotated[str | None, Query(max_length=63)] = None
-) -> str:
-    """Return the instance of the query, or that of the token; ``EVERY_INSTANCE``: the query is about all instances."""
-    name = caller.selected(instance)
-    return name if name == EVERY_INSTANCE else service.stores.registry.instance(name).id
-
-
 SelectedInstance = Annotated[str, Depends(selected_instance)]
-CoveredInstance = Annotated[str, Depends(covered_instance)]

@@ -1,18 +1,14 @@
 """The OpenAPI document: what generators of clients need beside what FastAPI writes."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from sexton.interfaces.api.examples import EXAMPLES
-
 TOKEN = "token"
 """The security scheme of every request but those that need none."""
 PUBLIC = frozenset({"/livez", "/readyz", "/healthz"})
-REFERENCE = "#/components/schemas/"
 PROBLEM = "application/problem+json"
 
 
@@ -42,35 +38,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
                     content[PROBLEM] = content.pop("application/json")
     document["tags"] = [{"name": name} for name in sorted({o["tags"][0] for o in _operations(document)})]
     _refine(document)
-    _rename_orders(document)
-    for name, example in EXAMPLES.items():
-        document["components"]["schemas"][name]["examples"] = [example]
     return document
 
 
 def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [operation for operations in document["paths"].values() for operation in operations.values()]
-
-
-def _rename_orders(document: dict[str, Any]) -> None:
-    """Call ``NewHold`` ``HoldRequest``: clients in Go have a function ``NewHold`` that returns an empty ``Hold``."""
-    schemas = document["components"]["schemas"]
-    renamed = {name: f"{name.removeprefix('New')}Request" for name in schemas if re.match("New[A-Z]", name)}
-    for name, request in renamed.items():
-        schemas[request] = schemas.pop(name)
-    _refer(document, {REFERENCE + name: REFERENCE + request for name, request in renamed.items()})
-
-
-def _refer(schema: Any, renamed: Mapping[str, str]) -> None:
-    """Let references point to the new names."""
-    if isinstance(schema, dict):
-        if schema.get("$ref") in renamed:
-            schema["$ref"] = renamed[schema["$ref"]]
-        for value in schema.values():
-            _refer(value, renamed)
-    elif isinstance(schema, list):
-        for value in schema:
-            _refer(value, renamed)
 
 
 def _refine(schema: Any) -> None:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 from sexton.interfaces.api.bodies import SMALL_BYTES, may_be_large, read_body, validated
 from sexton.interfaces.api.pools import Pools, is_reserved
 from sexton.interfaces.api.problems import READING
-from sexton.protocol.body import MAX_BODY_BYTES
+from sexton.operations.fields import MAX_BODY_BYTES
 
 
 class GuardedRoute(APIRoute):

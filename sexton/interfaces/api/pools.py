@@ -6,8 +6,8 @@ finds one.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ import anyio.to_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_RESERVED = "sexton_reserved"
+_RESERVED, _LONG = "sexton_reserved", "sexton_long"
 
 
 class Threads:
@@ -35,20 +35,33 @@ class Pools:
 
     def __init__(self) -> None:
         self._ordinary, self._reserved = asyncio.Semaphore(8), asyncio.Semaphore(6)
+        self._long = asyncio.Semaphore(4)
         self.large_bodies = asyncio.Semaphore(8)
         self.polls, self.downloads, self.refusals = Threads(2), Threads(2), Threads(2)
         self.streams, self.health, self.parser = Threads(1), Threads(1), Threads(1)
 
-    def place(self, endpoint: Callable[..., Any]) -> AbstractAsyncContextManager[None]:
-        """Return what a request holds while it runs. A coroutine is a long poll: it needs no thread while it waits."""
+    @asynccontextmanager
+    async def place(self, endpoint: Callable[..., Any]) -> AsyncIterator[None]:
+        """Hold what a request needs while it runs. A coroutine is a long poll: it needs no thread while it waits."""
         if is_reserved(endpoint):
-            return self._reserved
-        return nullcontext() if iscoroutinefunction(endpoint) else self._ordinary
+            async with self._reserved:
+                yield
+        elif iscoroutinefunction(endpoint):
+            yield
+        else:
+            async with self._long if getattr(endpoint, _LONG, False) else nullcontext(), self._ordinary:
+                yield
 
 
 def reserved(endpoint: Callable[P, T]) -> Callable[P, T]:
     """Mark an endpoint whose requests have places of their own: they stop deletions, keep objects, or end a wait."""
     setattr(endpoint, _RESERVED, True)
+    return endpoint
+
+
+def long(endpoint: Callable[P, T]) -> Callable[P, T]:
+    """Mark an endpoint that may take long: at most four of its requests run, so that they leave places for others."""
+    setattr(endpoint, _LONG, True)
     return endpoint
 
 

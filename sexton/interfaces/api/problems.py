@@ -20,6 +20,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.interfaces.api.errors import BodyTooLarge, OtherChange
 from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, SextonError, code_of
+from sexton.operations.problems import ProblemDocument
 from sexton.operators.access.errors import (
     Forbidden,
     Unauthenticated,
@@ -29,7 +30,6 @@ from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.holds.store import TooLate, UnknownHold
 from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.audit.port import AuditEnded, AuditUnreadable
 from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog

@@ -1,58 +1,45 @@
-"""Open what a command works with (settings, the checked database, Temporal), and parse words of the command line."""
+"""Open what a command works with, record what it does, and parse words of the command line."""
 
-import asyncio
-import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.json_output import note_action
-from sexton.kernel.errors import SextonError
-from sexton.marks.model import Ref
+from sexton.kernel.errors import WrongUsage
+from sexton.operations.fields import parse_duration as seconds_of
 
 if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from config.settings import Settings
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.operators.call_log.model import CallRecord
 
-T = TypeVar("T")
-WhyOption = Annotated[str, typer.Option("--reason", help="Why; recorded in sexton log.")]
 OptionalInstance = Annotated[
     str | None, typer.Argument(metavar="INSTANCE", help="The instance; default: the only one.")
 ]
-UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-NO_WORKER = "No worker is known to run; the signal takes effect when one starts (sexton worker run)."
-
-
-class WrongUsage(SextonError):
-    """The command line contradicts itself, or an argument has the wrong form: exit code 64."""
 
 
 @contextmanager
-def open_database() -> Iterator["OperatorService"]:
+def open_database() -> Iterator["Deployment"]:
     """Yield the operator service of the settings' database, after checking its schema and its deployment."""
     from config.settings import load
     from sexton.database import schema
     from sexton.database.engine import Database
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
 
     settings = load()
     deployment = settings.require_deployment()
     db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
     try:
         schema.check(db, deployment)
-        yield OperatorService(settings, db)
+        yield Deployment(settings, db)
     finally:
         db.close()
 
 
 def log_call(
-    service: "OperatorService",
+    service: "Deployment",
     action: str,
     instance: str = "",
     subject: str = "",
@@ -77,45 +64,17 @@ def cli_call(action: str, **fields: str) -> "CallRecord":
     return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)
 
 
-def one_instance(service: "OperatorService", instance: str | None) -> str:
+def one_instance(service: "Deployment", instance: str | None) -> str:
     """Return the given instance, or the only registered one if none is given."""
     return service.stores.registry.resolve_instance(instance)
 
 
-def named_or_only(service: "OperatorService", instance: str | None) -> str:
-    """Return the given name, unverified, so that its refusal is recorded; or the only registered instance."""
-    return one_instance(service, None) if instance is None else instance
-
-
-def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:
-    """Connect to Temporal and return the result of ``call``. Raise ``SextonError`` if Temporal refuses it."""
-    from temporalio.service import RPCError
-
-    from sexton.runtime.temporal.client import connect
-
-    async def connect_and_call() -> T:
-        return await call(await connect(settings))
-
-    try:
-        return asyncio.run(connect_and_call())
-    except RPCError as e:
-        raise SextonError(f"Temporal refused: {e.message}") from e
-
-
 def parse_duration(text: str) -> int:
     """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
-    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
-    if match is None:
-        raise WrongUsage(f"{text!r} is not a duration; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
-    return int(match[1]) * UNIT_SECONDS[match[2]]
-
-
-def parse_ref(text: str) -> Ref:
-    """Return the mark that ``KIND/ID`` names."""
-    kind, _, id_ = text.partition("/")
-    if not (kind and id_):
-        raise WrongUsage(f"{text!r} names no mark; write KIND/ID, e.g. dropped/t12")
-    return Ref(kind, id_)
+    try:
+        return int(str(seconds_of(text)))
+    except ValueError as e:
+        raise WrongUsage(str(e)) from None
 
 
 def require_reason(reason: str) -> str:

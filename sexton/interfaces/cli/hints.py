@@ -2,7 +2,7 @@
 
 import re
 
-_HOLDS = {f"hold {scope}": f"sexton hold add {scope}" for scope in ("instance", "table", "mark", "vault-prefix")}
+_HOLDS = {f"hold {scope}": f"sexton hold add INSTANCE --{scope} …" for scope in ("table", "mark", "prefix")}
 
 HINTS = _HOLDS | {
     "holds": "sexton hold list; everything that blocks deletions: sexton blockers",
@@ -28,7 +28,8 @@ HINTS = _HOLDS | {
     "pause": "sexton round pause INSTANCE; no more rounds: sexton schedules pause --reason TEXT",
     "resume": "sexton round resume INSTANCE; after a stop: sexton start INSTANCE",
     "cancel": "sexton round cancel INSTANCE",
-    "restore": "sexton undelete INSTANCE; after a restore of the database: sexton vault trust INSTANCE NAME",
+    "restore": "sexton undelete INSTANCE; after a restore of the database: sexton after-restore --reason TEXT",
+    "pace clear": "sexton vault uncap INSTANCE VAULT",
     "blacklist": "sexton lists add blacklist INSTANCE --reason TEXT",
     "whitelist": "sexton lists add whitelist INSTANCE",
     "window": "sexton lists add windows 'mon-fri 22:00-06:00 UTC'",

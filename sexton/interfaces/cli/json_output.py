@@ -1,7 +1,8 @@
 """Print what --json asks for: one object, by one rule for its keys, whatever the command.
 
 A list is ``{"items": […], "more": bool}``. The number of a plan is called ``plan``, not ``id``. Instants are ms since
-1970, and their names end in ``_at``. What changes something prints ``Done``. docs/cli-json.md explains it to users.
+1970, and their names end in ``_at``. A command without a result prints its actions and messages. docs/cli-json.md
+explains it to users.
 """
 
 import io
@@ -10,29 +11,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
-from pydantic import BaseModel
 
-from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
 
-
-class Action(Message):
-    """One action of a command, as the log of calls has it."""
-
-    action: str
-    instance: str = ""
-    subject: str = ""
-    reason: str = ""
-
-
-class Done(Message):
-    """What a command did that changes something: its actions, and what it tells people, line by line."""
-
-    actions: tuple[Action, ...] = ()
-    messages: tuple[str, ...] = ()
+if TYPE_CHECKING:  # the help of a command needs no model
+    from pydantic import BaseModel
 
 
 class _Output:
@@ -40,7 +26,7 @@ class _Output:
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.printed = stream, False
-        self.actions: list[Action] = []
+        self.actions: list[Mapping[str, str]] = []
 
 
 _WANTED: ContextVar[bool] = ContextVar("json_is_wanted", default=False)
@@ -57,14 +43,14 @@ def wants_json() -> bool:
     return _OUTPUT.get() is not None
 
 
-def emit(value: BaseModel, **more: Any) -> None:
+def emit(value: "BaseModel", **more: Any) -> None:
     """Print one object; ``more``: further keys."""
     emit_object(stable(value) | more)
 
 
-def emit_list(rows: Sequence[BaseModel | Mapping[str, Any]], *, more: bool = False, **others: Any) -> None:
+def emit_list(rows: Sequence["BaseModel | Mapping[str, Any]"], *, more: bool = False, **others: Any) -> None:
     """Print a list; ``more``: there are more rows than these; ``others``: further keys of the list."""
-    items = [stable(row) if isinstance(row, BaseModel) else row for row in rows]
+    items = [row if isinstance(row, Mapping) else stable(row) for row in rows]
     emit_object({"items": items, "more": more} | others)
 
 
@@ -90,13 +76,13 @@ def emit_line(text: str) -> None:
 
 
 def note_action(**fields: str) -> None:
-    """Record an action for what the command prints; see ``Done``."""
+    """Record an action as the log of calls has it: its name, instance, subject and reason."""
     if (output := _OUTPUT.get()) is not None:
-        output.actions.append(Action(**fields))
+        output.actions.append(fields)
 
 
 def run_with_json(command: Callable[..., Any], **arguments: Any) -> Any:
-    """Run a command; with --json, print its object, or ``Done`` with the lines that people would read."""
+    """Run a command; with --json, print its object, or its actions and the lines that people would read."""
     if not _WANTED.get():
         return command(**arguments)
     output, text = _Output(sys.stdout), io.StringIO()
@@ -115,12 +101,12 @@ def run_with_json(command: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def _finish(output: _Output, text: io.StringIO) -> None:
-    """Print ``Done``, if the command has printed nothing in JSON."""
+    """Print the actions and the lines for people, if the command has printed nothing in JSON."""
     if not output.printed:
-        lines = tuple(printable(line) for line in text.getvalue().splitlines() if line)
-        emit(Done(actions=tuple(output.actions), messages=lines))
+        lines = [printable(line) for line in text.getvalue().splitlines() if line]
+        emit_object({"actions": output.actions, "messages": lines})
 
 
-def stable(value: BaseModel) -> dict[str, Any]:
+def stable(value: "BaseModel") -> dict[str, Any]:
     """Return a value as JSON with the names that users know."""
     return value.model_dump(mode="json", by_alias=True)

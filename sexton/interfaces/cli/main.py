@@ -1,63 +1,15 @@
-"""Register the commands of `sexton`, run one, and turn every failure into one line on stderr and an exit code.
-
-Command modules import heavy libraries (boto3, SQLAlchemy, temporalio) inside their functions, so that `sexton --help`
-is quick.
-"""
+"""Run a command of `sexton`, and turn every failure into one line on stderr and an exit code."""
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from config.sources import load_home_env
-from sexton.interfaces.cli import operations
-from sexton.interfaces.cli.commands import (
-    after_restore,
-    api,
-    binlog,
-    binlog_gc,
-    binlog_journal,
-    blockers,
-    check,
-    check_signals,
-    contract,
-    control,
-    deletions,
-    ducklake,
-    hold,
-    init,
-    instance,
-    log,
-    marks,
-    owner,
-    owner_operations,
-    pace,
-    plan,
-    protection,
-    protection_selftest,
-    quarantine,
-    replica,
-    round,
-    schedules,
-    settings,
-    status,
-    trial,
-    undelete,
-    up,
-    vault,
-    wal,
-    wal_purge,
-    wal_round,
-    why,
-    worker,
-)
-from sexton.interfaces.cli.context import WrongUsage
-from sexton.interfaces.cli.doctor import doctor
-from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
-from sexton.kernel.errors import SextonError
+from sexton.interfaces.cli.tree import Root
+from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.kernel.extras import missing_extra
 from sexton.kernel.printable import escaped_output
 
@@ -67,7 +19,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="sexton",
-    cls=SextonGroup,
+    cls=Root,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Durable garbage collection for databases that keep their files in object storage.",
     no_args_is_help=True,
@@ -95,126 +47,9 @@ def _options(
     pass
 
 
-COMMANDS: dict[str, Callable[..., object]] = {
-    "up": up.up,
-    "init": init.init,
-    "status": status.status,
-    "apply": plan.apply,
-    "enable": instance.enable,
-    "why": why.why,
-    "deletions": deletions.deletions,
-    "log": log.log,
-    "undelete": undelete.undelete,
-    "stop": control.stop,
-    "start": control.start,
-    "blockers": blockers.blockers,
-    "doctor": doctor.doctor,
-    "after-restore": after_restore.after_restore,
-    "pace": pace.pace,
-    **api.COMMANDS,
-    **owner_operations.commands(),
-}
-"""`sexton NAME` → its function."""
-
-GROUPS: dict[str, typer.Typer] = {
-    "instance": instance.app,
-    "owner": owner.app,
-    "ducklake": ducklake.app,
-    "vault": vault.app,
-    "round": round.app,
-    "plan": plan.app,
-    "marks": marks.app,
-    "check": check.app,
-    "schedules": schedules.app,
-    "hold": hold.app,
-    "lists": control.lists,
-    "quarantine": quarantine.app,
-    "protection": protection.app,
-    "wal": wal.app,
-    "binlog": binlog.app,
-    "replica": replica.app,
-    **operations.groups(),
-    "trial": trial.app,
-    "contract": contract.app,
-    "settings": settings.app,
-    "worker": worker.app,
-}
-"""`sexton NAME …` → the group of commands that its module declares."""
-
-COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., object]]], ...] = (
-    (protection.app, {"selftest": protection_selftest.selftest}),
-    (
-        check.app,
-        {
-            "progress": check_signals.progress,
-            "cancel": check_signals.cancel,
-            "pause": check_signals.pause,
-            "resume": check_signals.resume,
-            "retry": check_signals.retry,
-        },
-    ),
-    (
-        wal.app,
-        {
-            "purge": wal_purge.purge,
-            "progress": wal_purge.progress,
-            "now": wal_purge.now,
-            "cancel": wal_purge.cancel,
-            "pause": wal_purge.pause,
-            "resume": wal_purge.resume,
-            "retry": wal_purge.retry,
-        },
-    ),
-    (
-        binlog.app,
-        {
-            "gc": binlog_gc.gc,
-            "progress": binlog_gc.progress,
-            "cancel": binlog_gc.cancel,
-            "pause": binlog_gc.pause,
-            "resume": binlog_gc.resume,
-            "retry": binlog_gc.retry,
-            "journal": binlog_journal.journal,
-            "followers": binlog_journal.followers,
-            "remove-follower": binlog_journal.remove_follower,
-        },
-    ),
-)
-"""Group → commands that another module than the group's own defines."""
-
-RUNNING = ("schedules", "settings", "worker", "api", "console", "contract", "trial")
-PANELS: dict[str, tuple[str, ...]] = {
-    "Set up": ("init", "up", "instance", "owner", "ducklake", "enable", "vault", *RUNNING),
-    "Owners' records": tuple(owner_operations.commands()),
-    "Inspect": ("status", "blockers", "why", "marks", "deletions", "log", "check", "doctor"),
-    "Delete": ("plan", "apply", "round"),
-    "Stop, hold and protect": ("stop", "start", "hold", "lists", "pace", "protection", "quarantine", "token"),
-    "Topics and binlogs": ("wal", "binlog", "replica"),
-    EMERGENCIES: ("undelete", "after-restore"),
-}
-"""Panel of `sexton --help` → its commands and groups, in order; docs/commands.md has the same headings."""
-
-
-def _register(group: typer.Typer, commands: Mapping[str, Callable[..., object]]) -> None:
-    for name, function in commands.items():
-        group.command(name)(function)
-
-
-def _register_all() -> None:
-    for group, commands in COMMANDS_OF_OTHER_MODULES:
-        _register(group, commands)
-    wal.app.add_typer(wal_round.app, name="round", cls=SextonGroup)
-    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
-    for name in dict.fromkeys([*panel_of, *COMMANDS, *GROUPS]):
-        panel = panel_of.get(name)
-        if name in COMMANDS:
-            app.command(name, rich_help_panel=panel)(COMMANDS[name])
-        else:
-            cls = PlanGroup if name == "plan" else SextonGroup
-            app.add_typer(GROUPS[name], name=name, cls=cls, rich_help_panel=panel)
-
-
-_register_all()
+def root() -> Any:
+    """Return the command `sexton`."""
+    return typer.main.get_command(app)
 
 
 def main() -> None:
@@ -244,7 +79,7 @@ def run() -> int:
 def _run() -> int:
     try:
         load_home_env()
-        result = app(standalone_mode=False, prog_name="sexton")
+        result = root()(standalone_mode=False, prog_name="sexton")
         return result if isinstance(result, int) else 0
     except UsageError as e:
         e.message = plain_usage(e.message)  # type: ignore[attr-defined]

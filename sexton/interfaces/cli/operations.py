@@ -1,30 +1,45 @@
-"""The commands of the operations that ``sexton.operations`` declares: words, options, and what they print."""
+"""The commands of the operations that ``sexton.operations`` declares: words, options, what they ask and print."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Lt
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.render.results import show
-from sexton.operations.registry import Deed, Operation, operations
+from sexton.kernel.errors import WrongUsage
+from sexton.operations.callers import Deed
+from sexton.operations.fields import DURATION, PRINTABLE, Flag
+from sexton.operations.registry import INSTANCE, Call, Operation
+from sexton.operators.access.model import EVERY_INSTANCE
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.operators.access.model import Grant
+
+YES = inspect.Parameter(
+    "yes",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")],
+)
 
 
 class User:
     """Who runs a command: a person who can open the database may do everything."""
 
-    def __init__(self, service: "OperatorService") -> None:
-        self._service = service
+    node = ""
+
+    def __init__(self, service: "Deployment", ask: Callable[[], None] = lambda: None) -> None:
+        self._service, self._ask = service, ask
 
     @property
     def name(self) -> str:
@@ -33,66 +48,189 @@ class User:
 
         return whoami()
 
-    def require(self, grant: "Grant", instance: str) -> None:
+    def selected(self, instance: str | None) -> str:
+        """Return the named instance, or every one."""
+        return instance or EVERY_INSTANCE
+
+    def permits(self, _grant: "Grant", _instance: str) -> bool:
+        """Return that it is permitted."""
+        return True
+
+    def require(self, grant: "Grant", instance: str, *, job: str | None = None, node: str | None = None) -> None:
         """Permit it."""
 
-    def recorded(self, deed: Deed, *, keeps: bool = False) -> AbstractContextManager[None]:
-        """Record the deed and how it ends."""
-        service, names = self._service, (deed.instance, deed.subject, deed.reason)
-        return log_call(service, deed.action, *names, blocks_deletion=keeps)
+    def require_log(self, grant: "Grant", instance: str, consumers: tuple[str, ...]) -> None:
+        """Permit it."""
+
+    def read(self, deed: Deed) -> None:
+        """Permit it."""
+
+    @contextmanager
+    def recorded(self, deed: Deed, *, keeps: bool = False, routine: bool = False) -> Iterator[None]:
+        """Record the deed and how it ends, also if the person does not confirm it; of a person nothing is routine."""
+        del routine
+        names = (deed.instance, deed.subject, deed.reason)
+        with log_call(self._service, deed.action, *names, blocks_deletion=keeps):
+            self._ask()
+            yield
 
 
-def groups() -> Mapping[str, typer.Typer]:
-    """Return the groups of commands, by their word."""
-    by_word: dict[str, typer.Typer] = {}
-    for operation in operations().values():
-        group, _, name = operation.name.rpartition(" ")
-        about = (inspect.getdoc(inspect.getmodule(operation.function)) or "").partition("\n")[0]
-        by_word.setdefault(group, typer.Typer(help=about, no_args_is_help=True)).command(name)(_command(operation))
-    return by_word
-
-
-def _command(operation: Operation) -> Callable[..., None]:
+def command(operation: Operation) -> Callable[..., None]:
     """Return the function of a command, with the signature from which Typer makes its words and options."""
+    from sexton.interfaces.cli.questions import QUESTIONS
 
-    def run(**given: Any) -> None:
+    def run(*, yes: bool = False, **given: Any) -> None:
         with open_database() as service:
-            if "instance" in given:
-                given["instance"] = one_instance(service, given["instance"])
-            result = operation.run(service, User(service), _valid(operation, given))
-        if isinstance(result, BaseModel) and wants_json():
-            emit(result)
-        else:
-            show(operation.name, result)
+            values = valid(operation, given)
+            call = Call(service, User(service, lambda: _ask(operation.name, call, values, yes=yes)))
+            result = operation.run(call, values, lambda started: _followed(operation.name, service, started))
+        finish(operation.name, result, values)
 
-    parameters = [p.replace(annotation=_typed(p)) for p in operation.parameters.values()]
+    parameters = list(_parameters(operation))
+    if operation.name in QUESTIONS:
+        parameters.append(YES)
+    parameters.sort(key=lambda p: p.kind)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = operation.about
     return run
 
 
-def _valid(operation: Operation, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _followed(name: str, service: "Deployment", result: Any) -> Any:
+    """Return the report of what an operation started, or the result of one that starts nothing."""
+    if name not in FOLLOWED:
+        return result
+    from sexton.interfaces.cli.following import follow
+
+    return follow(name, service, result)
+
+
+FOLLOWED = frozenset({"round run", "apply", "check run", "wal purge", "wal round run", "binlog gc"})
+"""Operations that start work for whose end the command waits."""
+
+
+def finish(name: str, result: Any, values: Mapping[str, Any]) -> None:
+    """Print a result, and end with the exit code that it stands for."""
+    from sexton.interfaces.cli.render.results import EXIT_CODES, show
+
+    if not wants_json():
+        show(name, result, values)
+    elif isinstance(result, BaseModel):
+        emit(result)
+    if code := EXIT_CODES.get(name, lambda _: 0)(result):
+        raise typer.Exit(code)
+
+
+def _ask(name: str, call: Call, values: Mapping[str, Any], *, yes: bool) -> None:
+    """Print what will be done, and ask before it."""
+    from sexton.interfaces.cli.questions import ask
+
+    question = ask(name, call, values)
+    if question is None or yes:
+        return
+    if wants_json():
+        raise WrongUsage("--json cannot ask for confirmation; review what it does, then add --yes")
+    typer.confirm(question, abort=True, err=True)
+
+
+def valid(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of an order as their types have them; raise ``WrongUsage`` if one is not valid."""
+    if given.get(INSTANCE) == "":
+        raise WrongUsage("the instance is empty (is a variable empty?); name one, or leave it out")
+    operation.refuse_bare(given, lambda name: _named(operation.parameters[name]))
     try:
-        order = operation.order.model_validate(given)
+        order = operation.order.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as e:
-        mistakes = e.errors(include_url=False, include_context=False, include_input=False)
-        raise WrongUsage("; ".join(f"{'.'.join(map(str, m['loc']))}: {m['msg']}" for m in mistakes)) from None
+        mistakes = e.errors(include_url=False, include_input=False)
+        raise WrongUsage("; ".join(_explain(operation, mistake) for mistake in mistakes)) from None
     return {name: getattr(order, name) for name in operation.parameters}
 
 
-def _typed(parameter: inspect.Parameter) -> Any:
-    """Return the annotation that Typer reads: a word, or an option, with its help and bounds."""
-    kind = parameter.annotation
-    metadata: list[Any] = []
-    if get_origin(kind) is Annotated:
-        kind, *metadata = get_args(kind)
-    bounds: dict[str, Any] = {"help": ""}
-    for part in (part for each in metadata for part in (each, *getattr(each, "metadata", ()))):
-        if isinstance(part, FieldInfo):
-            bounds["help"] = part.description or bounds["help"]
-        elif isinstance(part, Ge | Le):
-            bounds |= {"min": part.ge} if isinstance(part, Ge) else {"max": part.le}
-    is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    return Annotated[kind, typer.Option(**bounds) if is_option else typer.Argument(**bounds)]
+def _explain(operation: Operation, mistake: Any) -> str:
+    name = str(mistake["loc"][0]) if mistake["loc"] else ""
+    parameter = operation.parameters.get(name)
+    if parameter is None:
+        return f"{name}: {mistake['msg']}"
+    kind, named = mistake["type"], _named(parameter)
+    if kind == "string_unicode":
+        return f"{named}: {NOT_TEXT}"
+    if kind in ("string_too_short", "too_short"):
+        return f"{named} is empty{'; write a few words that other operators can read' if name == 'reason' else ''}"
+    if kind == "string_pattern_mismatch":
+        form, pattern = _Form(parameter), mistake["ctx"]["pattern"]
+        if pattern == PRINTABLE:
+            return f"{named} has characters that are not allowed there"
+        write = f"write {form.shown}; " if "/" in form.shown else ""
+        return f"{named} does not fit: {write}{form.about.removesuffix('.')}"
+    return plain_usage(f"{named}: {mistake['msg']}")
+
+
+def _named(parameter: inspect.Parameter) -> str:
+    """Return how the command line calls a value."""
+    form = _Form(parameter)
+    return form.option if parameter.kind is inspect.Parameter.KEYWORD_ONLY else form.shown or parameter.name.upper()
+
+
+def _parameters(operation: Operation) -> Iterator[inspect.Parameter]:
+    later = [p for p in operation.parameters.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    for parameter in operation.parameters.values():
+        given = parameter
+        if parameter.name == INSTANCE:
+            is_word = parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+            needs = is_word and any(p.default is inspect.Parameter.empty for p in later[later.index(parameter) + 1 :])
+            given = parameter.replace(default=inspect.Parameter.empty if needs else None)
+        elif parameter.default == ():
+            given = parameter.replace(default=None)
+        yield given.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_Form(parameter).typed(given.default))
+
+
+class _Form:
+    """How a value is written at the command line, by its type."""
+
+    def __init__(self, parameter: inspect.Parameter) -> None:
+        self._parameter = parameter
+        kind, metadata = parameter.annotation, list[Any]()
+        while get_origin(kind) in (Annotated, Union, types.UnionType):
+            if get_origin(kind) is Annotated:
+                kind, *more = get_args(kind)
+                metadata = [*more, *metadata]
+            else:
+                kinds = [k for k in get_args(kind) if k is not type(None)]
+                kind = kinds[0] if len(kinds) == 1 else str
+        self._kind = kind
+        self._parts = parts = [part for each in metadata for part in (each, *getattr(each, "metadata", ()))]
+        flag = next((part for part in reversed(parts) if isinstance(part, Flag)), Flag())
+        names = [part for part in metadata if isinstance(part, Flag) and part.name]
+        self.option = (names[-1].name if names else "") or f"--{parameter.name.strip('_').replace('_', '-')}"
+        self.shown = flag.shown
+        about = [part.description for part in parts if isinstance(part, FieldInfo) and part.description]
+        self.about = about[-1].replace(", or that of the token", "") if about else ""
+        self._help: dict[str, Any] = {"help": self.about}
+        if DURATION in parts:
+            self._kind = str
+        elif kind is int:
+            for part in parts:
+                if isinstance(part, Ge):
+                    self._help["min"] = part.ge
+                elif isinstance(part, Le | Lt):
+                    self._help["max"] = part.le if isinstance(part, Le) else int(part.lt) - 1  # type: ignore[call-overload]
+
+    def typed(self, default: Any) -> Any:
+        """Return the annotation that Typer reads: a word, or an option, with its help and bounds."""
+        kind, more = self._kind, dict(self._help)
+        if get_origin(kind) is tuple:
+            kind = list[str]
+        elif not (
+            get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum | str | int | bool))
+        ):
+            kind = str
+        if self.shown:
+            more["metavar"] = self.shown
+        if default == 0 and DURATION in self._parts:
+            more["show_default"] = False
+        if default is None:
+            kind = kind | None
+        if self._parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            return Annotated[kind, typer.Argument(**more)]
+        names = [self.option] if self._kind is not bool or not default else [f"{self.option}/--no-{self.option[2:]}"]
+        return Annotated[kind, typer.Option(*names, **more)]

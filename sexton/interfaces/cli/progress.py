@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sexton.insight.wording import first_line
 from sexton.interfaces.cli.output import styled_console
-from sexton.interfaces.wording import first_line
 from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Start a round, show its progress, and wait for its report."""
+"""Show the progress of a round, and wait for its report."""
 
 import asyncio
 import datetime as dt
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sexton.interfaces.cli.progress import ProgressDisplay, progress_display
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Left, SextonError
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
+from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from temporalio.client import WorkflowFailureError, WorkflowHandle
 
     from sexton.database.engine import Database
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
+    from sexton.operations.fields import StartedWork
 
 DISPLAY_SECONDS = 0.5
 """How often the progress display is updated."""
@@ -26,41 +25,36 @@ WORKER_PATIENCE_SECONDS = 5.0
 QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
-def run_round(
-    service: "OperatorService", request: RecycleRequest, *, watch: bool, started: "Callable[[], None]" = lambda: None
-) -> RoundReport:
-    """Run a round and return its report; the report of a failed round is read from the database.
+def await_round(service: "Deployment", started: "StartedWork", *, watch: bool) -> RoundReport:
+    """Wait for a round and return its report; the report of a failed round is read from the database.
 
-    Ctrl-C ends the waiting, not the round. ``started`` is called as soon as Temporal has the round.
+    Ctrl-C ends the waiting, not the round.
     """
-    result = asyncio.run(_run(service, request, watch, started))
+    result = asyncio.run(_await(service, started, watch))
     return result if isinstance(result, RoundReport) else service.stores.reports.report(result)
 
 
-async def _run(
-    service: "OperatorService", request: RecycleRequest, watch: bool, started: "Callable[[], None]"
-) -> RoundReport | int:
-    """Start the workflow and wait for its report, or for the number of the round that failed."""
+async def _await(service: "Deployment", started: "StartedWork", watch: bool) -> RoundReport | int:
+    """Return the report, or the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
-    from sexton.runtime.temporal.rounds import ROUNDS
 
-    handle = await ROUNDS.start(await connect(service.settings), service.settings, request)
-    started()
+    client = await connect(service.settings)
+    handle = client.get_workflow_handle(started.workflow, run_id=started.run or None, result_type=RoundReport)
     try:
         with progress_display(watch) as display:
             return await _wait(handle, service.db, display)
     except WorkflowFailureError as e:
-        return _failed_round(e, request.instance)
+        return _failed_round(e, started.instance)
     except RPCError as e:
-        raise SextonError(
+        raise Left(
             f"the connection to Temporal was lost ({e.message}); the round continues when Temporal is back: "
             "sexton status"
         ) from e
     except (asyncio.CancelledError, KeyboardInterrupt):
-        end = f"sexton round cancel {request.instance}"
+        end = f"sexton round cancel {started.instance}"
         typer.echo(f"the round continues without this command; see: sexton status; to end it: {end}", err=True)
         raise
 

@@ -15,9 +15,9 @@ from sexton.interfaces.cli.output import styled_console
 from sexton.interfaces.cli.render.running import lines_of, one_line
 
 if TYPE_CHECKING:
+    from sexton.deployment import Deployment
     from sexton.insight.rate import RecentRate
     from sexton.insight.views import RunningWork
-    from sexton.interfaces.operator_service import OperatorService
 
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0
@@ -43,7 +43,7 @@ def watch(read: Read, idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
             time.sleep(REDRAW_SECONDS)
 
 
-def watch_one(service: "OperatorService", work: str, number: int) -> None:
+def watch_one(service: "Deployment", work: str, number: int) -> None:
     """Show one round or check until it no longer runs."""
     from sexton.insight.running import read_running
 

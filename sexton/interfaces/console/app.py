@@ -11,7 +11,6 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
-from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.latest import Latest
 from sexton.interfaces.console.routes import (
@@ -22,6 +21,7 @@ from sexton.interfaces.console.routes import (
     controls,
     login,
     logs,
+    operations,
     overview,
     plans,
     quarantine,
@@ -33,9 +33,10 @@ from sexton.interfaces.console.routes import (
 )
 from sexton.operators.access.errors import Unauthenticated
 from sexton.operators.call_log.model import CallRecord
+from sexton.runtime.blockers.listing import list_blockers
 
 LOOKING = (overview, plans, rounds, why, blockers, checks, quarantine, vaults, topics, binlogs)
-PAGES = (login, controls, *LOOKING, settings, access, logs)
+PAGES = (login, controls, *LOOKING, settings, access, logs, operations)
 YEAR_SECONDS = 31_536_000
 
 
@@ -60,7 +61,7 @@ class Beside:
 def beside(api: FastAPI) -> Beside:
     """Return the API with the console at ``/console``."""
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    for name in ("service", "starter", "pools", "verifier"):
+    for name in ("service", "pools", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)

@@ -56,7 +56,7 @@ TYPED = frozenset(
     {"reason", "note", "token", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
     | {"vault", "instance"}
 )
-"""Fields whose blanks around a text mean nothing: no name of a vault or an instance has any.
+"""Fields whose blanks around a text mean nothing, besides those of every form that sends an operation.
 
 Others name something: `` old/`` is another prefix than ``old/``.
 """
@@ -71,4 +71,5 @@ async def _form(request: Request) -> dict[str, str]:
         raise BadInput("this is no form of the console") from None
     if any("\0" in value for _, value in fields):
         raise BadInput("a NUL is part of no name")
-    return {name: value.strip() if name in TYPED else value for name, value in fields}
+    is_typed = f"{session.PATH}/do/" in request.url.path
+    return {name: value.strip() if is_typed or name in TYPED else value for name, value in fields}

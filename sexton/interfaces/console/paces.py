@@ -28,9 +28,9 @@ class RateLimit(NamedTuple):
     throttled_at: int | None
 
 
-def limits_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, RateLimit]:
-    """Return the limit of each of these vaults of the page's instance that has one now."""
-    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
+def limits_of(visit: CurrentVisit, instance: str, specs: Sequence[VaultSpec]) -> Mapping[str, RateLimit]:
+    """Return the limit of each of these vaults of an instance that has one now."""
+    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(instance)}
     return rate_limits(places_of(visit, specs), caps)
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sexton.interfaces import wording
+from sexton.insight import wording
 from sexton.kernel.printable import printable
 
 HERE = Path(__file__).parent

@@ -9,11 +9,12 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import RedirectResponse, Response
 
+from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import Caller
 from sexton.interfaces.console import rendering, session
-from sexton.interfaces.operator_service import OperatorService
 from sexton.kernel.errors import BadInput
-from sexton.operations.registry import operations
+from sexton.operations.fields import ONE
+from sexton.operations.registry import Call, Operation, operations
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt_by_instance
@@ -27,7 +28,7 @@ Form = TypeVar("Form", bound=BaseModel)
 class Visit:
     """A request of a session, with what every page shows."""
 
-    def __init__(self, request: Request, service: OperatorService, caller: Caller) -> None:
+    def __init__(self, request: Request, service: Deployment, caller: Caller) -> None:
         self.request, self.service, self.caller = request, service, caller
         self._shown: str | None = None
 
@@ -80,11 +81,30 @@ class Visit:
             wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
             raise BadInput(f"not as it should be: {wrong}") from None
 
-    def ask(self, name: str) -> Any:
-        """Run an operation with the values of the form, as the caller, and return its result."""
-        operation = operations()[name]
-        order = self.read(operation.order)
-        return operation.run(self.service, self.caller, {name: getattr(order, name) for name in operation.parameters})
+    def ask(self, name: str, **values: object) -> Any:
+        """Run an operation as the caller, with these values and those of the form, and return its result.
+
+        A page is about ``instance``, so this is that of an operation that is about one.
+        """
+        result, _ = self.run(operations()[name], **values)
+        return result
+
+    def run(self, operation: Operation, **values: object) -> tuple[Any, Mapping[str, Any]]:
+        """Run an operation as ``ask`` does, and return its result and the values of its order."""
+        given = self.values(operation, **values)
+        return operation.run(self.call, given), given
+
+    @property
+    def call(self) -> Call:
+        """The call of an operation by the caller."""
+        return Call(self.service, self.caller)
+
+    def values(self, operation: Operation, **values: object) -> dict[str, Any]:
+        """Return the values of an operation's order: these, and those of the form."""
+        if operation.covers == ONE and values.get("instance") is None:
+            values["instance"] = self.instance
+        order = self.read(operation.order, **values)
+        return {name: getattr(order, name) for name in operation.parameters}
 
     @cached_property
     def controls(self) -> Sequence[Control]:

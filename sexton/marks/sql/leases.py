@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, select, update
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_once
 from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease, LeaseState
@@ -44,7 +44,7 @@ class LeaseStore:
         with deciding(self._db, EVERYTHING, instance) as c:  # two runs must not count leases at the same time
             now = self._db.now(c)
             row = c.execute(select(lease).where(of_job)).one_or_none()
-            self._require_slot(c, instance, job, now)
+            self._require_slot(c, instance, job)
             if row is None:
                 c.execute(insert(lease).values(instance=instance, job=job))
             epoch = 1 if row is None else self._next_epoch(row, owner, now)
@@ -54,12 +54,12 @@ class LeaseStore:
         reached("lease.acquired")
         return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
 
-    def _require_slot(self, c: Connection, instance: str, job: str, now: int) -> None:
+    def _require_slot(self, c: Connection, instance: str, job: str) -> None:
         """Raise ``NoFreeSlot`` if as many other instances are being worked on as are allowed at once."""
         if self._at_once is None:
             return
         lease = self._db.t.lease
-        others = and_(busy(lease, job, now, self.ttl_seconds), lease.c.instance != instance)
+        others = and_(busy(lease, job, self.ttl_seconds), lease.c.instance != instance)
         in_use = int(c.execute(select(func.count()).where(others)).scalar_one())
         if in_use >= self._at_once:
             raise NoFreeSlot(
@@ -122,13 +122,14 @@ def end_all_leases(db: Database) -> int:
         return c.execute(update(row).values(values)).rowcount
 
 
-def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:
-    """Return the condition that a lease of a job is in use at ``now`` (ms since 1970).
+def busy(row: Table, job: str, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:
+    """Return the condition that a lease of a job is in use now.
 
     A lease that ends later than any lease can was acquired while the database's clock was ahead: it does not count.
     """
     ends = row.c.expires_at
-    return and_(row.c.job == job, row.c.state == LeaseState.BUSY, ends > now, ends <= now + 2 * ttl_seconds * 1000)
+    is_valid = and_(ends > now_once(), ends <= now_once(2 * ttl_seconds * 1000))
+    return and_(row.c.job == job, row.c.state == LeaseState.BUSY, is_valid)
 
 
 def may_be_deleting(db: Database, c: Connection, instance: str) -> bool:

@@ -21,7 +21,7 @@ class ControlKind(StrEnum):
 
 
 class ListName(StrEnum):
-    """The lists, as people and programs name them; see ``sexton.interfaces.lists``."""
+    """The lists, as people and programs name them; see ``sexton.operations.list_names``."""
 
     BLACKLIST = "blacklist"
     WHITELIST = "whitelist"

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
+from sexton.database.live_login import make_login
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason
@@ -167,7 +168,8 @@ class Registry:
     def set_live_view(self, instance: str, view: str) -> None:
         """Store which view shows the live objects of an instance; ``none``: it has no live view.
 
-        The view need not exist yet: until it can be read, every mark of the instance is kept.
+        The view need not exist yet: until it can be read, every mark of the instance is kept. The login that reads it
+        is created, and granted the view, if Sexton's login may do so.
 
         Raises:
             BadInput: this is no name of a view, or the owner knows its live objects itself.
@@ -180,6 +182,8 @@ class Registry:
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             c.execute(update(t).where(t.c.id == instance).values(live_view=view))
+        if view != NO_VIEW:
+            make_login(self._db, instance, view)
 
     def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
         """Return the vaults of one instance, or of all instances."""

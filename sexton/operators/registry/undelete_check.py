@@ -83,7 +83,7 @@ def _refuse_second_passes(
     unheld = _Target(instance, vault, prefix, open_keys)
     if awaiting := _claimed_marks(db, c, unheld, after_first_pass) - _held_marks(holds):
         place = prefix or common_folder(open_keys)
-        hold = f"vault-prefix {vault}/{place} --instance {instance}" if place else f"instance {instance}"
+        hold = f"{instance} --prefix {vault}/{place}" if place else instance
         first = min(awaiting)
         raise UndeleteUnsafe(
             f"{_first_of(awaiting)} of {instance} is claimed, and its second pass would delete the objects again; "

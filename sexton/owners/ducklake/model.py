@@ -37,8 +37,8 @@ class Lake(NamedTuple):
     data_path: str
     writers: tuple[str, ...] = ()
     """Roles that write to the lake."""
-    readers: tuple[str, ...] = ()
-    """Roles that read the live view."""
+    reader: str = ""
+    """The login that reads the live view."""
 
 
 class LakeFacts(NamedTuple):

@@ -97,5 +97,5 @@ def _forget_option(sql: LakeSql) -> str:
 def _grants(sql: LakeSql) -> list[str]:
     """Return the grants of the views: the roles that write read one in the triggers, and Sexton reads the live one."""
     lake = sql.lake
-    grants = [grant for role in lake.readers for grant in roles.reader_grants(view_of(lake.schema), role)]
+    grants = roles.reader_grants(view_of(lake.schema), lake.reader)
     return grants + [f'GRANT SELECT ON {sql.table(DIRECTORIES)} TO "{role}"' for role in lake.writers]

@@ -8,19 +8,16 @@ with this column beside it, ``sexton_live_as_of`` for a view ``sexton_live``. In
 from sqlalchemy import ColumnElement, Connection, TableClause, column, func, select, text, true
 from sqlalchemy import table as table_clause
 
-from sexton.database.engine import Database
+from sexton.database.live_login import AS_OF_VIEW
 from sexton.database.tables import Instant
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_code
 
 AS_OF = "as_of"
-AS_OF_VIEW = "{}_as_of"
-"""The name of the view of one row beside a live view, which stands for ``{}``."""
 MAX_AGE_SECONDS = 3_600
 """How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
 AHEAD_MS = 60_000
 """How far the owner's clock may be ahead of the database's."""
-_IS_COPY = """
+_USED = """
 WITH RECURSIVE used (oid, relkind, is_view_itself) AS (
     SELECT c.oid, c.relkind, true FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname = :view AND n.nspname = :schema
@@ -31,8 +28,15 @@ WITH RECURSIVE used (oid, relkind, is_view_itself) AS (
     JOIN pg_class c ON c.oid = d.refobjid AND c.oid <> used.oid
     WHERE used.relkind = 'v'
 )
-SELECT EXISTS (SELECT FROM used WHERE relkind IN ('m', 'f') OR (is_view_itself AND relkind <> 'v'))
 """
+"""A view, and what it reads."""
+_IS_COPY = (
+    f"{_USED} SELECT EXISTS (SELECT FROM used WHERE relkind IN ('m', 'f') OR (is_view_itself AND relkind <> 'v'))"
+)
+_DEFINITION = (
+    f"{_USED} SELECT md5(string_agg(concat(used.oid, w.ev_action), ' ' ORDER BY used.oid)) "
+    "FROM used LEFT JOIN pg_rewrite w ON w.ev_class = used.oid AND w.ev_type = '1'"
+)
 _TYPE_OF_AS_OF = (
     "SELECT format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
@@ -41,17 +45,16 @@ _TYPE_OF_AS_OF = (
 INSTANT_TYPE = "timestamp with time zone"
 
 
-def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> int | None:
+def read(c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> int | None:
     """Return as of when the live view is true; None: at any moment.
 
     Args:
-        db: the database.
-        c: a connection to it.
+        c: a connection that may read the view.
         view: the live view.
         is_own_row: the condition that a row of the view is about the instance.
 
     Raises:
-        OwnerSilent: the view is a copy that does not say how old it is, or reading it would run code of its owner.
+        OwnerSilent: the view is a copy that does not say how old it is.
     """
     as_of_view = AS_OF_VIEW.format(view.name)
     for name, is_meant in ((as_of_view, true()), (view.name, is_own_row)):
@@ -61,7 +64,6 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
             continue
         if type_ != INSTANT_TYPE:
             raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
-        live_code.require_plain(db, c, view.schema, name)
         source = table_clause(name, column(AS_OF, Instant()), schema=view.schema)
         as_of = c.execute(
             select(func.min(source.c.as_of, type_=Instant())).select_from(source).where(is_meant)
@@ -75,6 +77,11 @@ def read(db: Database, c: Connection, view: TableClause, is_own_row: ColumnEleme
             f"add a column {AS_OF}, or a view {as_of_view} with one (docs/integration.md)"
         )
     return None
+
+
+def definition(c: Connection, view: TableClause) -> str:
+    """Return a text that changes when the view, or one under it, is defined otherwise."""
+    return str(c.execute(text(_DEFINITION), {"view": view.name, "schema": view.schema}).scalar_one())
 
 
 def precedes(as_of: int | None, made_at: int) -> bool:

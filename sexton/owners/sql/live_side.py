@@ -3,9 +3,8 @@
 The parts are read in parallel, also on other machines. URLs are resolved here.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Select, TableClause, and_, select
@@ -15,10 +14,10 @@ from sexton.database.ranges import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part, short_key
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import LiveParts, NoLiveSide, Owner, OwnerSilent
+from sexton.owners.port import LiveParts, NoLiveSide, Owner
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.sql import live_keys, live_moment, live_view
-from sexton.owners.sql.live_sessions import reading, reading_at
+from sexton.owners.sql.live_reading import reading
 from sexton.storage.model import VaultSpec
 
 SILENT = "the owner's records cannot be read"
@@ -39,42 +38,33 @@ class ViewReader(Owner):
 
     def live_as_of(self, instance: str) -> int | None:
         """Return as of when the view is true, if it is a copy."""
-        name = self._view_name(instance)
-        with silent_on_error(SILENT):
-            with reading(self._db, instance, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
-                view = self._view(live, name)
-                live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
-                as_of = self._as_of(live, view, instance)
-            with self._db.read() as c:
-                live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
+        with self._reading(instance) as (live, view):
+            live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
+            as_of = live_moment.read(live, view, live_view.is_about(view, instance))
+        with silent_on_error(SILENT), self._db.read() as c:
+            live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
         return as_of
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of keys of the view."""
-        name = self._view_name(instance)
-        with silent_on_error(SILENT), self._reading_at(instance, moment) as live:
-            view = self._view(live, name)
-            as_of = self._as_of(live, view, instance)
+        with self._reading(instance, moment) as (live, view):
+            as_of = live_moment.read(live, view, live_view.is_about(view, instance))
             return LiveParts(live_view.parts(live, view, instance, rows), as_of)
 
     def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the rows of a part of the view."""
-        vaults, name = self._vaults(instance), self._view_name(instance)
-        exists = self._is_only_instance_of(name)
-        with silent_on_error(SILENT), self._reading_at(instance, moment) as live:
-            until = time.monotonic() + STATEMENT_SECONDS
-            view = self._view(live, name)
+        vaults = self._vaults(instance)
+        with self._reading(instance, moment) as (live, view):
+            exists = self._is_only_instance_of(view)
             for page in live_view.read(live, view, instance, part):
-                if time.monotonic() > until:
-                    raise OwnerSilent(f"{name} did not show its rows within {STATEMENT_SECONDS:,} s; make it faster")
                 yield [_resolved(entry, vaults, exists=exists) for entry in page]
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return the rows of these records now."""
-        vaults, name = self._vaults(instance), self._view_name(instance)
-        exists = self._is_only_instance_of(name)
-        with silent_on_error(SILENT), reading(self._db, instance, STATEMENT_SECONDS, STATEMENT_SECONDS) as live:
-            entries = live_view.entries_of(live, self._view(live, name), instance, records)
+        vaults = self._vaults(instance)
+        with self._reading(instance) as (live, view):
+            exists = self._is_only_instance_of(view)
+            entries = live_view.entries_of(live, view, instance, records)
         return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
     @contextmanager
@@ -83,39 +73,34 @@ class ViewReader(Owner):
         name = live_view.named(self._db, self._registry.instance(instance))
         if name is None:
             raise BadInput(_no_view(instance))
-        with reading_at(self._db, instance, "") as c:
-            view = live_view.load(self._db, c, name)
+        with reading(self._db, instance, name, moment="") as c:
+            view = live_view.load(c, name)
             is_of_kind = and_(live_view.is_about(view, instance), view.c.kind == kind)
             yield c, select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
 
-    def _reading_at(self, instance: str, moment: str) -> AbstractContextManager[Connection]:
-        return reading_at(self._db, instance, moment, seconds=STATEMENT_SECONDS)
-
-    def _as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
-        return live_moment.read(self._db, c, view, live_view.is_about(view, instance))
-
-    def _view_name(self, instance: str) -> str:
+    @contextmanager
+    def _reading(self, instance: str, moment: str | None = None) -> Iterator[tuple[Connection, TableClause]]:
+        """Open a transaction that reads the view for a check: in a snapshot, or now."""
         with silent_on_error(SILENT):
             name = live_view.named(self._db, self._registry.instance(instance))
         if name is None:
             raise NoLiveSide(f"{_no_view(instance)} (docs/integration.md)")
-        return name
-
-    def _view(self, c: Connection, name: str) -> TableClause:
-        view = live_view.load(self._db, c, name)
-        if "instance" not in view.c and not self._is_only_instance_of(name):
-            raise NoLiveSide(
-                f"{name} has no column instance, but several instances name it, so it is unknown to which one a row "
-                "belongs; add the column"
-            )
-        return view
+        limits = {"seconds": STATEMENT_SECONDS, "look_seconds": STATEMENT_SECONDS}
+        with reading(self._db, instance, name, moment=moment, **limits) as live:
+            view = live_view.load(live, name)
+            if "instance" not in view.c and not self._is_only_instance_of(view):
+                raise NoLiveSide(
+                    f"{name} has no column instance, but several instances name it, so it is unknown to which one a "
+                    "row belongs; add the column"
+                )
+            yield live, view
 
     def _vaults(self, instance: str) -> Mapping[str, VaultSpec]:
         return {spec.name: spec for spec in self._registry.vaults(instance)}
 
-    def _is_only_instance_of(self, view: str) -> bool:
+    def _is_only_instance_of(self, view: TableClause) -> bool:
         """Return whether one instance names the view, so that a row without an instance is about this one."""
-        return sum(other.live_view == view for other in self._registry.instances()) == 1
+        return sum(other.live_view == view.fullname for other in self._registry.instances()) == 1
 
 
 def _no_view(instance: str) -> str:

@@ -25,6 +25,7 @@ from sqlalchemy import table as table_clause
 
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
+from sexton.database.roles import reader_grants
 from sexton.database.rows import in_list
 from sexton.database.tables import Instant
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
@@ -32,22 +33,24 @@ from sexton.marks.policy import covering_prefixes
 from sexton.operators.registry.store import Instance
 from sexton.operators.registry.view_names import NO_VIEW
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_code
 
 LIVE_VIEW = "sexton_live"
 """The usual name. A relation of this name that no instance names is never read, but also never overlooked."""
 COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes", "as_of")
 OPTIONAL_COLUMNS = ("instance", "bytes", "as_of")
+MOST_ENTRIES = 1_000_000
+"""Rows of the suspected losses of a check, which are read into memory."""
 TYPES = {"bytes": BigInteger(), "as_of": Instant()}
 _COLUMNS_QUERY = (
-    "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(l.collisdeterministic, true) "
+    "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(l.collisdeterministic, true), current_user, "
+    "has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') "
     "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
     "LEFT JOIN pg_collation l ON l.oid = a.attcollation "
     "WHERE c.relname = :view AND n.nspname = :schema "
     "AND c.relkind IN ('r', 'v', 'm', 'f', 'p') AND c.relpersistence <> 't'"
 )
-"""The columns of a view, their types, and whether equal texts are the same text."""
+"""The columns of a view, their types, whether equal texts are the same text, the login, and whether it may read it."""
 _EXACT_TYPES = ("text", "character varying")
 _UNNAMED_QUERY = (
     "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -75,24 +78,27 @@ def named(db: Database, instance: Instance) -> str | None:
     )
 
 
-def load(db: Database, c: Connection, name: str) -> TableClause:
+def load(c: Connection, name: str) -> TableClause:
     """Return the view of this name, with those of its optional columns that it has.
 
     The columns are read each time, as an owner may change the view while Sexton runs.
 
     Raises:
-        OwnerSilent: there is no such view, a column is no exact text, or reading it would run code of its owner.
+        OwnerSilent: there is no such view, the login may not read it, or a column is no exact text.
     """
     schema, _, relation = name.rpartition(".")
-    live_code.require_plain(db, c, schema, relation)
     names = {"view": relation, "schema": schema}
     present_columns = {row[0]: row[1:] for row in c.execute(text(_COLUMNS_QUERY), names)}
     if not present_columns:
         raise OwnerSilent(
             f"the live view {name} does not exist; create it, or name another one: sexton instance live-view"
         )
+    *_, login, may_read = next(iter(present_columns.values()))
+    if not may_read:
+        grants = " ".join(reader_grants(name, login))
+        raise OwnerSilent(f"login {login} may not read the live view {name}; as the view's owner run: {grants}")
     for column_name in present_columns.keys() & (set(COLUMNS) - TYPES.keys()):
-        type_, is_exact = present_columns[column_name]
+        type_, is_exact, *_ = present_columns[column_name]
         if type_ not in _EXACT_TYPES or not is_exact:
             # A char(8) loses blanks, and a collation may find that two keys are one.
             what = type_ if is_exact else f"{type_} with a nondeterministic collation"
@@ -125,17 +131,20 @@ def entries_of(c: Connection, view: TableClause, instance: str, records: Sequenc
     wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
     query = _rows(view, instance).where(in_list(view.c.id, ids))
-    entries = [_entry(row) for row in c.execute(query)]
-    return [entry for entry in entries if entry.record in wanted_records]
+    entries: list[LiveEntry] = []
+    for rows in c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
+        entries += [entry for entry in map(_entry, rows) if entry.record in wanted_records]
+        if len(entries) > MOST_ENTRIES:
+            raise OwnerSilent(f"{view.fullname} shows more than {MOST_ENTRIES:,} rows of {len(ids):,} records")
+    return entries
 
 
 def rows_of(
-    db: Database, c: Connection, name: str, names: Sequence[str], instances: Sequence[str], most: int
+    c: Connection, name: str, names: Sequence[str], instances: Sequence[str], most: int
 ) -> list[tuple[str | None, str, str, str, str]]:
     """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id.
 
     Args:
-        db: the database.
         c: a connection that may read the view.
         name: the view.
         names: keys and ids.
@@ -143,7 +152,7 @@ def rows_of(
         most: how many rows are read at most.
     """
     covering_keys = [key for covered in names for key in covering_prefixes(covered)]
-    view = load(db, c, name)
+    view = load(c, name)
     row_instance = view.c.instance if "instance" in view.c else null()
     texts = (row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
     query = select(*(beginning(column) for column in texts))

@@ -18,7 +18,7 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
 from sexton.marks.keepers import NAMED_LIVE
@@ -26,10 +26,10 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, OwnerSilent
-from sexton.owners.sql import live_code, live_keys, live_moment, live_view, loose_keys
+from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
 from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
-from sexton.owners.sql.live_sessions import OwnerSlow, reading
+from sexton.owners.sql.live_reading import OwnerSlow, reading
 from sexton.owners.sql.live_side import ViewReader
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
@@ -101,8 +101,8 @@ class SqlOwner(ViewReader):
         try:
             if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
                 return None
-            with reading(self._db, instance, COUNT_SECONDS, COUNT_SECONDS) as c:
-                view = live_view.load(self._db, c, name)
+            with reading(self._db, instance, name, seconds=COUNT_SECONDS, look_seconds=COUNT_SECONDS) as c:
+                view = live_view.load(c, name)
                 self._recent_as_of(c, view, instance)
                 self._view_names(c, view, instance, self._meaning(c, view, instance))
                 shown = self._count(c, view, instance)
@@ -141,12 +141,7 @@ class SqlOwner(ViewReader):
             raise OwnerSilent(silence)
         began = time.monotonic()
         try:
-            try:
-                return self._live_refs(instance, marks, heartbeat)
-            except DBAPIError as e:
-                if not e.connection_invalidated:
-                    raise
-            return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
+            return self._live_refs(instance, marks, heartbeat)
         except (OwnerSilent, SQLAlchemyError) as e:
             silence = str(e) if isinstance(e, OwnerSilent) else f"the live view cannot be read: {first_line(e)}"
             # The marks of a large range must not each wait as long, in slots of other instances.
@@ -163,8 +158,8 @@ class SqlOwner(ViewReader):
                     f"name it: sexton instance live-view {instance} VIEW"
                 )
             return {}
-        with reading(self._db, instance) as c:
-            view = live_view.load(self._db, c, name)
+        with reading(self._db, instance, name) as c:
+            view = live_view.load(c, name)
             as_of = self._recent_as_of(c, view, instance)
             meaning = self._meaning(c, view, instance)
             names = self._view_names(c, view, instance, meaning)
@@ -179,14 +174,14 @@ class SqlOwner(ViewReader):
 
     def _recent_as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
         """Return as of when the view is true, None: at any moment; raise ``OwnerSilent`` if that is too long ago."""
-        as_of = live_moment.read(self._db, c, view, is_about(view, instance))
+        as_of = live_moment.read(c, view, is_about(view, instance))
         if as_of is not None:
             with self._db.read() as own:
                 live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
         return as_of
 
     def _meaning(self, c: Connection, view: TableClause, instance: str) -> _Meaning:
-        return _Meaning(live_code.definition(c, view), self._vaults(instance))
+        return _Meaning(live_moment.definition(c, view), self._vaults(instance))
 
     def _loose_keys(
         self, c: Connection, view: TableClause, instance: str, meaning: _Meaning, heartbeat: Callable[[], None]

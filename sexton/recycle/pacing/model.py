@@ -136,8 +136,9 @@ class Cap(Message):
 
 
 class PlaceFigures(Message):
-    """A place with its counts since it was first seen."""
+    """A place with its counts since it was first seen. ``vault``: ``INSTANCE/VAULT``; empty: it is not known."""
 
+    vault: str = ""
     place: str
     keys_per_second: int
     ceiling: int

@@ -17,10 +17,8 @@ it has under way there, and how many keys one of them carries. ``Lane`` feeds th
 Pure: no clock, no I/O.
 """
 
-import re
 from collections.abc import Iterable
 
-from sexton.kernel.errors import BadInput
 from sexton.recycle.pacing.model import PaceReport, Rate, RequestWindow, Shared
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 from sexton.storage.policy import canonical_endpoint
@@ -207,18 +205,3 @@ def first_folder(key: str) -> str:
     """Return the first folder of a key with its ``/``, empty for a key outside of any folder."""
     first, slash, _ = key.partition("/")
     return first + slash if slash else ""
-
-
-def keys_per_second(text: str) -> int:
-    """Parse a cap such as ``500/s``.
-
-    Raises:
-        BadInput: the text is not of that form, or 0.
-    """
-    match = re.fullmatch(r"([0-9]{1,7})/s", text)
-    if match is None or int(match[1]) == 0:
-        raise BadInput(
-            f"{text!r} is not a pace; use keys per second from 1/s to 9999999/s, e.g. 500/s "
-            "(to stop all deletes: sexton stop; to remove a cap: --clear)"
-        )
-    return int(match[1])

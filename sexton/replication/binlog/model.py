@@ -85,7 +85,7 @@ class Log(LogRetention):
         return f"{self.db}/{self.tbl}" if self.tbl else self.db
 
 
-class Record(Message):
+class StoredRecord(Message):
     """One change. ``timestamp`` 0: the owner sent none, and the record counts as old as the one before it."""
 
     commit_seq: int
@@ -115,7 +115,7 @@ class RecordPage(Message):
     first: int = 0
     """The lowest number that a record of the log can have now."""
     last: int = 0
-    records: tuple[Record, ...] = ()
+    records: tuple[StoredRecord, ...] = ()
 
 
 class Consumer(Message):

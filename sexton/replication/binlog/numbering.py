@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, StoreResult
+from sexton.replication.binlog.model import Log, StoredRecord, StoreResult
 from sexton.replication.binlog.policy import Versions, effective_timestamp
 
 NO_TABLE = ""
@@ -22,7 +22,7 @@ class LogStates(NamedTuple):
     own_log: Log
     tables: Mapping[str, Log]
 
-    def storing(self, record: Record) -> list[Log]:
+    def storing(self, record: StoredRecord) -> list[Log]:
         """Return the logs that store a record: the database's own, or those of its tables; empty: no log stores it."""
         if self.own_log.dropped_at is not None:
             return []
@@ -31,13 +31,13 @@ class LogStates(NamedTuple):
         table_logs = (self.tables.get(table) for table in dict.fromkeys(record.tables))
         return [log for log in table_logs if log is not None and log.enabled and log.dropped_at is None]
 
-    def tables_with(self, record: Record) -> list[str]:
+    def tables_with(self, record: StoredRecord) -> list[str]:
         """Return the tables whose logs include a record that is stored: all named ones if the database has a log."""
         if not self.own_log.enabled:
             return [log.tbl for log in self.storing(record)]
         return [table for table in dict.fromkeys(record.tables) if not self._is_dropped(table)]
 
-    def tables_without(self, record: Record) -> list[str]:
+    def tables_without(self, record: StoredRecord) -> list[str]:
         """Return the named tables whose disabled logs will lack a record."""
         if self.own_log.enabled:
             return []
@@ -81,7 +81,7 @@ class NumberedRecords(NamedTuple):
 
 
 def number_records(
-    records: Sequence[Record], logs: LogStates, versions: Mapping[int, Versions], now: int
+    records: Sequence[StoredRecord], logs: LogStates, versions: Mapping[int, Versions], now: int
 ) -> NumberedRecords:
     """Number new records in every log that stores them.
 
@@ -116,7 +116,7 @@ def number_records(
     return numbered
 
 
-def _record_row(record: Record, timestamp: int, size: int) -> Row:
+def _record_row(record: StoredRecord, timestamp: int, size: int) -> Row:
     return {
         "seq": record.commit_seq,
         "ts": timestamp,
@@ -128,7 +128,7 @@ def _record_row(record: Record, timestamp: int, size: int) -> Row:
     }
 
 
-def _table_rows(key: Row, record: Record, tables: Sequence[str], ends: Mapping[str, LogEnd]) -> list[Row]:
+def _table_rows(key: Row, record: StoredRecord, tables: Sequence[str], ends: Mapping[str, LogEnd]) -> list[Row]:
     """Return the position of a record in the log of each of its tables."""
     return [
         key | {"tbl": table, "seq": record.commit_seq} | ends.get(table, LogEnd()).position()
@@ -136,7 +136,7 @@ def _table_rows(key: Row, record: Record, tables: Sequence[str], ends: Mapping[s
     ]
 
 
-def _version_rows(key: Row, record: Record, tables: Sequence[str], versions: Versions) -> list[Row]:
+def _version_rows(key: Row, record: StoredRecord, tables: Sequence[str], versions: Versions) -> list[Row]:
     return [
         key | {"tbl": table, "seq": record.commit_seq, "part": partition, "version": version}
         for table, partitions in versions.items()
@@ -145,7 +145,9 @@ def _version_rows(key: Row, record: Record, tables: Sequence[str], versions: Ver
     ]
 
 
-def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> StoreResult:
+def judge_resent(
+    records: Sequence[StoredRecord], logs: LogStates, stored: Mapping[int, tuple[str, str]]
+) -> StoreResult:
     """Return why records up to the database's last one need not be stored.
 
     Args:

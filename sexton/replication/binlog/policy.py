@@ -13,8 +13,8 @@ from sexton.replication.binlog.model import (
     Cut,
     Log,
     LogRetention,
-    Record,
     RetentionBounds,
+    StoredRecord,
 )
 
 FOREVER = "forever"
@@ -64,7 +64,7 @@ def silent_consumers(consumers: Sequence[Consumer], now: int, settings: BinlogSe
     return [c for c in consumers if c.lost_at is None and c.seen_at <= limit]
 
 
-def effective_timestamp(record: Record, previous: int, now: int) -> int:
+def effective_timestamp(record: StoredRecord, previous: int, now: int) -> int:
     """Return the timestamp from which a record's age is counted: not after ``now`` and not before the previous record.
 
     Expired records are therefore always the first ones of a log. A record without a timestamp counts as old as the
@@ -157,7 +157,7 @@ def is_retry(checked_at: int | None, now: int, settings: BinlogSettings) -> bool
     return checked_at is not None and 0 <= now - checked_at < settings.interval_seconds * 500
 
 
-def parse_versions(record: Record) -> Versions:
+def parse_versions(record: StoredRecord) -> Versions:
     """Check a record, and return the versions that it created: table → partition → version.
 
     Raises:

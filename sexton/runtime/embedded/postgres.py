@@ -67,9 +67,10 @@ class PostgresServer:
         # SIGINT: sessions are ended; SIGTERM would wait for them.
         self.child = Child("postgres", command, self._home, self._env, stop_with=signal.SIGINT, user=self._user)
 
-    def url(self, database: str = DATABASE, role: str = ROLE) -> str:
-        """Return the URL of a database for a role, with the password."""
-        login = f"{role}:{self._password}" if self._password else role
+    def url(self, database: str = DATABASE, role: str = ROLE, password: str = "") -> str:
+        """Return the URL of a database for a role, with its password: by default that of the server."""
+        password = password or self._password
+        login = f"{role}:{password}" if password else role
         return f"postgresql://{login}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> float:

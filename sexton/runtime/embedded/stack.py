@@ -30,6 +30,7 @@ WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """The line that a worker logs once it takes work; a test compares them."""
 
+LIVE_URL = "SEXTON_LIVE_DATABASE_URL"
 API = "api"
 API_READY_LINE = "the API is listening"
 
@@ -74,6 +75,7 @@ class Stack:
             "AWS_SECRET_ACCESS_KEY": stored.get("AWS_SECRET_ACCESS_KEY") or secrets.token_hex(20),
         }
         password = urlsplit(stored.get("SEXTON_DATABASE_URL", "")).password or secrets.token_hex(20)
+        live_password = urlsplit(stored.get(LIVE_URL, "")).password or secrets.token_hex(20)
         postgres = PostgresServer(self.home, ports, password)
         self.children["postgres"] = postgres.child
         database_seconds = postgres.start()
@@ -83,6 +85,7 @@ class Stack:
         written = {
             "SEXTON_DEPLOYMENT": self._deployment(stored.get("SEXTON_DEPLOYMENT", "")),
             "SEXTON_DATABASE_URL": f"{postgres.url()}?sslmode=disable",  # whatever PGSSLMODE says
+            LIVE_URL: f"{postgres.url(role='{instance}_reader', password=live_password)}?sslmode=disable",
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
             "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,

@@ -17,7 +17,7 @@ DATABASE, LIVE_DATABASE = "SEXTON_DATABASE_URL", "SEXTON_LIVE_DATABASE_URL"
 
 
 class ConnectionTarget(Message):
-    """One deployment as executors reach it; the URLs of the database and of its second login without passwords."""
+    """One deployment as executors reach it; the URLs of the database, and of live views' logins, without passwords."""
 
     deployment: str
     database_url: str

@@ -19,7 +19,7 @@ from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Left, SextonError
 from sexton.runtime.temporal import search_attributes
 from sexton.runtime.temporal.client import connect, pollers, taken
 from workflows import ids
@@ -33,6 +33,15 @@ class Requested(Protocol):
     def instance(self) -> str: ...  # noqa: D102
     @property
     def requested_by(self) -> str: ...  # noqa: D102
+
+
+class Started(Protocol):
+    """A workflow that was started: its workflow id and its run id."""
+
+    @property
+    def workflow(self) -> str: ...  # noqa: D102
+    @property
+    def run(self) -> str: ...  # noqa: D102
 
 
 class TemporalAway(SextonError):
@@ -78,7 +87,7 @@ class ControlClient(Generic[Request, Report, Progress]):
     not_running: str
     progress_type: type[Progress] | None = None
     describe: Callable[[Progress], str] | None = None
-    """Returns the progress as a sentence; None: ``run`` does not show progress."""
+    """Returns the progress as a sentence; None: ``follow`` does not show progress."""
     conflict: type[SextonError] = SextonError
     """Raised when a workflow of the subject runs already."""
 
@@ -111,18 +120,19 @@ class ControlClient(Generic[Request, Report, Progress]):
             name = self.name.format(subject=subject)
             raise _unconfirmed(f"the start of {name}", e) from e
 
-    def run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
-        """Start a workflow, await it and return its report. Ctrl-C ends the waiting, not the workflow.
+    def follow(self, settings: Settings, started: Started, subject: str, notify: Callable[[str], None]) -> Report:
+        """Await a workflow that was started, and return its report. Ctrl-C ends the waiting, not the workflow.
 
         Args:
             settings: of this process.
-            request: for the workflow.
+            started: the workflow, and its run.
+            subject: its instance or topic.
             notify: called with sentences for the operator: what the workflow does, and whether a worker is missing.
 
         Raises:
-            SextonError: as ``start`` does; the workflow failed or was cancelled, or Temporal stopped answering.
+            SextonError: the workflow failed or was cancelled, or Temporal stopped answering.
         """
-        return asyncio.run(self._run(settings, request, notify))
+        return asyncio.run(self._follow(settings, started, subject, notify))
 
     async def progress(self, client: Client, settings: Settings, subject: str) -> Progress:
         """Return the progress of the running workflow; ``SextonError`` where none runs, or no worker answers."""
@@ -178,11 +188,14 @@ class ControlClient(Generic[Request, Report, Progress]):
     def _not_running(self, subject: str) -> SextonError:
         return NotRunning(self.not_running.format(subject=subject))
 
-    async def _run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
-        handle = await self.start(await connect(settings), settings, request)
+    async def _follow(
+        self, settings: Settings, started: Started, subject: str, notify: Callable[[str], None]
+    ) -> Report:
+        client = await connect(settings)
+        handle = client.get_workflow_handle(started.workflow, run_id=started.run or None, result_type=self.report)
         watching = asyncio.ensure_future(self._watch(handle, notify))
         try:
-            return await self._await(handle, self.subject(request), notify)
+            return await self._await(handle, subject, notify)
         finally:
             watching.cancel()
 
@@ -214,7 +227,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         except WorkflowFailureError as e:
             raise SextonError(_failure(e, name)) from e
         except RPCError as e:
-            raise SextonError(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
+            raise Left(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
         except (asyncio.CancelledError, KeyboardInterrupt):
             show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
             notify(f"stopped waiting; {name} goes on. See: {show}; to end it: {cancel}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
@@ -16,9 +17,9 @@ from sexton.runtime.temporal.binlogs import BINLOG_GCS
 from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.control_client import ControlClient, TemporalAway
-from sexton.runtime.temporal.purges import PURGES
+from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
 from sexton.runtime.temporal.rounds import ROUNDS
-from sexton.wal.messages import PurgeRequest
+from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 
 PATIENCE_SECONDS = 5.0
 Result = TypeVar("Result")
@@ -26,7 +27,7 @@ Result = TypeVar("Result")
 StartCall = Callable[[Client], Coroutine[Any, Any, WorkflowHandle[Any, Any]]]
 
 
-class Started(NamedTuple):
+class StartedRun(NamedTuple):
     """A workflow that was started: its workflow id and its run id."""
 
     workflow: str
@@ -42,7 +43,7 @@ class WorkflowStarter:
         self._client: Client | None = None
         threading.Thread(target=self._loop.run_forever, name="temporal", daemon=True).start()
 
-    def start_round(self, request: RecycleRequest) -> Started:
+    def start_round(self, request: RecycleRequest) -> StartedRun:
         """Start a round.
 
         Raises:
@@ -51,7 +52,7 @@ class WorkflowStarter:
         """
         return self._start(lambda client: ROUNDS.start(client, self._settings, request), "the round")
 
-    def start_purge(self, request: PurgeRequest) -> Started:
+    def start_purge(self, request: PurgeRequest) -> StartedRun:
         """Start the purge of a topic.
 
         Raises:
@@ -60,7 +61,11 @@ class WorkflowStarter:
         """
         return self._start(lambda client: PURGES.start(client, self._settings, request), "the purge")
 
-    def start_check(self, request: CheckRequest) -> Started:
+    def start_purge_round(self, request: PurgeRoundRequest) -> StartedRun:
+        """Start a round of topics; raises as ``start_purge`` does."""
+        return self._start(lambda client: PURGE_ROUNDS.start(client, self._settings, request), "the round of topics")
+
+    def start_check(self, request: CheckRequest) -> StartedRun:
         """Start a check.
 
         Raises:
@@ -69,7 +74,7 @@ class WorkflowStarter:
         """
         return self._start(lambda client: CHECKS.start(client, self._settings, request), "the check")
 
-    def start_gc(self, request: GcRequest) -> Started:
+    def start_gc(self, request: GcRequest) -> StartedRun:
         """Start a binlog GC.
 
         Raises:
@@ -94,10 +99,14 @@ class WorkflowStarter:
             lambda client: work.signal(client, self._settings, subject, signal), "the signal may have been sent"
         )
 
-    def _start(self, call: StartCall, name: str) -> Started:
-        async def start(client: Client) -> Started:
+    def ask(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
+        """Return what a call of Temporal returns. Raise ``TemporalAway`` where it does not answer, or refuses."""
+        return self._do(call, "it may have been done")
+
+    def _start(self, call: StartCall, name: str) -> StartedRun:
+        async def start(client: Client) -> StartedRun:
             handle = await call(client)
-            return Started(handle.id, handle.result_run_id or "")
+            return StartedRun(handle.id, handle.result_run_id or "")
 
         return self._do(start, f"{name} may have begun")
 
@@ -118,4 +127,7 @@ class WorkflowStarter:
                 self._client = await connect(self._settings)
             except SextonError as e:
                 raise TemporalAway(str(e)) from e
-        return await call(self._client)
+        try:
+            return await call(self._client)
+        except RPCError as e:
+            raise TemporalAway(f"Temporal refused: {e.message}") from e

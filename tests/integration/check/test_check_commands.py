@@ -35,9 +35,9 @@ def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys:
     odd = next(f["finding"] for f in told if f["type"] == "UNKNOWN_KIND")
     accepted = run(checked, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
     left = checked.open_findings()
-    counted = run(checked, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
+    counted = run(checked, capsys, "check", "repair", "orphans", "shop", "--dry-run")
     before = checked.count("mark")
-    repaired = run(checked, capsys, "check", "repair", "shop", "--orphans", "--yes")
+    repaired = run(checked, capsys, "check", "repair", "orphans", "shop", "--yes")
 
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
@@ -137,11 +137,11 @@ def test_all_findings_are_exported_to_parquet(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("findings", "shop", "--type", "MISSING"), "is no type of finding"),
+        (("findings", "shop", "--type", "MISSING"), "is not one of"),
         (("show", "99"), "there is no check 99"),
         (("accept", "99", "--reason", "why"), "99"),
-        (("repair", "shop"), "--orphans or --lost"),
-        (("repair", "shop", "--orphans", "--lost"), "--orphans or --lost"),
+        (("repair", "shop"), "is not one of 'orphans', 'lost'"),
+        (("repair", "lost", "shop", "--limit", "1"), "--key-prefix and --limit go with orphans"),
         (("run", "none"), "none"),
         (("rebase", "shop", "--reason", " "), "reason"),
     ],

@@ -123,7 +123,7 @@ def recorded(db: Database) -> Iterator[dict[str, Any]]:
     def note(_tx: object, _cursor: object, statement: str, parameters: Any, _: object, many: bool) -> None:
         statements.setdefault(statement, parameters[0] if many else parameters)
 
-    engines = {db.engine, db.live("shop").engine}
+    engines = [db.engine, *([db.live("shop").engine] if db.live_login("shop") else [])]
     for engine in engines:
         event.listen(engine, "before_cursor_execute", note)
     try:

@@ -1,20 +1,63 @@
 """PostgreSQL finds the kinds of marks that wait with a look-up for each kind, also with statistics of empty tables."""
 
-from sexton.recycle.planning.sql.measure import find_kinds
-from tests.integration.database.query_plans import FILL, keep_statistics, maintain, recorded, rows_read, run_script
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.recycle.planning.sql.measure import count_by_kind, find_kinds, kinds_by_instance
+from tests.integration.database.query_plans import (
+    FILL,
+    bad_plans,
+    keep_statistics,
+    maintain,
+    recorded,
+    rows_read,
+    run_script,
+)
 from tests.servers.postgres import Cluster
 from tests.support.rig import RETENTION, Rig
 
+OTHERS = """
+SET LOCAL session_replication_role = replica;
+UPDATE sexton.mark SET instance = 'crowd' || right(id, 1), kind = 'own' || length(id);
+"""
 
-def test_the_kinds_are_found_without_reading_all_marks(postgres: Cluster) -> None:
+
+@pytest.fixture
+def rig(postgres: Cluster) -> Iterator[Rig]:
+    """An instance with 20,000 marks, of which PostgreSQL knows nothing."""
     rig = Rig(postgres.new_database()).instance("crowd")
     keep_statistics(rig.db)
     maintain(rig.db, "ANALYZE")
     run_script(rig.db, FILL)
-    with recorded(rig.db) as sent, rig.db.read() as c:
-        kinds = find_kinds(rig.db, c, "crowd", RETENTION)
-    read = rows_read(rig.db, sent)
+    yield rig
     rig.db.close()
 
+
+def test_the_kinds_are_found_without_reading_all_marks(rig: Rig) -> None:
+    with recorded(rig.db) as sent, rig.db.read() as c:
+        kinds = find_kinds(rig.db, c, "crowd", RETENTION)
+
     assert kinds.names == ["dropped"]
-    assert read < 100
+    assert rows_read(rig.db, sent) < 100
+
+
+@pytest.mark.parametrize("statistics", ["empty", "full"])
+def test_kinds_of_many_instances_are_found_by_look_ups(rig: Rig, statistics: str) -> None:
+    names = [f"crowd{n}" for n in range(10)]
+    for name in names:
+        rig.instance(name)
+    run_script(rig.db, OTHERS)
+    if statistics == "full":
+        maintain(rig.db, "VACUUM ANALYZE")
+    with recorded(rig.db) as sent, rig.db.read() as c:
+        kinds = kinds_by_instance(rig.db, c, dict.fromkeys(names, RETENTION))
+    with recorded(rig.db) as counted, rig.db.read() as c:
+        counts = count_by_kind(rig.db, c, {("crowd3", "own5"): 2**42, ("crowd3", "own6"): None, ("crowd3", "no"): 0})
+
+    faults = {fault for of_statement in bad_plans(rig.db, counted).values() for fault in of_statement}
+    assert [kinds["crowd0"].names, kinds["crowd3"].names] == [[f"own{n}" for n in range(least, 8)] for least in (4, 3)]
+    assert [len(sent), len(counted)] == [1, 1]
+    assert rows_read(rig.db, sent) < 1_000
+    assert [(count.waiting, count.due) for count in counts.values()] == [(90, 90), (900, 0), (0, 0)]
+    assert "reads all of mark" not in faults

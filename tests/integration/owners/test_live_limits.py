@@ -10,6 +10,8 @@ from sqlalchemy import text
 
 from sexton.check.model import RunState
 from sexton.contract import NewMark
+from sexton.database import engine
+from sexton.database.session import OPTIONS
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.insight.why.context import WhyContext
@@ -19,7 +21,7 @@ from sexton.interfaces.cli.doctor.roles import examine_roles
 from sexton.interfaces.cli.doctor.work import examine_work
 from sexton.marks.model import DueMark
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_sessions, live_side, owner
+from sexton.owners.sql import live_reading, live_side, owner
 from tests.support.kept import kept_texts
 from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
 from tests.support.transactions import owner_write
@@ -32,9 +34,9 @@ MARK = DueMark("dropped", "m", 0, "disk", None, ("data/a",), 0)
 
 def set_limits(monkeypatch: pytest.MonkeyPatch, statement: int, lock: int) -> None:
     """Limit statements that read a view, and their waits for locks, to so many seconds."""
-    monkeypatch.setattr(live_sessions, "STATEMENT_SECONDS", statement)
-    monkeypatch.setattr(live_sessions, "LOCK_SECONDS", lock)
+    monkeypatch.setattr(live_reading, "STATEMENT_SECONDS", statement)
     monkeypatch.setattr(live_side, "STATEMENT_SECONDS", statement)
+    monkeypatch.setattr(engine, "OPTIONS", re.sub(r"lock_timeout=\d+", f"lock_timeout={lock * 1000}", OPTIONS))
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_an_endless_view_keeps_everything_and_is_named(
 
 
 def test_many_slow_statements_end_with_their_transaction(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_sessions, "LOOK_SECONDS", -1)
+    monkeypatch.setattr(live_reading, "LOOK_SECONDS", -1)
     with owner_write(shop.db) as c:
         c.execute(text("CREATE VIEW sexton_live AS SELECT ''::text kind, ''::text id, ''::text vault, ''::text AS key"))
 

@@ -1,227 +1,239 @@
-"""Were a function of a live view to run, it would run as the login that reads the view, and could change nothing.
-
-No such function runs (test_live_code.py). These tests take that net away, and try the one below it.
-"""
+"""Each live view is read with a login of its own, so code of an owner that lies or attacks harms only that owner."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from config.engine_settings import EngineSettings
 from sexton.check.sql import peers
 from sexton.contract import NewMark
-from sexton.database.live_role import read_live_role
 from sexton.database.roles import granted_roles
-from sexton.insight.status import overview
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.interfaces.cli.doctor.roles import examine_roles, live_role_problems
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_code
-from sexton.runtime.stores import DeploymentStores
+from sexton.owners.sql import live_reading
+from sexton.recycle.model import RoundReport
 from tests.integration.check.conftest import Owned, file_keys
+from tests.integration.owners.test_live_limits import live_objects
 from tests.servers.postgres import Cluster
 from tests.support.kept import kept_texts
-from tests.support.rig import DEPLOYMENT, listing, open_database, stores_of
-from tests.support.transactions import owner_write
+from tests.support.rig import listing, put, stores_of
+from tests.support.tenant import Tenant
 
-KEY = file_keys(1)[0]
-GRANT = "INSERT INTO sexton.instance_role VALUES ('shop', 'mallory', 0) ON CONFLICT DO NOTHING"
+INSTANCES = ("shop", "stock")
+KEY, GARBAGE = file_keys(2)
+ROW = f"SELECT text 'rowset' AS kind, id, text 'disk' AS vault, text '{KEY}' AS key, bigint '10' AS bytes FROM file"
+FILE = "CREATE TABLE file (id text); INSERT INTO file VALUES ('r0')"
+WRITES = "INSERT INTO sexton.instance_role VALUES ('shop', 'mallory', 0)"
 ATTACKS = {
-    "write": GRANT,
-    "become a superuser": "EXECUTE format('ALTER ROLE %I SUPERUSER', session_user)",
-    "return to the role that logged in": f"RESET ROLE; {GRANT}",
-    "end the transaction's limits": f"PERFORM set_config('transaction_read_only', 'off', false); {GRANT}",
-    "end the session's limits": f"PERFORM set_config('default_transaction_read_only', 'off', false); {GRANT}",
-    "become another role": f"SET SESSION AUTHORIZATION postgres; {GRANT}",
-    "become another role for later": f"SET ROLE postgres; {GRANT}",
+    "writes its own tables": ("INSERT INTO {own}.file VALUES ('x')", "cannot execute INSERT in a read-only"),
+    "writes Sexton's tables": (WRITES, "permission denied for schema sexton"),
+    "reads Sexton's tables": ("PERFORM count(*) FROM sexton.mark", "permission denied for schema sexton"),
+    "reads the view of another": ("PERFORM count(*) FROM {other}.sexton_live", "permission denied for schema"),
+    "may write again": ("PERFORM set_config('transaction_read_only', 'off', false)", "transaction read-write mode"),
+    "becomes Sexton's role": ("SET ROLE postgres", "permission denied to set role"),
+    "becomes a superuser": ("EXECUTE format('ALTER ROLE %I SUPERUSER', session_user)", "ALTER ROLE in a read-only"),
+    "ends other sessions": (
+        "PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+        "permission denied to terminate process",
+    ),
+    "reads files of the server": ("PERFORM pg_read_file('PG_VERSION')", "permission denied for function"),
+    "runs a program": ("COPY {own}.file TO PROGRAM 'true'", "permission denied to COPY"),
+    "fails with a long text": ("RAISE EXCEPTION '%', repeat('x', 10000000)", "xxxxx"),
+    "sleeps": ("PERFORM pg_sleep(3600)", "did not answer within 1 s"),
+    "sleeps without an end": (
+        "LOOP BEGIN PERFORM pg_sleep(3600); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP",
+        "gave no answer within 2 s, so the session was closed",
+    ),
 }
-LINGERING = """
-PERFORM set_config('default_transaction_read_only', 'off', false), set_config('search_path', 'public', false),
-    pg_advisory_lock(7);
-EXECUTE 'PREPARE planted AS SELECT 1'
-"""
-SESSION = """
-SELECT pg_backend_pid(), current_setting('default_transaction_read_only'), current_setting('search_path'),
-    (SELECT count(*) FROM pg_prepared_statements),
-    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
-"""
+"""What the view's function does → a part of the reason why every mark of its instance is kept."""
+FAULTS = {
+    "ALTER ROLE {} SUPERUSER": "is a superuser",
+    "ALTER ROLE {} CREATEROLE": "may create roles",
+    "ALTER ROLE {} BYPASSRLS": "bypasses row security",
+    "GRANT postgres TO {}": "is a member of other roles",
+    "GRANT pg_read_all_data TO {}": "is a member of other roles",
+    "GRANT USAGE ON SCHEMA sexton TO {}": "may use the schema of Sexton",
+}
 
 
-@pytest.fixture
-def reader(database_url: str) -> Iterator[str]:
-    """A role without any rights of its own."""
-    role, db = f"r_{secrets.token_hex(4)}", open_database(database_url)
-    with db.write() as c:
-        c.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
-    yield role
-    with db.write() as c:
-        c.exec_driver_sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
-    db.close()
+class Owners:
+    """Two instances, each of a role with a schema, a view with one row, a live file and a due one that is garbage."""
 
+    def __init__(self, url: str, root: Path) -> None:
+        self.suffix = secrets.token_hex(4)
+        self.rig = Owned(url, live_url=url.replace("postgres@", f"{{instance}}_{self.suffix}@"))
+        self.tenants = {instance: Tenant(self.rig) for instance in INSTANCES}
+        self.roots = {instance: root / instance for instance in INSTANCES}
+        for instance, tenant in self.tenants.items():
+            tenant.show(FILE, ROW)
+            self.rig.instance(instance).local(self.roots[instance], instance=instance)
+            self.rig.registry.set_live_view(instance, f"{tenant.name}.sexton_live")
+            for id_, key in (("live", KEY), ("garbage", GARBAGE)):
+                put(self.roots[instance], key)
+                self.rig.mark("dropped", NewMark(id=id_, vault="disk", keys=(key,)), instance=instance)
+        self.rig.root = self.roots["shop"]
+        self.rig.later(10_801)
 
-@pytest.fixture
-def open_shop(database_url: str, reader: str, tmp_path: Path) -> Iterator[Callable[[str], Owned]]:
-    """A function that opens the deployment, with the second login or without it; its mark on a live file is due."""
-    opened: list[Owned] = []
+    def reader(self, instance: str) -> str:
+        return f"{instance}_{self.suffix}"
 
-    def open_(login: str) -> Owned:
-        live_url = "" if login == "own" else database_url.replace("postgres@", f"{reader}@")
-        shop = Owned(database_url, live_url=live_url).register(tmp_path / login)
-        opened.append(shop)
-        with owner_write(shop.db) as c:
-            c.exec_driver_sql(f"GRANT USAGE ON SCHEMA public TO {reader}")
-        shop.write_old(KEY)
-        shop.mark("dropped", NewMark(id="m", vault="disk", keys=(KEY,)))
-        shop.later(10_801)
-        return shop
-
-    yield open_
-    for shop in opened:
-        shop.db.close()
-
-
-@pytest.fixture
-def functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_code, "require_plain", lambda *_: None)
-
-
-def show(shop: Owned, body: str) -> None:
-    """Create the view, in which a function with this body returns the key of the live file."""
-    body = body.replace("%", "%%")  # the driver's own placeholders
-    with owner_write(shop.db) as c:
-        c.exec_driver_sql(
-            f"CREATE FUNCTION live_key() RETURNS text LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN '{KEY}'; END $$"
+    def run_code(self, body: str, row: str = ROW) -> None:
+        """Let the view of ``shop`` call a function with this body."""
+        own, other = (self.tenants[instance].name for instance in INSTANCES)
+        body = body.replace("{own}", own).replace("{other}", other)
+        result = f"BEGIN {body}; RETURN 'rowset'; END"
+        self.tenants["shop"].sql(f"CREATE FUNCTION kind() RETURNS text LANGUAGE plpgsql AS $${result}$$")
+        self.tenants["shop"].sql(
+            "CREATE OR REPLACE VIEW sexton_live AS " + row.replace("text 'rowset' AS", "kind() AS")
         )
-        c.exec_driver_sql(
-            "CREATE VIEW sexton_live AS SELECT text 'rowset' AS kind, text 'r0' AS id, text 'disk' AS vault, "
-            "live_key() AS key, bigint '10' AS bytes"
-        )
-        c.exec_driver_sql("GRANT SELECT ON sexton_live TO PUBLIC")
+
+    def round_of_other(self) -> None:
+        """Run a round of ``stock``, and require that it deletes its garbage, and only that."""
+        assert self.rig.round("stock").deleted == 1
+        assert set(listing(self.roots["stock"])) == {KEY}
+
+    def close(self) -> None:
+        self.rig.db.close()
+        self.rig.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{self.reader('shop')}'")
+        for instance, tenant in self.tenants.items():
+            for role in (tenant.name, self.reader(instance)):
+                self.rig.sql(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
+        self.rig.db.close()
 
 
-def superusers(shop: Owned) -> int:
-    with shop.db.read() as c:
-        return int(c.execute(text("SELECT count(*) FROM pg_roles WHERE rolsuper")).scalar_one())
+@pytest.fixture
+def owners(database_url: str, tmp_path: Path) -> Iterator[Owners]:
+    owners = Owners(database_url, tmp_path)
+    yield owners
+    owners.close()
 
 
-@pytest.mark.usefixtures("functions_run")
-@pytest.mark.parametrize("login", ["second", "own"])
+def assert_all_kept(owners: Owners, report: RoundReport, reason: str) -> None:
+    assert (report.claimed, set(listing(owners.roots["shop"]))) == (0, {KEY, GARBAGE})
+    assert [reason in why for why in kept_texts(report)] == [True]
+    assert len("".join(kept_texts(report))) < 2_000
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_function_of_the_view_changes_nothing(open_shop: Callable[[str], Owned], login: str, attack: str) -> None:
-    shop = open_shop(login)
-    before = superusers(shop)
-    show(shop, ATTACKS[attack])
+def test_hostile_view_harms_only_its_own_instance(owners: Owners, attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, reason = ATTACKS[attack]
+    owners.run_code(body)
+    if "sleeps" in attack:
+        monkeypatch.setattr(live_reading, "STATEMENT_SECONDS", 1)
+        monkeypatch.setattr(live_reading, "GRACE_SECONDS", 1)
 
-    report = shop.round()
-
-    assert (report.claimed, set(listing(shop.root))) == (0, {KEY})
-    assert all(why.startswith("owner: the live view cannot be read: ") for why in kept_texts(report))
-    assert (granted_roles(shop.db), superusers(shop)) == ({}, before)
-
-
-@pytest.mark.usefixtures("functions_run")
-def test_a_function_of_the_view_reads_no_marks(open_shop: Callable[[str], Owned]) -> None:
-    shop = open_shop("second")
-    show(shop, "PERFORM count(*) FROM sexton.mark")
-
-    assert all("permission denied for schema sexton" in why for why in kept_texts(shop.round()))
+    assert_all_kept(owners, owners.rig.round(), reason)
+    owners.round_of_other()
+    assert granted_roles(owners.rig.db) == {}
 
 
-@pytest.mark.usefixtures("functions_run")
-@pytest.mark.parametrize("login", ["second", "own"])
-def test_nothing_that_a_function_sets_outlives_its_use(open_shop: Callable[[str], Owned], login: str) -> None:
-    shop = open_shop(login)
-    with shop.db.live("shop").read() as c:
-        before = c.execute(text(SESSION)).one()
-    show(shop, f"IF NOT EXISTS (SELECT FROM pg_prepared_statements) THEN {LINGERING}; END IF")
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["key", "rows"])
+def test_gigabyte_of_a_view_harms_only_its_own_instance(owners: Owners, size: str) -> None:
+    key = "repeat('x', 1000000000)" if size == "key" else "repeat('x', 1000000)"
+    rows = "file" if size == "key" else "file, generate_series(1, 1000)"
+    owners.run_code("NULL", ROW.replace(f"text '{KEY}'", key).replace("FROM file", f"FROM {rows}"))
 
-    report = shop.round()
-    with shop.db.live("shop").read() as c:
-        after = c.execute(text(SESSION)).one()
+    report = owners.rig.round()
 
-    assert kept_texts(report) == {"live": 1}
-    assert after == before
-    assert before[1:] == ("on", "pg_catalog,pg_temp", 0, 0)
+    assert set(listing(owners.roots["shop"])) <= {KEY, GARBAGE}
+    assert len("".join(kept_texts(report))) < 2_000
+    owners.round_of_other()
 
 
-@pytest.mark.usefixtures("functions_run")
-def test_own_login_never_reads_the_view_beside_a_second(open_shop: Callable[[str], Owned], reader: str) -> None:
-    shop = open_shop("second")
-    show(shop, f"IF session_user <> '{reader}' THEN RAISE EXCEPTION 'read as %', session_user; END IF")
-    stores = stores_of(shop.db)
-    context = WhyContext(shop.policy, stores.insight, stores.owners, stores.audit)
+@pytest.mark.parametrize("change", FAULTS)
+def test_login_that_could_do_more_reads_no_view(owners: Owners, change: str) -> None:
+    owners.rig.sql(change.format(owners.reader("shop")))
 
-    report, check = shop.round(), shop.check()
-    shop.later(86_401)
-    again = shop.check()
-    known = peers.compare(stores.owners, "shop", "rowset", ["r0"], ("", ""))
-    texts = [event.text for told in story(shop.db, KEY, None, context) for event in told.events]
+    assert_all_kept(owners, owners.rig.round(), f"login {owners.reader('shop')} {FAULTS[change]}")
+    owners.round_of_other()
+    finding = live_objects(owners.rig)
+    assert (finding.state, FAULTS[change] in finding.detail) == ("FAIL", True)
 
-    assert kept_texts(report) == {"live": 1}
-    assert (check.whole, again.whole, check.found) == (True, True, {})
-    assert (known.unknown, known.missing) == (0, 0)
+
+def test_instance_without_a_login_keeps_its_marks_only(database_url: str, tmp_path: Path) -> None:
+    rig = Owned(database_url, live_url="").register(tmp_path / "shop")
+    rig.instance("stock").local(tmp_path / "stock", instance="stock")
+    rig.registry.set_live_view("shop", "public.sexton_live")
+    for instance in INSTANCES:
+        rig.mark("dropped", NewMark(id="m", vault="disk", keys=(KEY,)), instance=instance)
+    rig.later(10_801)
+
+    kept, claimed = rig.round(), rig.round("stock")
+
+    assert (kept.claimed, claimed.claimed) == (0, 1)
+    [why] = kept_texts(kept)
+    assert "set live_database_url = postgresql://{instance}_reader@HOST/NAME" in why
+    assert 'CREATE ROLE "shop_reader" LOGIN' in why
+    assert 'GRANT SELECT ON "public"."sexton_live" TO "shop_reader";' in why
+    rig.db.close()
+
+
+def test_login_that_is_missing_keeps_its_own_marks_only(owners: Owners) -> None:
+    owners.rig.sql(f"ALTER ROLE {owners.reader('shop')} NOLOGIN")
+
+    assert_all_kept(owners, owners.rig.round(), "is not permitted to log in")
+    owners.round_of_other()
+
+
+def test_view_without_its_grant_names_the_statement(owners: Owners) -> None:
+    tenant = owners.tenants["shop"]
+    tenant.sql(f"REVOKE ALL ON sexton_live FROM {owners.reader('shop')}")
+
+    report = owners.rig.round()
+
+    assert_all_kept(owners, report, f"login {owners.reader('shop')} may not read the live view")
+    [why] = kept_texts(report)
+    tenant.sql(why.partition("owner run: ")[2])
+    assert owners.rig.round().deleted == 1
+
+
+def test_each_way_to_read_a_view_has_the_login_of_it(owners: Owners) -> None:
+    rig, stores = owners.rig, stores_of(owners.rig.db)
+    reader = owners.reader("shop")
+    owners.run_code(f"IF session_user <> '{reader}' THEN RAISE EXCEPTION 'read as %', session_user; END IF")
+    context = WhyContext(rig.policy, stores.insight, stores.owners, stores.audit)
+
+    report, check = rig.round(), rig.check()
+    texts = [event.text for told in story(rig.db, KEY, None, context) for event in told.events]
+
+    assert (kept_texts(report), report.deleted, check.whole) == ({"live": 1}, 1, True)
     assert stores.owners.live_objects("shop") == 1
-    assert f"live: rowset r0, {KEY} in vault disk" in texts
-    assert not any("read as" in told for told in texts)
+    assert texts.count(f"live: rowset r0, {KEY} in vault disk") == len(INSTANCES)
+    assert peers.compare(stores.owners, "shop", "rowset", ["r0"], ("", "")).unknown == 0
 
 
-@pytest.mark.usefixtures("functions_run")
-def test_a_second_login_of_another_database_is_refused(
-    postgres: Cluster, database_url: str, open_shop: Callable[[str], Owned]
-) -> None:
-    shop = open_shop("second")
-    show(shop, "NULL")
+def test_sessions_of_a_login_are_new_and_only_read(owners: Owners) -> None:
+    query = text("SELECT session_user, pg_backend_pid(), current_setting('transaction_read_only')")
+    users, pids, read_only = set(), set(), set()
+    for instance in ("shop", "stock", "shop"):
+        with owners.rig.db.live(instance).read() as c:
+            user, pid, setting = c.execute(query).one()
+        users.add(user)
+        pids.add(pid)
+        read_only.add(setting)
+
+    assert users == {owners.reader(instance) for instance in INSTANCES}
+    assert (len(pids), read_only) == (3, {"on"})
+
+
+def test_login_whose_name_is_cut_reads_no_view(owners: Owners, database_url: str) -> None:
+    cut = Owned(database_url, live_url=database_url.replace("postgres@", f"{{instance}}_{'x' * 60}@"))
+    cut.registry.set_live_view("shop", cut.registry.instance("shop").live_view)
+
+    assert_all_kept(owners, cut.round(), "choose a shorter name")
+    cut.db.close()
+
+
+def test_login_of_another_database_is_refused(postgres: Cluster, owners: Owners, database_url: str) -> None:
     elsewhere = postgres.create_database()
-    wrong = Owned(database_url, live_url=elsewhere)
+    wrong = Owned(database_url, live_url=elsewhere.replace("postgres@", f"{{instance}}_{owners.suffix}@"))
 
-    report = wrong.round()
-
-    assert all("leads to another database" in why for why in kept_texts(report))
+    assert_all_kept(owners, wrong.round(), "leads to another database")
     with pytest.raises(OwnerSilent, match="leads to another database"):
         wrong.live_side.as_of("shop")
     wrong.db.close()
     postgres.drop_database(elsewhere)
-
-
-def test_doctor_reports_what_the_second_login_can_do(open_shop: Callable[[str], Owned], reader: str) -> None:
-    shop = open_shop("second")
-
-    def found() -> str:
-        with shop.db.read() as own, shop.db.live("shop").read() as live:
-            return "; ".join(detail for detail, _ in live_role_problems(read_live_role(own, live)))
-
-    assert found() == ""
-    for change, back, detail in (
-        ("GRANT INSERT ON sexton.mark TO {}", "REVOKE INSERT ON sexton.mark FROM {}", "INSERT on sexton.mark"),
-        (
-            "GRANT UPDATE (mode) ON sexton.instance TO {}",
-            "REVOKE UPDATE (mode) ON sexton.instance FROM {}",
-            "UPDATE on",
-        ),
-        ("GRANT TRUNCATE ON sexton.hold TO PUBLIC", "REVOKE TRUNCATE ON sexton.hold FROM PUBLIC", "TRUNCATE on"),
-        ("GRANT CREATE ON SCHEMA sexton TO {}", "REVOKE CREATE ON SCHEMA sexton FROM {}", "CREATE on schema sexton"),
-        ("ALTER ROLE {} CREATEROLE", "ALTER ROLE {} NOCREATEROLE", "is CREATEROLE"),
-        ("GRANT postgres TO {}", "REVOKE postgres FROM {}", "Sexton's own role or a member of it"),
-        ("ALTER FUNCTION sexton.now OWNER TO {}", "ALTER FUNCTION sexton.now OWNER TO postgres", "sexton.now"),
-    ):
-        shop.sql(change.format(reader).replace("{}", ""))
-        assert detail in found()
-        shop.sql(back.format(reader).replace("{}", ""))
-    assert found() == ""
-
-
-@pytest.mark.parametrize(("login", "state"), [("second", "OK"), ("own", "WARN")])
-def test_doctor_says_with_which_login_views_are_read(open_shop: Callable[[str], Owned], login: str, state: str) -> None:
-    shop = open_shop(login)
-    show(shop, "NULL")
-
-    findings = {f.about: f for f in examine_roles(DeploymentStores(shop.db, EngineSettings(DEPLOYMENT)))}
-
-    [status] = overview(shop.db, stores_of(shop.db).insight, shop.policy, 1).instances
-    assert status.live_view_read_as_sexton is (state == "WARN")
-    assert findings["live login"].state == state
-    assert ("live_database_url" in findings["live login"].todo) is (state == "WARN")

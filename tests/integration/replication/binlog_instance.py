@@ -17,7 +17,7 @@ from sexton.replication.binlog.model import (
     CutReport,
     Log,
     LogRetention,
-    Record,
+    StoredRecord,
     StoreResult,
 )
 from sexton.replication.journal.model import JournalEntry
@@ -84,7 +84,9 @@ class BinlogInstance:
     ) -> StoreResult:
         """Store a record of a time in ms (None: now); return its receipt. With versions it is an UPSERT."""
         table_names = tuple(tables or versions)
-        record = Record(commit_seq=seq, timestamp=self.now if at is None else at, tables=table_names, type="ALTER")
+        record = StoredRecord(
+            commit_seq=seq, timestamp=self.now if at is None else at, tables=table_names, type="ALTER"
+        )
         if versions:
             record = record.model_copy(update={"type": "UPSERT", "data": upsert(**versions)})
         return self.service.records.add(SHOP, db, [record])

@@ -113,9 +113,9 @@ def test_a_claimed_prefix_needs_a_hold_before_an_undelete(
 
     refused = run(cold, capsys, *words)
     assert (refused.code, keys(vault(cold), "d/1/")) == (1, [])
-    assert "sexton hold add vault-prefix cold/d/1/ --instance shop --for 7d" in refused.err
-    held = ("--instance", "shop", "--for", "7d", "--reason", "undelete")
-    assert run(cold, capsys, "hold", "add", "vault-prefix", "cold/d/1/", *held).code == 0
+    assert "sexton hold add shop --prefix cold/d/1/ --for 7d" in refused.err
+    held = ("--for", "7d", "--reason", "undelete")
+    assert run(cold, capsys, "hold", "add", "shop", "--prefix", "cold/d/1/", *held).code == 0
     done = run(cold, capsys, *words)
     cold.later(GRACE + 1)
     cold.round()

@@ -9,15 +9,8 @@ import pytest
 from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
+from sexton.operations.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.operators.call_log.store import CallStore
-from sexton.protocol.topics import (
-    DroppedRegion,
-    Heartbeat,
-    MappedRegion,
-    RegionMap,
-    RegionReport,
-    StreamReport,
-)
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
 from tests.integration.wal.conftest import KAFKA, ON_BOTH_LOGS

@@ -16,7 +16,7 @@ LIMITS = WalSettings(flush_entries=60)
 def read(db: Database) -> tuple[WalFigures, int]:
     with db.read() as c:
         now = db.now(c)
-        return figures(db, c, now, LIMITS), now
+        return figures(db, c, LIMITS), now
 
 
 def test_disabled_topics_are_not_counted(topics: TopicStores) -> None:

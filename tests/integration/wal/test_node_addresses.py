@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from config.sections import WalSection
 from config.settings import Settings
 from sexton.kernel.trust import Trust
-from sexton.protocol.topics import Heartbeat
+from sexton.operations.topics import Heartbeat
 from sexton.wal.addresses import NodeAddresses
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent

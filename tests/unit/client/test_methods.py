@@ -1,21 +1,20 @@
 """Each method of the API is declared once and works in both clients."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import httpx
 import pytest
 
-from sexton.client import AsyncSexton, Sexton, Unreachable, calls
-from sexton.client.api_call import ApiCall, Steps
-from sexton.client.methods import ApiMethods
+from sexton.client import AsyncSexton, Sexton, Unreachable
+from sexton.client.api_call import ApiCall, Steps, request, request_of
+from sexton.client.methods import ApiMethod
 from sexton.client.retrying import TemporaryAnswer, final_answer, last_answer, may_repeat, request_options
-from sexton.client.sender import ApiMethod, AsyncSender, SyncSender
+from sexton.client.sender import AsyncSender, SyncSender
+from sexton.operations.registry import operations
 
 PING = ApiCall[str]("GET", "/v1/ping", str)
-METHODS = [name for name, value in vars(ApiMethods).items() if isinstance(value, ApiMethod)]
 
 
 def ping(times: int = 1) -> ApiCall[str]:
@@ -55,12 +54,33 @@ def test_a_method_of_several_requests_returns_their_result() -> None:
     assert asyncio.run(AsyncEcho().ping_twice()) == ("/v1/ping/1", "/v1/ping/2")
 
 
-def test_a_method_has_its_functions_docstring_in_both_clients() -> None:
-    for name in METHODS:
-        sync: Callable[..., Any] = getattr(Sexton, name)
+@pytest.mark.parametrize(
+    ("name", "values"), [("binlog drop", {"db": "d", "table": ""}), ("hold add", {"instance": ""})]
+)
+def test_an_empty_part_of_a_path_is_refused(name: str, values: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="is empty"):
+        request_of(operations()[name], values)
 
-        assert sync.__doc__, name
-        assert sync is getattr(AsyncSexton, name), name
+
+def test_every_operation_with_a_route_is_a_method() -> None:
+    clients = Sexton("http://127.0.0.1:1", "token"), AsyncSexton("http://127.0.0.1:1", "token")
+    for operation in operations().values():
+        if operation.paths and not operation.function.__module__.endswith("signals"):
+            for client in clients:
+                method = getattr(client, operation.function.__name__)
+                assert method.__doc__ == operation.about, operation.name
+    with pytest.raises(AttributeError):
+        clients[0].no_such_method  # noqa: B018
+
+
+def test_a_request_takes_the_longest_path_that_has_values() -> None:
+    assert request("explain_log", db="sales").path == "/v1/databases/sales/binlog"
+    assert request("explain_log", db="sales", table="a/b").path == "/v1/databases/sales/tables/a%2Fb/binlog"
+    assert request_of(operations()["round pause"], {"instance": "shop"}).method == "POST"
+    with pytest.raises(TypeError, match="takes no colour"):
+        request("plan", instance="shop", colour="red")
+    with pytest.raises(TypeError, match="needs instance"):
+        request("plan")
 
 
 def test_both_clients_have_the_same_nonblocking_methods() -> None:
@@ -71,11 +91,11 @@ def test_both_clients_have_the_same_nonblocking_methods() -> None:
 
 
 def test_unrepeatable_request_is_resent_only_if_it_never_arrived() -> None:
-    assert may_repeat(calls.plan("shop"), httpx.ConnectError("refused"))
-    assert not may_repeat(calls.plan("shop"), httpx.ReadTimeout("slow"))
-    assert not may_repeat(calls.plan("shop"), TemporaryAnswer(httpx.Response(503)))
-    assert may_repeat(calls.status(), httpx.ReadTimeout("slow"))
-    assert may_repeat(calls.status(), TemporaryAnswer(httpx.Response(503)))
+    assert may_repeat(request("plan", instance="shop"), httpx.ConnectError("refused"))
+    assert not may_repeat(request("plan", instance="shop"), httpx.ReadTimeout("slow"))
+    assert not may_repeat(request("plan", instance="shop"), TemporaryAnswer(httpx.Response(503)))
+    assert may_repeat(request("status"), httpx.ReadTimeout("slow"))
+    assert may_repeat(request("status"), TemporaryAnswer(httpx.Response(503)))
 
 
 @pytest.mark.parametrize(("status", "is_temporary"), [(408, True), (503, True), (413, False), (422, False)])

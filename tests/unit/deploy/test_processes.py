@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from pydantic import BaseModel
 
 from config.settings import load
 from config.sources import CONTROL_NAMES, PREFIX
-from sexton.interfaces.cli.main import app
+from sexton.interfaces.cli.main import root
 from tests.servers.certificate import certificate
 from tests.support.chart import DEPLOY, FULL, MINIMAL, containers, documents, render
 from tests.support.deployed import Deployed, compose, processes
@@ -35,7 +34,7 @@ def _words(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
 
 
 def test_every_command_and_option_exists(process: Deployed) -> None:
-    commands: Any = typer.main.get_command(app)
+    commands: Any = root()
     command, rest = _words(commands, process.arguments)
 
     assert not hasattr(command, "commands"), "the name of a group"

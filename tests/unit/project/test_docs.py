@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from sexton.interfaces.cli.main import app
+from sexton.interfaces.cli.main import root
 
 ROOT = Path(__file__).parents[3]
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT_PAGES, *(ROOT / "config").rglob("*.yml")])
 COMMANDS_A_SYMPTOM = 5
-COMMANDS: Any = typer.main.get_command(app)
+COMMANDS: Any = root()
 
 
 def anchors(page: Path) -> set[str]:

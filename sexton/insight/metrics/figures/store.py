@@ -5,15 +5,15 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
-from sqlalchemy import JSON, Connection, Row, and_, func, literal, not_, select, true, union_all
+from sqlalchemy import Connection, Row, and_, func, literal, select, true, union_all
 from sqlalchemy.exc import DBAPIError
 
-from sexton.check.model import RunState
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.insight.instances import read_instances
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
 from sexton.insight.metrics.figures.tables import table_bytes
 from sexton.insight.metrics.figures.topics import figures as wal_figures
@@ -23,18 +23,15 @@ from sexton.insight.spark_slots import read_slots
 from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
-from sexton.marks.sql.leases import busy
-from sexton.marks.sql.rows import CLAIMED, waits
+from sexton.marks.sql.rows import waits
 from sexton.operators.access.sql.tokens import is_expiring
-from sexton.operators.controls.policy import halt
+from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
-from sexton.protection.model import ProtectionState
-from sexton.recycle.model import DAY_MS, RoundReport
+from sexton.recycle.model import RoundReport
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.policy import next_round
-from sexton.recycle.rounds.sql.live_counters import RUNNING, read_counters
-from sexton.recycle.rounds.sql.store import JOB
+from sexton.recycle.rounds.sql.live_counters import read_counters
 from sexton.wal.model import WalSettings
 
 log = logging.getLogger(__name__)
@@ -109,36 +106,32 @@ class FigureStore:
             raise FiguresUnread(f"the metrics could not be read from the database ({cause}); run: sexton doctor") from e
 
     def _figures(self, c: Connection) -> Figures:
-        t, now = self._db.t, self._db.now(c)
-        leased = busy(t.lease, JOB, now)
-        controls = self._stores.operators.controls.all_in(c)
-        rows = self._instances(c, now)
+        now, rows = self._db.now(c), read_instances(self._db, c)
+        halted = halt_by_instance(self._stores.operators.controls.all_in(c), now)
         retentions = {r.id: rules.for_owner(self._policy(r.id), r.owner).retention_seconds for r in rows}
         (interval, wal_interval, binlog_interval), policy = self._intervals(), self._policy()
-        oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
-        quarantined, vaults, reports = self._quarantined(c), self._vaults(c), self._newest_reports(c)
-        findings, complete_checks, evidence = self._checks(c)
-        running, checks_running = running_rounds(self._db, c), self._running_checks(c)
+        oldest_due, approvals, vaults = self._oldest_due(c, now, retentions), self._approvals(c), self._vaults(c)
+        running, reports = running_rounds(self._db, c), {row.id: _report(row) for row in rows}
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
                 enabled=row.mode == "enabled",
                 quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
-                halt=halt(controls, row.id, now),
+                halt=halted(row.id),
                 next_round=next_round(row.turn_at, row.retry_at, self._intervals(row.id)[0] * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),
                 oldest_due=oldest_due[row.id],
                 approvals=len(approvals[row.id]),
                 oldest_approval=min(approvals[row.id], default=None),
-                quarantined=quarantined[row.id],
+                quarantined=row.quarantined or {},
                 vaults=tuple(vaults[row.id]),
-                last=reports.get(row.id),
+                last=reports[row.id],
                 running=running.get(row.id),
-                check_since=checks_running.get(row.id),
-                findings=findings.get(row.id, {}),
-                whole_check=complete_checks.get(row.id, _awaits_check_since(row)),
-                live_prefixes=evidence.get(row.id, {}).get("prefixes", 0),
-                too_late_vaults=len(evidence.get(row.id, {}).get("too_late", ())),
+                check_since=row.check_since,
+                findings=row.open_counts or {},
+                whole_check=_awaits_check_since(row) if row.whole_check is None else row.whole_check,
+                live_prefixes=(row.evidence or {}).get("prefixes", 0),
+                too_late_vaults=len((row.evidence or {}).get("too_late", ())),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "awaiting_second_pass")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
                 **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
@@ -150,46 +143,18 @@ class FigureStore:
             interval_seconds=interval,
             retention_seconds=_longest([policy.retention_seconds, *retentions.values()]),
             max_delete_objects=policy.max_delete_objects,
-            running=c.execute(select(func.count()).where(leased)).scalar_one(),
-            unreadable=sum(report is None for report in reports.values()),
+            running=rows[0].slots_used if rows else 0,
+            unreadable=sum(row.report is not None and reports[row.id] is None for row in rows),
             instances=instances,
             paces=tuple(self._stores.paces.figures()),
-            wal=wal_figures(self._db, c, now, self._wal()),
+            wal=wal_figures(self._db, c, self._wal()),
             wal_interval_seconds=wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=binlog_interval,
             spark=read_slots(self._db, c),
             counters=dict(read_counters(self._db, c)),
-            expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db, now))).scalar_one(),
+            expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db))).scalar_one(),
         )
-
-    def _instances(self, c: Connection, now: int) -> list[Row[Any]]:
-        """Return every instance with the counts of its marks, holds and protections."""
-        instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
-        claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
-        batch = self._db.t.batch
-        recent = and_(batch.c.instance == instance.c.id, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS)
-        unapproved = select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)
-        active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
-        query = select(
-            instance,
-            claimed.scalar_subquery().label("claimed"),
-            claimed.where(mark.c.first_pass_at.is_not(None)).scalar_subquery().label("awaiting_second_pass"),
-            select(func.count()).where(active).scalar_subquery().label("holds"),
-            unapproved.scalar_subquery().label("unasked_objects"),
-            select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
-            *self._protections(),
-        )
-        return list(c.execute(query.order_by(instance.c.id)).all())
-
-    def _protections(self) -> Iterator[Any]:
-        """Yield the columns that count an instance's protections."""
-        instance, t = self._db.t.instance, self._db.t.protection
-        of_instance = t.c.instance == instance.c.id
-        soft = t.c.state == ProtectionState.SOFT
-        yield select(func.count()).where(of_instance, not_(soft)).scalar_subquery().label("protections")
-        yield select(func.count()).where(of_instance, soft).scalar_subquery().label("soft_protections")
-        yield select(func.min(t.c.registered_at)).where(of_instance).scalar_subquery().label("oldest_protection")
 
     def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
         """Return, by instance, since when each plan has waited for approval."""
@@ -224,19 +189,6 @@ class FigureStore:
                 oldest[row.id][row.name] = row.oldest
         return oldest
 
-    def _quarantined(self, c: Connection) -> defaultdict[str, dict[str, int]]:
-        """Return, by instance, how many marks are quarantined for each reason: one range of the index for each."""
-        instance, mark = self._db.t.instance, self._db.t.mark
-        of_instance = and_(mark.c.instance == instance.c.id, mark.c.quarantined_reason.is_not(None))
-        reason = mark.c.quarantined_reason
-        counted = select(reason, func.count().label("marks")).where(of_instance).group_by(reason)
-        by_reason = counted.correlate(instance).subquery()
-        as_object = select(func.json_object_agg(by_reason.c.quarantined_reason, by_reason.c.marks, type_=JSON()))
-        counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for name, marks in c.execute(select(instance.c.id, as_object.scalar_subquery())):
-            counts[name] = marks or {}
-        return counts
-
     def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
         vault = self._db.t.vault
         names: defaultdict[str, list[str]] = defaultdict(list)
@@ -244,48 +196,14 @@ class FigureStore:
             names[instance].append(name)
         return names
 
-    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, Any]]:
-        """Return, by instance, the findings open at the end of the last check, the last complete check, and evidence.
 
-        That is when the last complete check began, and what the last check saw.
-        """
-        instance, run, other = self._db.t.instance, self._db.t.check_run, self._db.t.check_run.alias()
-        ended = and_(other.c.instance == instance.c.id, other.c.open_counts.is_not(None))
-        newest = select(func.max(other.c.id)).where(ended).correlate(instance).scalar_subquery()
-        findings: dict[str, dict[str, tuple[int, int]]] = {}
-        evidences: dict[str, Any] = {}
-        newest_runs = select(run.c.instance, run.c.open_counts, run.c.evidence)
-        for name, standing, evidence in c.execute(newest_runs.select_from(instance.join(run, run.c.id == newest))):
-            findings[name] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
-            evidences[name] = evidence or {}
-        whole = and_(run.c.instance == instance.c.id, run.c.state == RunState.WHOLE)
-        complete = select(instance.c.id, select(func.max(run.c.cutoff)).where(whole).scalar_subquery())
-        complete_checks = {row[0]: row[1] for row in c.execute(complete) if row[1] is not None}
-        return findings, complete_checks, evidences
-
-    def _running_checks(self, c: Connection) -> dict[str, int]:
-        """Return, by instance, when the check began that runs now."""
-        t = self._db.t.check_run
-        began = select(t.c.instance, func.max(t.c.cutoff)).where(t.c.state == RUNNING).group_by(t.c.instance)
-        return {row[0]: row[1] for row in c.execute(began)}
-
-    def _newest_reports(self, c: Connection) -> dict[str, RoundReport | None]:
-        """Return each instance's newest report, None where it cannot be parsed."""
-        instance, round_ = self._db.t.instance, self._db.t.round.alias()
-        reported = and_(round_.c.instance == instance.c.id, round_.c.report.is_not(None))
-        newest = select(round_.c.id).where(reported).order_by(round_.c.id.desc()).limit(1).correlate(instance)
-        reports: dict[str, RoundReport | None] = {}
-        newest_round = self._db.t.round
-        with_report = instance.join(newest_round, newest_round.c.id == newest.scalar_subquery())
-        for name, report in c.execute(select(instance.c.id, newest_round.c.report).select_from(with_report)):
-            try:
-                reports[name] = RoundReport.model_validate(report)
-            except ValidationError as e:
-                reports[name] = None
-                log.error(
-                    "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
-                )
-        return reports
+def _report(row: Row[Any]) -> RoundReport | None:
+    """Return the newest report of an instance's row; None where it has none, or it cannot be parsed."""
+    try:
+        return None if row.report is None else RoundReport.model_validate(row.report)
+    except ValidationError as e:
+        log.error("the newest report of %s is unreadable (%d problems); it has no figures", row.id, e.error_count())
+        return None
 
 
 def _awaits_check_since(row: Row[Any]) -> int | None:

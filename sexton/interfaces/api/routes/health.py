@@ -1,6 +1,7 @@
 """Health and metrics."""
 
 import asyncio
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -9,11 +10,18 @@ from sexton.insight.health import Health, ProbeAnswer
 from sexton.interfaces.api.caller import CurrentCaller
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Threads
+from sexton.kernel.message import Message
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.protocol.status import HealthBody
 
 routes = APIRouter()
 guarded = APIRouter(route_class=GuardedRoute)
+
+
+class HealthBody(Message):
+    """Whether the process is ready; ``failed``: the names of the checks that failed."""
+
+    status: Literal["ok", "unavailable"]
+    failed: tuple[str, ...] = ()
 
 
 class HealthCheck:

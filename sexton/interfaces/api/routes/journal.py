@@ -10,9 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
-from sexton.operations.registry import Deed
+from sexton.operations.callers import Deed
 from sexton.operators.access.model import Grant
-from sexton.protocol.journal import FollowerRemoval, Followers
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.sql.store import ReplicaStore
@@ -71,26 +70,6 @@ async def snapshot(
     return response
 
 
-@routes.get("/journal/followers")
-def followers(service: Service, caller: CurrentCaller, instance: SelectedInstance) -> Followers:
-    """Return the followers of the journal, the slowest first: entries are kept for each."""
-    caller.require(Grant.READ, instance)
-    service.stores.registry.instance(instance)
-    journal = service.stores.binlogs.journal
-    return Followers(followers=tuple(journal.followers(instance)), head=journal.head(instance))
-
-
-@routes.post("/journal/followers/remove")
-def remove_follower(
-    body: FollowerRemoval, service: Service, caller: CurrentCaller, instance: SelectedInstance
-) -> Followers:
-    """Remove a follower that never returns: no entries are kept for it. If it returns, it may have to start over."""
-    journal = service.stores.binlogs.journal
-    with caller.recorded(Deed("binlog remove-follower", instance, Grant.OPERATE, body.follower)):
-        journal.forget(instance, body.follower)
-    return Followers(followers=tuple(journal.followers(instance)), head=journal.head(instance))
-
-
 def _threads(request: Request) -> Callable[..., Awaitable[Any]]:
     """Return a function that runs another one in a thread of those that read journals."""
     pools: Pools = request.app.state.pools
@@ -110,5 +89,5 @@ def _snapshot(replicas: ReplicaStore, instance: str) -> Response:
 
 def _permit_follower(caller: Caller, instance: str, follower: str) -> None:
     """Raise ``Forbidden`` unless the caller may read as a follower: entries that it has not applied are retained."""
-    with caller.routine(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower)):
+    with caller.recorded(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower), routine=True):
         pass

@@ -1,52 +1,81 @@
 """The routes of the operations that ``sexton.operations`` declares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
-from sexton.interfaces.api.pools import reserved
-from sexton.operations.registry import READING, Operation, operations
+from sexton.interfaces.api.pools import long, reserved
+from sexton.operations.fields import MAX_ITEMS_BYTES
+from sexton.operations.registry import Call, Operation, operations
+
+NO_CONTENT = 204
 
 
 def router() -> APIRouter:
     """Return the routes."""
     routes = APIRouter(route_class=GuardedRoute)
     for operation in operations().values():
-        endpoint = _endpoint(operation)
-        routes.add_api_route(
-            operation.path,
-            reserved(endpoint) if operation.record.keeps else endpoint,
-            methods=[operation.method],
-            response_model=operation.result,
-            name=operation.name,
-            description=operation.about.partition("\n")[0],
-        )
+        record = operation.record
+        for number, path in enumerate(operation.paths):
+            endpoint = _endpoint(operation, path)
+            endpoint = reserved(endpoint) if record.reserved else long(endpoint) if record.long else endpoint
+            has_result = operation.result is not None
+            routes.add_api_route(
+                path,
+                endpoint,
+                methods=[operation.method],
+                response_model=operation.result if has_result else None,
+                status_code=200 if has_result else NO_CONTENT,
+                name=f"{operation.name} {number + 1}" if number else operation.name,
+                description=operation.about.partition("\n\nExample:")[0],
+                max_body_size=MAX_ITEMS_BYTES if operation.is_large else None,
+            )
     return routes
 
 
-def _endpoint(operation: Operation) -> Callable[..., Any]:
-    """Return the function of a route: parts of the path, and a body or a query, are the values of its order."""
+def _endpoint(operation: Operation, path: str) -> Callable[..., Any]:
+    """Return the function of a route: parts of the path, the query and the body are the values of its order."""
 
     def call(
         response: Response, service: Service, caller: CurrentCaller, body: BaseModel | None = None, **values: Any
     ) -> Any:
-        if body is not None:
+        if operation.model:
+            values[operation.model] = body
+        elif body is not None:
             values |= {name: getattr(body, name) for name in type(body).model_fields}
         response.headers["Cache-Control"] = "no-store"
-        return operation.run(service, caller, values)
+        return operation.run(Call(service, caller), values)
 
     fixed = {"response": Response, "service": Service, "caller": CurrentCaller}
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in fixed.items()]
-    for name, parameter in operation.parameters.items():
-        if name in operation.path_names or operation.method == READING:
-            kind = parameter.annotation if name in operation.path_names else Annotated[parameter.annotation, Query()]
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
-    if operation.body is not None:
-        parameters.append(Parameter("body", Parameter.KEYWORD_ONLY, annotation=operation.body))
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__signature__ = Signature([*parameters, *_parameters(operation, path)])  # type: ignore[attr-defined]
     return call
+
+
+def _parameters(operation: Operation, path: str) -> Iterator[Parameter]:
+    in_path, in_query = operation.path_names(path), operation.query_names(path)
+    for name, parameter in operation.parameters.items():
+        given = parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        if name in in_path:
+            yield given.replace(default=Parameter.empty)
+        elif name in in_query:
+            default = None if operation.covers and name == "instance" else parameter.default
+            kind = parameter.annotation | None if default is None else parameter.annotation
+            yield given.replace(annotation=Annotated[kind, Query(description=_about(kind))], default=default)
+    if (body := operation.body) is not None:
+        is_optional = not operation.model and not any(f.is_required() for f in body.model_fields.values())
+        annotation, default = (body | None, None) if is_optional else (body, Parameter.empty)
+        yield Parameter("body", Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _about(kind: Any) -> str | None:
+    """Return the description in a type's metadata."""
+    texts = [part.description for part in get_args(kind) if isinstance(part, FieldInfo) and part.description]
+    inner = [_about(part) for part in get_args(kind) if get_args(part)]
+    return next((text for text in (*reversed(texts), *inner) if text), None)

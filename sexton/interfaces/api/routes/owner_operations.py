@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from sexton.interfaces import owner_operations
 from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.kernel.message import Message
-from sexton.operations.registry import Deed
+from sexton.operations.callers import Deed
 from sexton.operators.access.model import Grant
 from sexton.owners.plugin import OwnerOperation
+from sexton.runtime import owner_operations
 
 NO_CONTENT = 204
 

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sexton.interfaces.cli.commands.vault import trust_vault
+from sexton.insight.wording import quantity
 from sexton.interfaces.cli.context import log_call, open_database, require_reason
-from sexton.interfaces.wording import quantity
+from sexton.interfaces.cli.operations import User
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
+from sexton.operations.registry import Call, operation_named
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.storage.model import VaultSpec
 
 PATIENCE_SECONDS = 5.0
@@ -60,7 +61,7 @@ def after_restore(
         _require_no_worker(service, yes)
         _end_leases(service, text)
         _distrust_maps(service, text)
-        is_open = _trust_vaults(service, yes)
+        is_open = _trust_vaults(service, text, yes)
     typer.echo("next:")
     for step in NEXT:
         typer.echo(f"  - {step}")
@@ -69,18 +70,20 @@ def after_restore(
     typer.echo("  - start the workers, then: sexton after-restore --check")
 
 
-def _stop_everything(service: "OperatorService", reason: str) -> None:
+def _do(service: "Deployment", name: str, module: str, **values: Any) -> Any:
+    return operation_named(name, module).run(Call(service, User(service)), values)
+
+
+def _stop_everything(service: "Deployment", reason: str) -> None:
     from sexton.operators.controls.model import ALL, ControlKind
 
-    controls = service.stores.controls
-    stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in controls.all())
+    stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in service.stores.controls.all())
     if not stopped:
-        with log_call(service, "stop", ALL, reason=reason, blocks_deletion=True):
-            controls.put(ControlKind.STOP, ALL, reason)
+        _do(service, "stop", "control", reason=reason, everything=True)
     typer.echo(f"1. deletion {'was already' if stopped else 'is'} stopped everywhere, until: sexton start --all")
 
 
-def _require_no_worker(service: "OperatorService", yes: bool) -> None:
+def _require_no_worker(service: "Deployment", yes: bool) -> None:
     from sexton.runtime.temporal.client import POLL_SECONDS, connect, pollers
 
     async def count() -> int:
@@ -101,7 +104,7 @@ def _require_no_worker(service: "OperatorService", yes: bool) -> None:
     typer.echo("2. no worker runs")
 
 
-def _end_leases(service: "OperatorService", reason: str) -> None:
+def _end_leases(service: "Deployment", reason: str) -> None:
     from sexton.marks.sql.leases import end_all_leases
 
     with log_call(service, "after-restore leases", reason=reason, blocks_deletion=True):
@@ -109,13 +112,12 @@ def _end_leases(service: "OperatorService", reason: str) -> None:
     typer.echo(f"3. {quantity(ended, 'lease')} ended, with new epochs: no run from before the restore can write")
 
 
-def _distrust_maps(service: "OperatorService", reason: str) -> None:
-    with log_call(service, "wal restored", reason=reason, blocks_deletion=True):
-        waiting = service.stores.wal.resets.distrust_maps()
+def _distrust_maps(service: "Deployment", reason: str) -> None:
+    waiting = _do(service, "wal restored", "topics", reason=reason).waiting
     typer.echo(f"4. {quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
 
 
-def _trust_vaults(service: "OperatorService", yes: bool) -> bool:
+def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
     """Trust each vault that is BEHIND, after showing which marks that may cost; return whether a vault has a fault."""
     from sexton.storage.port import VaultFault
 
@@ -139,11 +141,12 @@ def _trust_vaults(service: "OperatorService", yes: bool) -> bool:
         question = "Are all marks that the newer copy undropped or committed undropped here, or held?"
         typer.confirm(question, abort=True, err=True)
     for spec in behind:
-        trust_vault(service, spec.instance, spec.name)
+        _do(service, "vault trust", "vaults", instance=spec.instance, vault=spec.name, reason=reason)
+        typer.echo(f"vault {spec.name} of {spec.instance} belongs to this database again")
     return is_open
 
 
-def _show_marks(service: "OperatorService", vaults: "Sequence[VaultSpec]") -> None:
+def _show_marks(service: "Deployment", vaults: "Sequence[VaultSpec]") -> None:
     """Print how many marks of each kind would be deleted if no owner undropped them again."""
     for instance in sorted({spec.instance for spec in vaults}):
         kinds = service.status(instance).instances[0].kinds
@@ -151,16 +154,14 @@ def _show_marks(service: "OperatorService", vaults: "Sequence[VaultSpec]") -> No
         typer.echo(f"   {instance}: marks that rounds will delete, unless they are undropped or held: {marks}")
 
 
-def _check_all(service: "OperatorService") -> None:
+def _check_all(service: "Deployment") -> None:
     """Check every instance that has a vault, and print what is lost."""
-    from sexton.check.model import CheckRequest, FindingType
-    from sexton.runtime.temporal.checks import CHECKS
+    from sexton.check.model import FindingType
+    from sexton.interfaces.cli.following import follow
 
     code = 0
     for instance in sorted({spec.instance for spec in service.stores.registry.vaults()}):
-        with log_call(service, "check run", instance):
-            request = CheckRequest(instance=instance, by="cli")
-            report = CHECKS.run(service.settings, request, lambda message: typer.echo(message, err=True))
+        report = follow("check run", service, _do(service, "check run", "checks", instance=instance))
         lost = report.confirmed.get(FindingType.LOST, 0)
         see = f"; see: sexton check findings {instance} --type LOST" if lost else ""
         result = f"check {report.run.id} {report.run.state}, {quantity(lost, 'object')} LOST, confirmed{see}"
@@ -171,3 +172,6 @@ def _check_all(service: "OperatorService") -> None:
     typer.echo(f"next: see to what is lost or missing ({PAGE}), then: sexton start --all")
     if code:
         raise typer.Exit(code)
+
+
+COMMANDS = {"after-restore": after_restore}

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sexton.insight.wording import utc_column
 from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.json_output import begin_lines, emit_line, wants_json
-from sexton.interfaces.wording import utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.model import AuditRow
@@ -26,7 +26,7 @@ def deletions(
     """
     import json
 
-    from sexton.interfaces.cli.context import WrongUsage
+    from sexton.kernel.errors import WrongUsage
     from sexton.storage.model import KeyOutcome
 
     if outcome is not None and outcome not in tuple(KeyOutcome):
@@ -55,3 +55,6 @@ def _line(row: "AuditRow") -> str:
     reason = f": {row.reason}" if row.reason else ""
     mark = f"({row.kind} {row.id}, batch {row.batch})"
     return f"{utc_column(row.at, 'seconds')}  {row.outcome}  {row.vault}  {row.key}{size}  {mark}{reason}"
+
+
+COMMANDS = {"deletions": deletions}

@@ -1,4 +1,4 @@
-"""`sexton ducklake`: attach a DuckLake, so that Sexton deletes its files instead of its own cleaners."""
+"""A DuckLake as an owner: its files, deleted by Sexton instead of its own cleaners."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,10 @@ from sexton.kernel.message import Message
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.owners.ducklake.model import Lake, LakeFacts
     from sexton.storage.model import VaultSpec
 
-app = typer.Typer(help="A DuckLake as an owner: its files, deleted by Sexton.", no_args_is_help=True)
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance: this lake.")]
 LakeUrl = Annotated[
     str, typer.Option(help="URL with the login that owns the lake's tables; default: the setting database_url.")
@@ -37,7 +36,6 @@ class LakeStatus(Message):
     problems: tuple[str, ...]
 
 
-@app.command("attach")
 def attach(
     name: Instance,
     schema: Annotated[str, typer.Option(help="Schema of the lake's tables.")] = "public",
@@ -67,8 +65,8 @@ def attach(
             facts = catalog.read(lake_db, schema)
             _require_known(facts)
             spec = vault_of(name, vault, facts.data_path)
-            writers, readers = _writers(service, lake_db, writer or ()), _readers(service, name)
-            lake = Lake(name, vault, schema, facts.data_path, writers, readers)
+            writers, reader = _writers(service, lake_db, writer or ()), _reader(service, name)
+            lake = Lake(name, vault, schema, facts.data_path, writers, reader)
             _register(service, lake, spec)
             sql = statements.attach(lake)
             if print_sql:
@@ -79,7 +77,6 @@ def attach(
     typer.echo(f"next: sexton check run {name}; sexton plan {name}; sexton enable {name}")
 
 
-@app.command("detach")
 def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) -> None:
     """Detach a lake: files that wait are again in its own list, and its own cleaners delete again.
 
@@ -109,7 +106,6 @@ def detach(name: Instance, lake_url: LakeUrl = "", print_sql: PrintSql = False) 
     typer.echo(f"lake {name} is detached; its own cleaners delete its files again")
 
 
-@app.command("status")
 def status(name: Instance, lake_url: LakeUrl = "") -> None:
     """Print whether a lake is attached as it should be. Exit code 1: it is not, and Sexton keeps its files.
 
@@ -137,8 +133,8 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
         raise typer.Exit(1)
 
 
-def _unreadable(service: "OperatorService", instance: str) -> tuple[str, ...]:
-    """Return why Sexton's own login cannot read the live view of a lake that is attached; nothing: it can."""
+def _unreadable(service: "Deployment", instance: str) -> tuple[str, ...]:
+    """Return why Sexton cannot read the live view of a lake that is attached; nothing: it can."""
     from sexton.owners.port import OwnerSilent
 
     try:
@@ -149,7 +145,7 @@ def _unreadable(service: "OperatorService", instance: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _lake_database(service: "OperatorService", url: str) -> "Iterator[Database]":
+def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
     """Yield the database of the lake: Sexton's own, with another login if a URL names one."""
     from sexton.database.engine import Database
 
@@ -176,16 +172,19 @@ def _require_known(facts: "LakeFacts") -> None:
         raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {', '.join(VERSIONS)}")
 
 
-def _writers(service: "OperatorService", lake_db: "Database", others: Sequence[str]) -> tuple[str, ...]:
+def _writers(service: "Deployment", lake_db: "Database", others: Sequence[str]) -> tuple[str, ...]:
     """Return the roles that write to the lake, without Sexton's own."""
     return tuple(sorted({_login(lake_db), *others} - {_login(service.db)}))
 
 
-def _readers(service: "OperatorService", instance: str) -> tuple[str, ...]:
-    """Return the roles that read the lake's live view for Sexton."""
-    with service.db.live(instance).read() as c:
-        reader = str(c.exec_driver_sql("SELECT current_user").scalar_one())
-    return tuple(sorted({_login(service.db), reader}))
+def _reader(service: "Deployment", instance: str) -> str:
+    """Return the login that reads the lake's live view."""
+    if login := service.db.live_login(instance):
+        return login
+    raise BadInput(
+        "a login of its own reads the live view of each lake, and none is set; set live_database_url = "
+        "postgresql://{instance}_reader@HOST/NAME (docs/integration.md)"
+    )
 
 
 def _login(db: "Database") -> str:
@@ -193,7 +192,7 @@ def _login(db: "Database") -> str:
         return str(c.exec_driver_sql("SELECT current_user").scalar_one())
 
 
-def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> None:
+def _register(service: "Deployment", lake: "Lake", spec: "VaultSpec") -> None:
     """Register the instance, its vault and its live view, and let the lake's roles mark. Safe to repeat."""
     from sexton.database import roles
     from sexton.owners.ducklake.model import view_of
@@ -216,7 +215,7 @@ def _register(service: "OperatorService", lake: "Lake", spec: "VaultSpec") -> No
         roles.grant_instance(service.db, lake.instance, role)
 
 
-def _attached_lake(service: "OperatorService", name: str) -> "Lake":
+def _attached_lake(service: "Deployment", name: str) -> "Lake":
     """Return the lake that an instance is; ``BadInput``: it is none."""
     from sexton.owners.ducklake.model import Lake
 
@@ -225,3 +224,6 @@ def _attached_lake(service: "OperatorService", name: str) -> "Lake":
     if instance.owner != "ducklake":
         raise BadInput(f"instance {name} is no DuckLake; its owner is {instance.owner}")
     return Lake(name, options["vault"], options["schema"], options["data_path"])
+
+
+COMMANDS = {"ducklake attach": attach, "ducklake detach": detach, "ducklake status": status}

@@ -62,3 +62,6 @@ def _log(url: str, subject: str) -> None:
             append(db, c, cli_call("init", subject=subject, outcome=DONE))
     finally:
         db.close()
+
+
+COMMANDS = {"init": init}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 import typer
 
 import sexton.owners
-from sexton.interfaces.cli.context import WrongUsage, log_call, open_database
+from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit_object, wants_json
 from sexton.interfaces.cli.output import show_table
+from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:
     from sexton.kernel.message import Message
@@ -47,7 +48,7 @@ def _command(owner: str) -> Callable[..., object]:
 
 
 def _call(owner: str, instance: str, name: str | None, values: Sequence[str]) -> None:
-    from sexton.interfaces import owner_operations
+    from sexton.runtime import owner_operations
 
     offered = owner_operations.operations()[owner]
     if name is None:
@@ -150,3 +151,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
+
+
+COMMANDS = commands()

@@ -1,4 +1,4 @@
-"""`sexton protection`: keep what jobs copy elsewhere until they are done. It needs the database and the vaults."""
+"""`sexton protection register`: keep what a job copies elsewhere. It needs the database and the vaults."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,24 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import (
-    WrongUsage,
-    log_call,
-    one_instance,
-    open_database,
-    parse_duration,
-    require_reason,
-)
-from sexton.interfaces.cli.json_output import emit, emit_list, wants_json
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import quantity, utc, utc_column
+from sexton.insight.wording import utc
+from sexton.interfaces.cli.commands.protection_selftest import selftest
+from sexton.interfaces.cli.context import log_call, one_instance, open_database, parse_duration
+from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.render.tables import protected_objects
+from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.protection.model import Item, Protection
 
-app = typer.Typer(help="Sync protection: keep the objects that a job copies elsewhere.", no_args_is_help=True)
-COLUMNS = ("instance", "job", "owner", "state", "objects", "registered (UTC)", "until (UTC)", "description")
 EXAMPLES = 5
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name; each run needs a name of its own.")]
@@ -33,23 +26,6 @@ InstanceOption = Annotated[str | None, typer.Option("--instance", help="Default:
 For = Annotated[str | None, typer.Option("--for", help="How long: 30m, 12h.", metavar="LENGTH")]
 
 
-@app.command("list")
-def list_(instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None) -> None:
-    """Print registered protections, the oldest first.
-
-    Example: sexton protection list shop
-    """
-    with open_database() as service:
-        if instance is not None:
-            service.stores.registry.instance(instance)
-        protections = service.stores.protections.list_protections(instance)
-    if wants_json():
-        emit_list(protections)
-        return
-    show_table("" if protections else "nothing is protected", COLUMNS, [_row(p) for p in protections])
-
-
-@app.command("register")
 def register(
     job: Job,
     owner: Annotated[str, typer.Option(help="The contact for questions about the job.")],
@@ -84,7 +60,7 @@ def register(
             instance=name, job=job, owner=owner, description=description, valid_ts=valid_ts, digest=digest(items)
         )
         seconds = None if length is None else parse_duration(length)
-        with log_call(service, "register", name, job, blocks_deletion=True):
+        with log_call(service, "protection register", name, job, blocks_deletion=True):
             service.stores.protections.open(request, seconds)
             _add_in_chunks(service, request, items)
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
@@ -94,74 +70,7 @@ def register(
         _show_registered(registered)
 
 
-@app.command("renew")
-def renew(job: Job, length: For = None, instance: InstanceOption = None) -> None:
-    """Extend a protection.
-
-    Example: sexton protection renew copy-7 --for 1h
-    """
-    with open_database() as service:
-        name = one_instance(service, instance)
-        duration = None if length is None else parse_duration(length)
-        with log_call(service, "renew", name, job, blocks_deletion=True):
-            renewed = service.stores.protections.renew(name, job, duration)
-    typer.echo(f"the objects of job {job} of {name} are protected until {utc(renewed.expires_at)}")
-
-
-@app.command("finish")
-def finish(job: Job, instance: InstanceOption = None) -> None:
-    """Report that a job is done. Repeatable.
-
-    Its objects stay protected until the owner's watermark has passed its --valid-ts; if no watermark was ever reported,
-    until the next round.
-
-    Example: sexton protection finish copy-7
-    """
-    with open_database() as service:
-        name = one_instance(service, instance)
-        with log_call(service, "finish", name, job):
-            finished = service.stores.protections.finish(name, job)
-    end = "the next round"
-    if finished.valid_ts is not None:
-        end = f"the watermark is above {finished.valid_ts} (the next round, if none was ever reported)"
-    typer.echo(f"job {job} of {name} is finished; its objects stay protected until {end}")
-
-
-@app.command("release")
-def release(
-    job: Job, reason: Annotated[str, typer.Option(help="Why; it is logged.")], instance: InstanceOption = None
-) -> None:
-    """End a protection now; the next round may delete the objects.
-
-    Example: sexton protection release copy-7 --reason 'the job was given up'
-    """
-    text = require_reason(reason)
-    with open_database() as service:
-        name = one_instance(service, instance)
-        with log_call(service, "release", name, job, text):
-            released = service.stores.protections.release(name, job, text)
-    typer.echo(f"the protection of job {job} of {name}, owner {released.owner}, has ended")
-
-
-@app.command("watermark")
-def watermark(
-    instance: Annotated[str, typer.Argument(help="The instance.")],
-    value: Annotated[int, typer.Argument(metavar="N", help="A number of the owner's own.", min=0, max=2**63 - 1)],
-) -> None:
-    """Report the owner's progress.
-
-    Finished protections with a lower --valid-ts end with the next round.
-
-    Example: sexton protection watermark shop 1700
-    """
-    with open_database() as service, log_call(service, "watermark", instance, str(value)):
-        service.stores.protections.watermark(instance, value)
-    typer.echo(f"the watermark of {instance} is {value}")
-
-
-def _items(
-    service: "OperatorService", instance: str, objects: Sequence[str], prefixes: Sequence[str]
-) -> "Iterator[Item]":
+def _items(service: "Deployment", instance: str, objects: Sequence[str], prefixes: Sequence[str]) -> "Iterator[Item]":
     from sexton.protection.policy import canonical
 
     vaults = {v.name: v for v in service.stores.registry.vaults(instance)}
@@ -179,7 +88,7 @@ def _lines(file: Path | None) -> list[str]:
     return [line for line in text.splitlines() if line]
 
 
-def _add_in_chunks(service: "OperatorService", protection: "Protection", items: "Sequence[Item]") -> None:
+def _add_in_chunks(service: "Deployment", protection: "Protection", items: "Sequence[Item]") -> None:
     from sexton.protection.model import CHUNK_ITEMS
 
     remaining = iter(items)
@@ -190,8 +99,11 @@ def _add_in_chunks(service: "OperatorService", protection: "Protection", items: 
 
 
 def _show_registered(p: "Protection") -> None:
-    typer.echo(f"{_objects(p)} of {p.instance} protected for job {p.job} until {utc(p.expires_at)}; while it runs:")
-    typer.echo(f"  sexton protection renew {p.job}; when it is done: sexton protection finish {p.job}")
+    typer.echo(
+        f"{protected_objects(p)} of {p.instance} protected for job {p.job} until {utc(p.expires_at)}; while it runs:"
+    )
+    named = f"{p.job} --instance {p.instance}"
+    typer.echo(f"  sexton protection renew {named}; when it is done: sexton protection finish {named}")
     if p.sealed is not None and p.sealed.claimed + p.sealed.missing:
         examples = "; ".join(p.sealed.named[:EXAMPLES])
         typer.echo(
@@ -200,17 +112,4 @@ def _show_registered(p: "Protection") -> None:
         )
 
 
-def _row(p: "Protection") -> tuple[object, ...]:
-    return p.instance, p.job, p.owner, p.state, _objects(p), utc_column(p.registered_at), _until(p), p.description
-
-
-def _objects(p: "Protection") -> str:
-    if p.sealed is None:
-        return "being registered"
-    return quantity(p.sealed.objects, "object") if p.sealed.verified else "a filter"
-
-
-def _until(p: "Protection") -> str:
-    if p.ends is not None:
-        return f"the next round ({p.ends})"
-    return utc_column(p.expires_at) if p.finished_at is None else f"watermark > {p.valid_ts}"
+COMMANDS = {"protection register": register, "protection selftest": selftest}

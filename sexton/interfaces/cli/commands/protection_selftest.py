@@ -4,12 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import WrongUsage, log_call, one_instance, open_database
+from sexton.insight.wording import kept_counts, quantity
+from sexton.interfaces.cli.context import log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.wording import kept_counts, quantity
+from sexton.interfaces.cli.operations import User
+from sexton.kernel.errors import WrongUsage
+from sexton.operations.registry import Call, operation_named
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.interfaces.selftest.protection import SelfTest
     from sexton.protection.model import Item
 
@@ -45,7 +48,7 @@ def selftest(
             question = f"Two rounds of {name} delete what is due, {sample} of it in the second. Continue?"
             typer.confirm(question, abort=True, err=True)
         with log_call(service, "protection selftest", name):
-            result = _run(service, name, items, watch=not wants_json())
+            result = _run(service, name, items)
     if wants_json():
         emit(result, passed=result.passed)
     else:
@@ -54,7 +57,7 @@ def selftest(
         raise typer.Exit(1)
 
 
-def _verify_rounds_delete(service: "OperatorService", instance: str) -> None:
+def _verify_rounds_delete(service: "Deployment", instance: str) -> None:
     from sexton.operators.controls.port import NotEnabled
 
     if service.stores.registry.instance(instance).mode == "observe":
@@ -62,24 +65,24 @@ def _verify_rounds_delete(service: "OperatorService", instance: str) -> None:
     service.stores.controls.admit(instance)
 
 
-def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watch: bool) -> "SelfTest":
+def _run(service: "Deployment", instance: str, items: "list[Item]") -> "SelfTest":
     import secrets
 
-    from sexton.interfaces.cli.running import run_round
+    from sexton.interfaces.cli.following import follow
     from sexton.interfaces.selftest import protection as test
     from sexton.operators.controls.store import whoami
     from sexton.protection.model import Protection
     from sexton.protection.sql.rows import digest
     from sexton.recycle.model import RoundReport
-    from sexton.recycle.rounds.model import RecycleRequest
 
     job = f"selftest:{secrets.token_hex(4)}"
     protection = Protection(instance=instance, job=job, owner=whoami(), description="selftest", digest=digest(items))
     seconds = min(MAX_SECONDS, service.settings.protection_settings().max_seconds)
-    request = RecycleRequest(instance=instance, requested_by=whoami())
+    call, run_round = Call(service, User(service)), operation_named("round run", "rounds")
 
     def one_round() -> RoundReport:
-        return run_round(service, request, watch=watch)
+        report: RoundReport = follow("round run", service, run_round.run(call, {"instance": instance}))
+        return report
 
     return test.run(
         service.stores.vaults,

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import OptionalInstance, WrongUsage, log_call, one_instance, open_database
+from sexton.insight.wording import human_bytes, quantity
+from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.wording import human_bytes, quantity
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.storage.model import Undeleted
 
 if TYPE_CHECKING:
-    from sexton.interfaces.operator_service import OperatorService
+    from sexton.deployment import Deployment
     from sexton.storage.vaults import ProvenVaults
 
 
@@ -70,7 +70,7 @@ def undelete(
         raise typer.Exit(1)
 
 
-def _hidden_keys(service: "OperatorService", instance: str, number: int, vault: str) -> dict[str, list[str]]:
+def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) -> dict[str, list[str]]:
     """Return vault → keys that a round hid, from the complete audit of the round; ``vault``: only of this one."""
     from sexton.storage.model import KeyOutcome
 
@@ -122,3 +122,6 @@ def _summary(counts: Undeleted, action: str) -> str:
     if counts.failed:
         lines.append(f"{quantity(counts.failed, 'key')} failed, the first: {counts.reason}")
     return "\n".join(lines)
+
+
+COMMANDS = {"undelete": undelete}

@@ -20,3 +20,6 @@ def up(
     from sexton.runtime.embedded.up import run
 
     run(home(), worker, typer.echo)
+
+
+COMMANDS = {"up": up}

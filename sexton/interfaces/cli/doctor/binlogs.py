@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sexton.insight.wording import quantity
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.operators.registry.store import Instance
-    from sexton.replication.binlog.sql.figures import LastRun, LogCounts
+    from sexton.replication.binlog.explanation import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
     from sexton.runtime.stores import DeploymentStores
 

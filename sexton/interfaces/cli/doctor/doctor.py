@@ -223,3 +223,6 @@ def _unreachable(host: str, port: int) -> str:
     except OSError as e:
         return e.strerror or str(e)
     return ""
+
+
+COMMANDS = {"doctor": doctor}

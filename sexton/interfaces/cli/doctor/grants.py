@@ -22,7 +22,7 @@ def show_grants(settings: "Settings") -> None:
     from sexton.database.engine import Database
     from sexton.runtime.stores import DeploymentStores
 
-    db = Database.open(settings.require_database_url())
+    db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
     try:
         schema.check(db, settings.require_deployment())
         stores = DeploymentStores(db, settings.engine_settings())
@@ -85,7 +85,7 @@ def _sql(stores: "DeploymentStores", settings: "Settings") -> list[str]:
     lines = [f'GRANT CREATE ON DATABASE "{unquote(url.path[1:])}" TO "{unquote(url.username or "sexton")}";']
     roles = {role for of_instance in granted_roles(stores.db).values() for role in of_instance}
     lines += [line for role in sorted(roles) for line in grants(role).splitlines()]
-    if reader := unquote(urlsplit(settings.live_database_url).username or ""):
-        for instance in filter(names_a_view, stores.registry.instances()):
-            lines += reader_grants(instance.live_view, reader.replace("{instance}", instance.id))
+    for instance in filter(names_a_view, stores.registry.instances()):
+        if login := stores.db.live_login(instance.id):
+            lines += reader_grants(instance.live_view, login)
     return lines

@@ -1,15 +1,11 @@
-"""Check the database's roles: can another role act as Sexton's, or change what Sexton's role runs?
+"""Check the database's roles: can another role act as Sexton's, or change what Sexton's role runs?"""
 
-Can the functions of an owner's live view do so?
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
-    from sexton.database.live_role import LiveRole
     from sexton.database.roles import SchemaAccess
     from sexton.runtime.stores import DeploymentStores
 
@@ -28,85 +24,6 @@ def examine_roles(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     else:
         detail = f"{access.role} is no superuser, and no other role can write what it trusts"
         yield DoctorFinding("OK", "roles", detail)
-    yield _live_logins(stores)
-
-
-def _live_logins(stores: "DeploymentStores") -> DoctorFinding:
-    """Return whether the owners' live views are read with logins of their own, which can write nothing."""
-    from sexton.operators.registry.store import names_a_view
-
-    names = [i.id for i in stores.registry.instances() if names_a_view(i)]
-    if not names and (not stores.db.has_live_login or stores.db.has_live_login_each):
-        return DoctorFinding("OK", "live login", "not needed: no instance names a live view")
-    if not stores.db.has_live_login:
-        detail = (
-            f"functions of the live views of {', '.join(names)} run as Sexton's own role: they can read all that it "
-            "can, and only read-only transactions keep them from writing"
-        )
-        return DoctorFinding("WARN", "live login", detail, "set live_database_url: docs/integration.md")
-    roles, problems = [], []
-    for instance in names if stores.db.has_live_login_each else [""]:
-        role, found = _examine_live_login(stores, instance)
-        roles.append(role)
-        problems += found
-    if problems:
-        details, todos = (dict.fromkeys(texts) for texts in zip(*problems, strict=True))
-        return DoctorFinding("FAIL", "live login", "; ".join(details), "; ".join(todos))
-    if not stores.db.has_live_login_each and len(owners := _owners(stores, names)) > 1:
-        detail = (
-            f"{roles[0]} reads the live views of several owners ({', '.join(owners[:MAX_NAMED])}): code that one of "
-            "them gets to run as this login can read the others' views, and end its sessions"
-        )
-        todo = "a login for each: live_database_url = postgresql://{instance}_reader@HOST/NAME (docs/integration.md)"
-        return DoctorFinding("WARN", "live login", detail, todo)
-    shown = ", ".join(roles[:MAX_NAMED]) + (", …" if len(roles) > MAX_NAMED else "")
-    return DoctorFinding("OK", "live login", f"live views are read as {shown}, which can write nothing")
-
-
-def _examine_live_login(stores: "DeploymentStores", instance: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the role that reads an instance's live view, and what is wrong with it."""
-    from sexton.database.engine import AWAY, first_line
-    from sexton.database.live_role import read_live_role
-    from sexton.owners.port import OwnerSilent
-    from sexton.owners.sql.live_sessions import reading
-
-    try:
-        with reading(stores.db, instance) as live, stores.db.read() as own:
-            access = read_live_role(own, live)
-    except (OwnerSilent, *AWAY) as e:
-        detail = str(e) if isinstance(e, OwnerSilent) else first_line(e)
-        views = f"the live view of {instance}" if instance else "live views"
-        return "", [(f"{views} cannot be read: {detail}", "correct live_database_url")]
-    return access.role, list(live_role_problems(access))
-
-
-def _owners(stores: "DeploymentStores", names: Sequence[str]) -> list[str]:
-    """Return the roles to which these instances are granted; an instance without any is its own."""
-    from sexton.database.roles import granted_roles
-
-    granted = granted_roles(stores.db)
-    return sorted({"+".join(sorted(granted.get(name, ()))) or name for name in names})
-
-
-def live_role_problems(access: "LiveRole") -> Iterator[tuple[str, str]]:
-    """Yield each way in which a function of a live view could change Sexton's rows, and what to do about it."""
-    from sexton.database.session import SEARCH_PATH
-
-    role = access.role
-    if access.is_own:
-        yield f"{role} is Sexton's own role or a member of it", "let live_database_url name a role of its own"
-    if access.attributes:
-        yield f"{role} is {', '.join(access.attributes)}", f"ALTER ROLE {role} NO…"
-    if access.owned:
-        names = ", ".join(access.owned[:MAX_NAMED])
-        yield f"{role} owns, or is a member of the owner of, {names}", "let live_database_url name a role of its own"
-    if access.rights:
-        yield f"{role} has {', '.join(access.rights[:MAX_NAMED])}", f"REVOKE these privileges from {role}"
-    pooler = "let the pooler pass options to live_database_url"
-    if access.read_only != "on":
-        yield "its transactions are not read-only by default", pooler
-    if access.search_path.replace(" ", "") != SEARCH_PATH:
-        yield f"its sessions find names in {access.search_path}, not only in {SEARCH_PATH}", pooler
 
 
 def access_problems(access: "SchemaAccess") -> Iterator[DoctorFinding]:

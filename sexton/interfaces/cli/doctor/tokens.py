@@ -4,8 +4,8 @@ import importlib.util
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sexton.insight.wording import utc
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.wording import utc
 
 if TYPE_CHECKING:
     from config.settings import Settings

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from sexton.insight.wording import quantity
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:

@@ -67,7 +67,10 @@ def _halted(stores: "DeploymentStores") -> DoctorFinding:
 
 
 def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
-    """Return whether the live side of each instance can be read as a round reads it, and what it cannot show."""
+    """Return whether the live side of each instance can be read as a round reads it, and what it cannot show.
+
+    Reading a live view checks its login, too.
+    """
     from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
 
     state: Literal["WARN", "FAIL"] = "WARN"
@@ -85,7 +88,7 @@ def _live_sides(stores: "DeploymentStores") -> DoctorFinding:
             details.append(f"{instance.id}: {e}")
         except OwnerSilent as e:
             details.append(f"{instance.id} keeps every mark: {e}")
-            todo = "correct the view, then run: sexton doctor; rules: docs/integration.md"
+            todo = "correct the view or its login, then run: sexton doctor; rules: docs/integration.md"
             if instance.mode == "enabled":  # nothing of it is deleted
                 state = "FAIL"
     if details:

@@ -4,51 +4,30 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sexton.insight.wording import duration, human_bytes, quantity, retention, utc, utc_column
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import human_bytes, quantity, utc, utc_column
 
 if TYPE_CHECKING:
+    from sexton.operations.binlogs import ShownLog
+    from sexton.replication.binlog.explanation import LogCutPreview, LogExplanation
     from sexton.replication.binlog.messages import GcReport
-    from sexton.replication.binlog.model import Consumer, Log, LogRetention
-    from sexton.replication.binlog.sql.explain import LogCutPreview, LogExplanation
+    from sexton.replication.binlog.model import Consumer, Log
     from sexton.replication.replicas.model import BackendStanding
 
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
-
-def duration(seconds: int | None) -> str:
-    """Return a TTL in the form that the command line accepts: ``7d``; None: ``forever``."""
-    if seconds is None:
-        return "forever"
-    return next((f"{seconds // n}{unit}" for n, unit in UNITS if seconds and seconds % n == 0), f"{seconds} s")
-
-
-def retention(config: "LogRetention") -> str:
-    """Return the rule by which records of a log are deleted."""
-    rules = ["records are kept forever"]
-    if config.ttl_seconds is not None:
-        rules = [f"records are kept for {duration(config.ttl_seconds)}"]
-    if config.max_history_nums is not None:
-        rules.append(f"no more than {config.max_history_nums:,} of them")
-    if config.max_bytes is not None:
-        rules.append(f"no more than {human_bytes(config.max_bytes)}")
-    return ", ".join(rules)
-
-
-def log_row(log: "Log", database_log: "Log") -> tuple[object, ...]:
-    """Return a log as a row; ``database_log``: the log of its database (the same one for a database's log)."""
-    if log.dropped_at is not None or database_log.dropped_at is not None:
-        dropped_at = log.dropped_at if log.dropped_at is not None else database_log.dropped_at
-        return log.name, "-", "-", "-", "-", "-", "", f"DROPPED since {utc_column(dropped_at)}"
+def log_row(log: "ShownLog") -> tuple[object, ...]:
+    """Return a log as a row."""
+    if log.dropped_at is not None:
+        return log.name, "-", "-", "-", "-", "-", "", f"DROPPED since {utc_column(log.dropped_at)}"
     return (
         log.name,
-        "-" if log.tbl and database_log.enabled else duration(log.ttl_seconds),
+        "-" if log.in_database_log else duration(log.ttl_seconds),
         f"{log.kept:,}",
         human_bytes(log.bytes - log.gone_bytes),
         log.floor + 1,
         log.last_seq,
         _blocking_consumers(log),
-        _log_state(log, database_log),
+        _log_state(log),
     )
 
 
@@ -150,7 +129,7 @@ def _show_cut_preview(line: "LogCutPreview") -> None:
         typer.echo(f"  blocked by consumer {consumer}, which has acknowledged all up to {acknowledged}")
     if cut.awaiting_seq is not None:
         since = f" since {utc(log.awaiting_since)}" if log.awaiting_since is not None else ""
-        approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
+        approve = _approve(log, cut.awaiting_seq)
         typer.echo(f"  WAITS for approval{since}, because it is very large: {line.waits:,} records; {approve}")
 
 
@@ -197,11 +176,15 @@ def _blocking_consumers(log: "Log") -> str:
     return consumers
 
 
-def _log_state(log: "Log", database_log: "Log") -> str:
-    if log.tbl and database_log.enabled:
+def _log_state(log: "ShownLog") -> str:
+    if log.in_database_log:
         return "in its database's log"
     parts = [] if log.enabled else ["off"]
     if log.awaiting_seq is not None:
-        approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
-        parts.append(f"WAITS for approval since {utc_column(log.awaiting_since)}: {approve}")
+        parts.append(f"WAITS for approval since {utc_column(log.awaiting_since)}: {_approve(log, log.awaiting_seq)}")
     return "; ".join(parts) or "ok"
+
+
+def _approve(log: "Log", upto: int) -> str:
+    """Return the command that approves a cut that waits."""
+    return f"sexton binlog approve {log.name.replace('/', ' ')} --upto {upto} --instance {log.instance}"

@@ -3,8 +3,8 @@
 import typer
 
 from sexton.check.model import CheckReport, Finding, FindingType, Run
+from sexton.insight.wording import finding_place, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import human_bytes, utc, utc_column
 from sexton.kernel.printable import printable
 
 MEANING = {
@@ -71,11 +71,6 @@ def finding_row(f: Finding) -> tuple[object, ...]:
     """Return a finding as a row."""
     confirmed = "yes" if f.confirmed_at is not None else "no"
     return f.id, f.type, confirmed, finding_place(f), _size(f), utc_column(f.first_seen), f.record or f.detail
-
-
-def finding_place(f: Finding) -> str:
-    """Return the object or the record that a finding is about."""
-    return f"{f.vault}/{f.key}" if f.vault else f.key
 
 
 def _duration(run: Run) -> str:

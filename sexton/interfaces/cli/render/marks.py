@@ -2,26 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from sexton.interfaces.cli.json_output import emit_list, wants_json
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import human_bytes, utc_column
+from sexton.insight.wording import human_bytes, utc_column
 
 if TYPE_CHECKING:
-    from sexton.insight.views import ListedMark, MarkPage
+    from sexton.insight.views import ListedMark
 
 MARK_COLUMNS = ("mark", "state", "marked (UTC)", "due (UTC)", "parent", "files", "bytes")
-
-
-def show_page(page: "MarkPage", nothing: str) -> None:
-    """Print one page of marks; ``nothing``: what is said where it has none."""
-    if wants_json():
-        emit_list(page.marks, more=bool(page.next), next=page.next)
-        return
-    show_table("" if page.marks else nothing, MARK_COLUMNS, [mark_row(m) for m in page.marks])
-    if page.next:
-        typer.echo(f"the next marks: --after '{page.next}'")
 
 
 def mark_row(m: "ListedMark") -> tuple[object, ...]:

@@ -1,14 +1,13 @@
 """Print plans."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from sexton.insight.wording import UNANSWERED, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
-from sexton.interfaces.wording import UNANSWERED, human_bytes, kept_counts, quantity, utc, utc_column
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
 from sexton.recycle.planning.estimate import Estimate
@@ -16,6 +15,7 @@ from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
     from sexton.insight.plan_review import PlanReview
+    from sexton.operations.plans import PlanDetails, Plans
     from sexton.recycle.planning.model import PlanRow
 
 
@@ -77,8 +77,28 @@ def show_review(review: "PlanReview") -> None:
         typer.echo("no mark of it is due now: they were undropped, claimed, deleted or quarantined")
 
 
-def show_plans(rows: "Sequence[PlanRow]") -> None:
+def show_details(details: "PlanDetails") -> None:
+    """Print a new plan, what to do next, and what blocks it."""
+    plan = details.plan
+    show_plan(plan, details.estimate)
+    if not plan.marks:
+        later = f"the next mark ({details.next_kind}) is due at {utc(details.next_due_at)}"
+        typer.echo(f"nothing new is due; {later if details.next_due_at is not None else 'no mark waits'}")
+    elif not sum(k.unheld.marks for k in plan.kinds):
+        typer.echo(f"holds block everything that is due; see: sexton blockers {plan.instance}")
+    elif details.observes:
+        typer.echo(f"{plan.instance} only observes; to delete: sexton enable {plan.instance}, sexton apply {plan.id}")
+    else:
+        typer.echo(f"to delete exactly this: sexton apply {plan.id}")
+    for hold in details.holds:
+        typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
+    if details.halt:
+        typer.echo(f"nothing can be deleted now: {printable(details.halt)}")
+
+
+def show_plans(page: "Plans") -> None:
     """Print plans as a list, and why plans wait for approval."""
+    rows = page.items
     columns = ("plan", "instance", "state", "made (UTC)", "by", "has", "expires (UTC)", "answered (UTC)")
     show_table(
         "" if rows else "no plan was made yet; make one: sexton plan new INSTANCE", columns, [_row(p) for p in rows]

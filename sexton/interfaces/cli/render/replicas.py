@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sexton.insight.wording import quantity, utc_column
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.binlogs import problem
-from sexton.interfaces.wording import quantity, utc_column
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.replicas import policy
 
 if TYPE_CHECKING:
+    from sexton.operations.replicas import Replicas
     from sexton.replication.replicas.model import BackendStanding, Replica
 
 
@@ -30,8 +31,10 @@ def replica_row(replica: "Replica", now: int) -> tuple[object, ...]:
     )
 
 
-def show_tablet(tablet: str, replicas: "Sequence[Replica]", now: int) -> None:
+def show_tablet(page: "Replicas") -> None:
     """Print a tablet's replicas, which of them decides, and what follows for cuts."""
+    replicas, now = page.items, page.now_at
+    tablet = replicas[0].tablet
     first, lowest = replicas[0], policy.lowest_needed_version(replicas, now)
     deciding = lowest[1] if lowest is not None else None
     count = quantity(len(replicas), "replica")

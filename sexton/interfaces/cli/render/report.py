@@ -2,9 +2,8 @@
 
 import typer
 
-from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.insight.wording import freed, human_bytes, kept_counts, quantity, utc
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import freed, human_bytes, kept_counts, quantity, utc
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
@@ -29,16 +28,6 @@ def show_report(report: RoundReport) -> None:
 def succeeded(report: RoundReport) -> bool:
     """Return whether everything that could be deleted was deleted, and nothing failed."""
     return report.state == SUCCEEDED and not (report.failed or report.waiting or report.faults)
-
-
-def end(report: RoundReport) -> None:
-    """Print the report of a round that the command waited for; exit with code 1 unless it succeeded."""
-    if wants_json():
-        emit(report)
-    else:
-        show_report(report)
-    if not succeeded(report):
-        raise typer.Exit(1)
 
 
 def _leases(report: RoundReport) -> str:

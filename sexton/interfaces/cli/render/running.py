@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.wording import first_line, kept_counts, time_left
+from sexton.insight.wording import first_line, kept_counts, time_left
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.running import expected_text
-from sexton.interfaces.wording import (
+from sexton.insight.wording import (
     excluded_vaults,
     first_line,
     human_bytes,
@@ -17,6 +15,8 @@ from sexton.interfaces.wording import (
     utc,
     utc_column,
 )
+from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
@@ -24,9 +24,32 @@ from sexton.recycle.model import NO_FAULT
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import InstanceStatus, Running, RunningWork
-    from sexton.replication.binlog.sql.figures import LogCounts
+    from sexton.operations.control import Status
+    from sexton.replication.binlog.explanation import LogCounts
 
 MOST_PURGES = 5
+
+
+def show_status(status: "Status") -> None:
+    """Print every instance, and what belongs to no one instance."""
+    if status.instances:
+        typer.echo(f"{status.slots_used} of {status.slots} slots for rounds are in use\n")
+    else:
+        typer.echo("no instance is registered; begin with: sexton instance add NAME")
+    for row in status.instances:
+        show_instance(row)
+    if status.topics is not None and status.topics.topics:
+        show_topics(status.topics)
+        show_purges(status.running)
+    if status.binlogs is not None and status.binlogs.databases:
+        show_binlogs(status.binlogs)
+    for token in status.expiring_tokens:
+        typer.echo(f"token {token.token} ({token.scope}) is in use and ends {utc(token.expires_at)}")
+        typer.echo(f"  renew it: sexton token renew {token.token}")
+    if status.temporal:
+        typer.echo(f"Temporal UI: {status.temporal}")
+        for work, link in zip(status.running, status.links, strict=True):
+            typer.echo(f"  {work.work} {work.name} of {work.instance}: {link}")
 
 
 def show_instance(i: "InstanceStatus") -> None:
@@ -38,12 +61,11 @@ def show_instance(i: "InstanceStatus") -> None:
     _show_last_round(i)
     typer.echo(f"  checks: {_checks(i)}")
     if not i.shows_live_objects:
-        typer.echo("  no live view: nothing looks for live objects before a deletion, checks find no loss, and")
-        typer.echo("    max_delete_fraction is not in force; see: sexton instance live-view --help")
+        typer.echo("  no live view: nothing looks for live objects before a deletion, checks find")
+        typer.echo("    no loss, and max_delete_fraction is not in force")
+        typer.echo("    see: sexton instance live-view --help")
     if i.checked.prefixes:
         typer.echo(f"  not checked: loss inside a prefix; {i.checked.prefixes:,} live rows name prefixes, not objects")
-    if i.live_view_read_as_sexton:
-        typer.echo(f"  not separate: functions of {i.live_view} run as Sexton's own role; see: sexton doctor")
     typer.echo("")
 
 

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sexton.insight.wording import human_bytes, quantity, utc, utc_column
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.wording import human_bytes, quantity, utc, utc_column
 from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
+    from sexton.operations.topics import ShownTopic
     from sexton.wal.explanation import RegionLag, TopicExplanation
     from sexton.wal.messages import PurgeReport, TopicCounts
     from sexton.wal.model import Pin, Purge, Topic
@@ -18,8 +19,8 @@ MAX_HOLDERS = 5
 MAX_HOLDERS_IN_ROW = 3
 
 
-def topic_row(topic: "Topic", lost_regions: int, lagging_regions: int) -> tuple[object, ...]:
-    """Return a topic as a row; ``lagging_regions``: how many block so much that a purge asks them to flush."""
+def topic_row(topic: "ShownTopic") -> tuple[object, ...]:
+    """Return a topic as a row."""
     entries = "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
     size = _size(_estimated_bytes(topic) or None)
     checked = utc_column(topic.checked_at)
@@ -31,7 +32,7 @@ def topic_row(topic: "Topic", lost_regions: int, lagging_regions: int) -> tuple[
         entries,
         size,
         checked,
-        _state(topic, lost_regions, lagging_regions),
+        _state(topic, topic.lost_regions, topic.lagging_regions),
     )
 
 
@@ -75,12 +76,12 @@ def show_round_report(counts: "TopicCounts") -> None:
         typer.echo(f"  {reason}")
 
 
-def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
+def show_purge_report(report: "PurgeReport") -> None:
     """Print the result of a purge."""
     purged, flushed = report.purged, report.flushed
     freed = purged.freed if purged else 0
-    result = f"last_purged_entry_id {last_purged(topic)}, {freed:,} entries freed"
-    typer.echo(f"topic {topic.name}: {report.outcome}; {result}")
+    last = "" if purged is None or purged.floor is None else f"last_purged_entry_id {purged.floor - 1}, "
+    typer.echo(f"topic {report.topic}: {report.outcome}; {last}{freed:,} entries freed")
     if flushed.asked or flushed.silent:
         typer.echo(f"  {quantity(flushed.asked, 'region')} asked to flush, {flushed.flushed} flushed in time")
     for region in flushed.late:
@@ -88,7 +89,7 @@ def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
     for node, reason in flushed.silent.items():
         typer.echo(f"  node {node} was not asked: {reason}")
     if purged is not None:
-        verdict, see = purged.verdict, f"see: sexton wal explain {topic.name}"
+        verdict, see = purged.verdict, f"see: sexton wal explain {report.topic}"
         if verdict.quarantine:
             typer.echo(f"  quarantined: {verdict.quarantine}; {see}")
         if verdict.lost:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
-from sexton.protocol.access import CreatedToken
+from sexton.operations.tokens import CreatedToken
 
 routes = APIRouter(prefix=f"{session.PATH}/access", route_class=GuardedPage)
 
@@ -21,20 +21,6 @@ def access(visit: CurrentVisit) -> Response:
 def create(visit: CurrentVisit) -> Response:
     """Create a token and show its secret, once."""
     return _page(visit, visit.ask("token create"))
-
-
-@routes.post("/tokens/renew")
-def renew(visit: CurrentVisit) -> Response:
-    """Let a token last longer."""
-    renewed = visit.ask("token renew")
-    return visit.done(f"Token {renewed.token} is valid for {visit.form.get('days', '90')} days from now.", "access")
-
-
-@routes.post("/tokens/revoke")
-def revoke(visit: CurrentVisit) -> Response:
-    """Revoke a token."""
-    revoked = visit.ask("token revoke")
-    return visit.done(f"Token {revoked.token} is revoked: its next request is refused.", "access")
 
 
 def _page(visit: Visit, created: CreatedToken | None) -> Response:

@@ -2,32 +2,24 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from starlette.responses import Response
 
+from sexton.insight.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity
 from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import reserved
-from sexton.interfaces.api.routes import holds as api
-from sexton.interfaces.api.routes import lists as lists_api
-from sexton.interfaces.api.routes import protections as protections_api
-from sexton.interfaces.blockers.listing import list_blockers
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
-from sexton.interfaces.lists import CONTROL_KINDS
-from sexton.interfaces.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity
 from sexton.kernel.errors import BadInput
+from sexton.operations.holds import PlacedHold
+from sexton.operations.lists import ListEntry
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.operators.controls.model import Control, ListName
-from sexton.protocol.operating import ListEntry, NewHold, PlacedHold, Why
-from sexton.protocol.protections import Release
+from sexton.operators.controls.model import ListName
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
-LISTS = {kind: name for name, kind in CONTROL_KINDS.items()}
-"""The control of an entry → its list."""
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 FREES = {
     ListName.WHITELIST: "rounds may work on every instance",
     ListName.VAULTS: "rounds may delete from every vault",
@@ -45,26 +37,27 @@ DAYS = re.compile(r"[1-9][0-9]{0,3}")
 @routes.get("/blockers")
 def blockers(visit: CurrentVisit) -> Response:
     """Show what blocks deletions of an instance."""
-    listed = list_blockers(visit.service, visit.instance)
-    holds = api.holds(visit.instance, visit.service, visit.caller, ended=False, after=None, limit=SHOWN)
-    protections = protections_api.list_(visit.instance, visit.service, visit.caller)
+    listed = visit.ask("blockers", instance=visit.instance)
+    holds = visit.ask("hold list", instance=visit.instance, limit=SHOWN)
+    protections = visit.ask("protection list", instance=visit.instance).items
     sees_lists = visit.caller.permits(Grant.READ, EVERY_INSTANCE)
-    controls = lists_api.lists(visit.service, visit.caller).controls if sees_lists else ()
+    entries: Sequence[ListEntry] = visit.ask("lists show").items if sees_lists else ()
+    stored = [entry for entry in entries if entry.removable]
     return visit.show(
         "blockers.html",
         "blockers",
         cli=f"sexton blockers {visit.instance}",
         instance=visit.instance,
-        blockers=listed.rows,
+        blockers=listed.items,
         temporal_away=listed.temporal_away,
-        holds=holds.holds,
-        more_holds=bool(holds.next),
+        holds=holds.items,
+        more_holds=holds.more,
         protections=protections[:PROTECTIONS_SHOWN],
         more_protections=len(protections) > PROTECTIONS_SHOWN,
         may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
         sees_lists=sees_lists,
-        entries=[(LISTS[control.kind], control) for control in controls if control.kind in LISTS],
-        last_entries=[control for control in controls if _is_last(control, controls)],
+        entries=entries,
+        last_entries=[entry for entry in stored if _is_last(entry, entries)],
         frees=FREES,
         lists=list(ListName),
     )
@@ -77,8 +70,7 @@ def place(visit: CurrentVisit) -> Response:
     days = visit.form.get("days", "")
     if not DAYS.fullmatch(days) or int(days) > MAX_DAYS:
         raise BadInput("write for how many days the hold lasts: 1 to 3,650")
-    new = visit.read(NewHold, seconds=int(days) * DAY_SECONDS, **_held(visit))
-    placed = api.place(visit.instance, new, visit.service, visit.caller)
+    placed = visit.ask("hold add", seconds=int(days) * DAY_SECONDS, **_held(visit))
     covers, warns = coverage_text(placed)
     text = f"Hold {placed.hold.id} is placed. {covers} It blocks {placed.hold.what}."
     return visit.done(text, "blockers", warns=warns)
@@ -106,23 +98,18 @@ def coverage_text(placed: PlacedHold) -> tuple[str, bool]:
 def _held(visit: Visit) -> Mapping[str, str | None]:
     """Return what a form holds; it has the fields of every scope, and those of others must be empty."""
     scope = visit.form.get("scope", "")
+    if scope not in ("instance", *SCOPE_OF.values()):
+        raise BadInput("nothing is held yet: choose what is held")
     for name, of_scope in SCOPE_OF.items():
         if of_scope != scope and visit.form.get(name, "").strip():
             raise BadInput(f"nothing is held yet: a hold of this kind has no {name}; empty it, or choose another kind")
-    if scope == "prefix":
-        return {name: visit.form.get(name) or None for name in ("vault", "prefix")}
-    kind, slash, id_ = visit.form.get("mark", "").partition("/")
-    mark = {"mark_kind": kind, "mark_id": id_} if scope == "mark" and slash else {}
-    return {"vault": None, "prefix": None} | mark
-
-
-@routes.post("/holds/{hold}/release")
-def release(visit: CurrentVisit, hold: Number) -> Response:
-    """End a hold now."""
-    ended = api.release(visit.instance, hold, visit.service, visit.caller, visit.read(Why))
-    return visit.done(
-        f"Hold {hold} has ended: it blocked {ended.what}. What else blocks it is listed here.", "blockers"
-    )
+    if scope == "mark" and not visit.form.get("mark"):
+        raise BadInput("nothing is held yet: write the mark, as KIND/ID")
+    return {
+        "table": None,
+        "mark": visit.form["mark"] if scope == "mark" else None,
+        "prefix": f"{visit.form.get('vault', '')}/{visit.form.get('prefix', '')}" if scope == "prefix" else None,
+    }
 
 
 @routes.post("/protections/release")
@@ -133,10 +120,10 @@ def release_protection(visit: CurrentVisit) -> Response:
     if not 0 < len(job) <= MAX_JOB:
         raise BadInput("the form names no job; open the page again, then send it")
     visit.caller.require(Grant.ADMIN, visit.instance)
-    shown = protections_api.show(visit.instance, job, visit.service, visit.caller)
+    shown = visit.ask("protection show")
     if visit.form.get("registered", "") != str(shown.registered_at):
         raise OtherChange(f"{job} has another protection by now than the page showed; look at it again")
-    released = protections_api.release(visit.instance, job, visit.read(Release), visit.service, visit.caller)
+    released = visit.ask("protection release")
     return visit.done(f"The protection of {released.job} has ended: it protects nothing any longer.", "blockers")
 
 
@@ -146,17 +133,18 @@ def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response
     name = next((known for known in ListName if known == visit.form.get("list", "")), None)
     if name is None:
         raise BadInput(f"there is no such list; one of: {', '.join(ListName)}")
-    change = lists_api.add if what == "add" else lists_api.remove
-    of_list = [c.name for c in visit.service.stores.controls.all() if c.kind is CONTROL_KINDS[name]]
+    of_list = list(visit.ask("lists show", which=name).items)
     if what == "remove" and name in FREES and len(of_list) == 1 and not visit.form.get("last"):
-        raise OtherChange(f"{of_list[0]} is the last entry by now: without it {FREES[name]}; look at the list again")
-    changed = change(name, visit.read(ListEntry), visit.service, visit.caller)
+        raise OtherChange(
+            f"{of_list[0].name} is the last entry by now: without it {FREES[name]}; look at the list again"
+        )
+    changed = visit.ask(f"lists {what}", which=name)
     done = "is on" if changed.listed else "is no longer on"
-    is_empty = name in FREES and not any(c.kind is CONTROL_KINDS[name] for c in visit.service.stores.controls.all())
+    is_empty = name in FREES and changed.is_empty
     frees = f", which is empty now: {FREES[name]}" if is_empty else ""
     return visit.done(f"{changed.name} {done} the list {name}{frees}. Rounds follow it within 5 s.", "blockers")
 
 
-def _is_last(control: Control, controls: Sequence[Control]) -> bool:
+def _is_last(entry: ListEntry, entries: Sequence[ListEntry]) -> bool:
     """Return whether a list that limits rounds to its entries has no other one."""
-    return LISTS.get(control.kind) in FREES and [c.kind for c in controls].count(control.kind) == 1
+    return entry.list in FREES and [e.list for e in entries].count(entry.list) == 1

@@ -7,14 +7,12 @@ from starlette.responses import Response
 
 from sexton.check.model import FindingType
 from sexton.check.sql.repair import RepairRefused
+from sexton.insight.wording import quantity
 from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.api.routes import checks as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.interfaces.wording import quantity
 from sexton.operators.access.model import Grant
-from sexton.protocol.checks import Acceptance, RepairOrder
 
 routes = APIRouter(prefix=f"{session.PATH}/checks", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -25,7 +23,7 @@ SHOWN = 100
 @routes.get("")
 def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""] = "") -> Response:
     """Show the newest checks of an instance, and its open findings."""
-    runs = api.checks(visit.service, visit.caller, visit.instance).checks
+    runs = visit.ask("check list", instance=visit.instance).items
     listed = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
     return visit.show(
         "checks.html",
@@ -41,35 +39,21 @@ def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""
     )
 
 
-@routes.post("")
-def start(visit: CurrentVisit) -> Response:
-    """Start a check now."""
-    api.start(visit.instance, visit.request, visit.service, visit.caller)
-    return visit.done(f"A check of {visit.instance} was started. It deletes nothing.", "checks")
-
-
 @routes.post("/repair")
 def repair(visit: CurrentVisit) -> Response:
     """Mark confirmed orphans. Above a share of a vault, no round deletes them before an operator has applied a plan."""
     visit.caller.require(Grant.OPERATE, visit.instance)
     if visit.form.get("orphans", "") != str(now := _repairable(visit)):
         raise OtherChange(f"{quantity(now, 'orphan')} can be marked by now, not as many as the page showed; look again")
-    repaired = api.repair(visit.instance, visit.read(RepairOrder, what="orphans"), visit.service, visit.caller)
-    marked = f"Marked: {quantity(repaired.result.marked, 'orphan')}; kept: {repaired.result.kept:,}."
+    repaired = visit.ask("check repair", what="orphans")
+    marked = f"Marked: {quantity(repaired.marked, 'orphan')}; kept: {repaired.kept:,}."
     return visit.done(f"{marked} They wait for their retention. {repaired.awaits}".strip(), "checks")
-
-
-@routes.post("/findings/{finding}/accept")
-def accept(visit: CurrentVisit, finding: Number) -> Response:
-    """Accept a finding as correct."""
-    accepted = api.accept(visit.instance, finding, visit.read(Acceptance), visit.service, visit.caller)
-    return visit.done(f"Finding {finding} ({accepted.type}) is accepted.", "checks")
 
 
 @routes.get("/{check}")
 def show(visit: CurrentVisit, check: Number) -> Response:
     """Show one check: what it saw, and what it could not see."""
-    report = api.check(check, visit.service, visit.caller)
+    report = visit.ask("check show", check=check)
     instance = report.run.instance
     return visit.show("check.html", "checks", cli=f"sexton check show {check}", instance=instance, report=report)
 

@@ -5,14 +5,12 @@ from starlette.responses import Response
 
 from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import reserved
-from sexton.interfaces.api.routes import control
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.protocol.status import Stop
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 NO_REASON = "stopped in the console, without a reason"
@@ -22,11 +20,11 @@ NO_REASON = "stopped in the console, without a reason"
 @reserved
 def stop(visit: CurrentVisit) -> Response:
     """Stop deletion in one instance, or in all."""
-    order = visit.read(Stop, reason=visit.form.get("reason") or NO_REASON)
+    reason = visit.form.get("reason") or NO_REASON
     if visit.form.get("everything"):
-        control.stop_all(order, visit.service, visit.caller)
+        visit.ask("stop", reason=reason, everything=True, instance=None)
         return visit.done("Deletion is stopped in every instance. No page of deletes begins after 5 s.", "")
-    control.stop(visit.instance, order, visit.service, visit.caller)
+    visit.ask("stop", reason=reason, instance=visit.instance)
     return visit.done(f"Deletion in {visit.instance} is stopped. No page of deletes begins after 5 s.", "")
 
 
@@ -59,14 +57,14 @@ def start(visit: CurrentVisit) -> Response:
     if visit.form.get("stop", "") != _stop_shown(visit, everything):
         raise OtherChange("the stop is another one by now than the page showed; read it, then start again")
     if everything:
-        control.start_all(visit.service, visit.caller)
+        visit.ask("start", everything=True, instance=None)
         halts = visit.halts
         still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
         return visit.done(f"The stop of every instance has ended.{still or ' The next rounds may delete.'}", "")
-    result = control.start(visit.instance, visit.service, visit.caller)
+    halts_left = visit.ask("start", instance=visit.instance).halts
     observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
     now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."
-    still = f" Still halted: {result.still}." if result.still else now
+    still = f" Still halted: {halts_left[visit.instance]}." if halts_left else now
     return visit.done(f"{visit.instance} is not stopped any longer.{still}", "")
 
 

@@ -6,41 +6,37 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from sexton.insight.marks import MarkFilter
-from sexton.insight.views import MarkPage
-from sexton.interfaces.api.pages import Before
-from sexton.interfaces.api.routes import plans as api
+from sexton.insight.wording import UNANSWERED
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.interfaces.wording import UNANSWERED
 from sexton.kernel.errors import BadInput
+from sexton.operations.fields import Before
 from sexton.operators.access.model import Grant
-from sexton.protocol.operating import Rejection
 from sexton.recycle.planning.model import Plan, PlanState
 
 routes = APIRouter(prefix=f"{session.PATH}/plans", route_class=GuardedPage)
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Under = Annotated[str | None, Query(max_length=1_024)]
 After = Annotated[str, Query(max_length=2_048)]
-SHOWN, SAMPLES = 20, 20
+SHOWN = 20
 OPEN = (PlanState.PLANNED, PlanState.AWAITING)
 
 
 @routes.get("")
 def plans(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the plans of an instance, and each that awaits approval."""
-    listed = api.plans(visit.instance, visit.service, visit.caller, after, SHOWN)
+    listed = visit.ask("plan list", instance=visit.instance, after=after, limit=SHOWN)
     cli = f"sexton plan list {visit.instance}"
     return visit.show(
-        "plans.html", "plans", cli=cli, instance=visit.instance, plans=listed.plans, following=listed.next
+        "plans.html", "plans", cli=cli, instance=visit.instance, plans=listed.items, following=listed.next
     )
 
 
 @routes.post("")
 def plan(visit: CurrentVisit) -> Response:
     """Make a plan of everything that is due now."""
-    made = api.plan(visit.instance, visit.service, visit.caller)
+    made = visit.ask("plan new")
     if not made.plan.id:
         return visit.done(f"Nothing is due in {visit.instance} now, so there is no plan.", "plans")
     return visit.done(
@@ -51,14 +47,12 @@ def plan(visit: CurrentVisit) -> Response:
 @routes.get("/{plan}")
 def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = "") -> Response:
     """Show one plan, what blocks it now, and marks that are due by it: the first ones, or those under a prefix."""
-    instance = api.show(plan, visit.service, visit.caller).plan.instance
-    review = visit.service.plan_review(plan, SAMPLES)
-    page, cli = MarkPage(marks=review.marks), f"sexton plan show {plan}"
-    sampled = under is None and not after
+    review = visit.ask("plan show", plan=plan)
+    instance, cli = review.plan.instance, f"sexton plan show {plan}"
+    marks, following, sampled = review.marks, "", under is None and not after
     if not sampled:
-        page = visit.service.marks_of_plan(
-            plan, MarkFilter(instance, under=visit.service.places_of(instance, under or "")), after, SHOWN
-        )
+        page = visit.ask("plan marks", plan=plan, under=under or "", after=after, limit=SHOWN)
+        marks, following = page.items, page.next
         cli = f"sexton plan marks {plan}" + (f" --under {shlex.quote(under)}" if under else "")
     return visit.show(
         "plan.html",
@@ -66,7 +60,8 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
         cli=cli,
         instance=instance,
         review=review,
-        page=page,
+        marks=marks,
+        following=following,
         under=under or "",
         sampled=sampled,
         unanswered=UNANSWERED,
@@ -80,20 +75,20 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
 @routes.post("/{plan}/apply")
 def apply(visit: CurrentVisit, plan: Number) -> Response:
     """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
-    details = api.show(plan, visit.service, visit.caller)
+    details = visit.ask("plan show", plan=plan)
     objects = details.plan.objects
     typed = visit.form.get("objects", "").replace(",", "").replace(" ", "")
     if exceeds_a_limit(details.plan) and typed != str(objects):
         given = f"{typed[:20]} was typed" if typed else "no number was typed"
         raise BadInput(f"plan {plan} deletes {objects:,} objects, and {given}; type that number to apply it")
-    started = api.apply(plan, visit.request, visit.service, visit.caller)
+    started = visit.ask("apply", plan=plan)
     return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
 
 
 @routes.post("/{plan}/reject")
 def reject(visit: CurrentVisit, plan: Number) -> Response:
     """Reject a plan that awaits approval."""
-    row = api.reject(plan, visit.read(Rejection), visit.service, visit.caller)
+    row = visit.ask("plan reject", plan=plan)
     text = f"Plan {plan} is rejected. Its kinds need an approval for 7 days, or until a plan with them is applied."
     return visit.done(text, "plans", instance=row.instance)
 

@@ -3,18 +3,16 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from sexton.insight.views import RunningWork
-from sexton.interfaces.api.pages import Before
 from sexton.interfaces.api.routes import rounds as api
 from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.paces import limits_of
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
-from sexton.protocol.operating import Signal
+from sexton.operations.fields import Before
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.rounds.row import RoundRow
 from sexton.runtime.temporal.links import link_of
@@ -24,7 +22,7 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 20
 SILENCE_MS = 10_000
 """A round whose worker renewed nothing for this long may have lost it: it renews its lease every three seconds."""
-DONE: dict[Signal, str] = {
+DONE: dict[str, str] = {
     "cancel": "The round ends after its page of deletes.",
     "pause": "The round pauses after its page of deletes.",
     "resume": "If the round is paused, it continues.",
@@ -35,13 +33,13 @@ DONE: dict[Signal, str] = {
 @routes.get("")
 def rounds(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the rounds of an instance, the newest first."""
-    listed = api.rounds(visit.instance, visit.service, visit.caller, after, SHOWN)
+    listed = visit.ask("round list", instance=visit.instance, after=after, limit=SHOWN)
     return visit.show(
         "rounds.html",
         "rounds",
         cli=f"sexton round list {visit.instance}",
         instance=visit.instance,
-        rounds=listed.rounds,
+        rounds=listed.items,
         following=listed.next,
         is_newest=after is None,
     )
@@ -50,16 +48,17 @@ def rounds(visit: CurrentVisit, after: Before = None) -> Response:
 @routes.get("/{round}")
 def show(visit: CurrentVisit, round: Number) -> Response:
     """Show one round: its report, or how far it is."""
-    details = api.show(visit.instance, round, visit.service, visit.caller)
-    specs = [] if details.round.ended_at else visit.service.stores.registry.vaults(visit.instance)
-    limits = limits_of(visit, specs) if specs else {}
+    details = visit.ask("round show", round=round)
+    instance = details.round.instance
+    specs = [] if details.round.ended_at else visit.service.stores.registry.vaults(instance)
+    limits = limits_of(visit, instance, specs) if specs else {}
     # A vault without a limit may be deleted from at any rate: then no sum bounds the round.
     allowed = sum(limit.keys_per_second for limit in limits.values()) if len(limits) == len(specs) else 0
     return visit.show(
         "round.html",
         "rounds",
         cli=f"sexton round show {round}",
-        instance=visit.instance,
+        instance=instance,
         round=details.round,
         progress=details.progress,
         worked_at=details.worked_at,
@@ -73,21 +72,9 @@ def show(visit: CurrentVisit, round: Number) -> Response:
 @routes.get("/{round}/deletions")
 async def deletions(visit: CurrentVisit, round: Number) -> Response:
     """Return the objects that a round tried to delete, as a file."""
-    instance = await run_in_threadpool(lambda: visit.instance)
-    answer = await api.deletions(instance, round, visit.request, visit.service, visit.caller)
+    answer = await api.deletions(round, visit.request, visit.service, visit.caller)
     answer.headers.update(rendering.HEADERS)
     return answer
-
-
-@routes.post("")
-def start(visit: CurrentVisit) -> Response:
-    """Start a round now."""
-    started = api.start(visit.instance, visit.request, visit.service, visit.caller)
-    halt = visit.halts.get(started.instance)
-    but = f" It deletes nothing: {halt.why}." if halt else ""
-    return visit.done(
-        f"A round of {started.instance} was started. It begins as soon as a worker takes it.{but}", "rounds"
-    )
 
 
 @routes.post("/signal")
@@ -98,7 +85,7 @@ def signal(visit: CurrentVisit) -> Response:
     if name is None:
         raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
     _check_runs(visit)
-    sent = api.signal(visit.instance, name, visit.request, visit.service, visit.caller)
+    sent = visit.ask(f"round {name}")
     waits = "" if sent.workers else " No worker is known to run; one delivers it as soon as it does: sexton worker run."
     return visit.done(f"{DONE[name]}{waits}", "rounds")
 

@@ -4,16 +4,15 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from config.mutable import FOR_ALL, PER_INSTANCE
-from sexton.interfaces import setting_changes
+from sexton.insight.wording import quantity
 from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.api.routes import settings as api
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit
-from sexton.interfaces.wording import quantity
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.protocol.settings import NewSetting, SettingChange
+from sexton.runtime import setting_changes
+from sexton.runtime.setting_changes import SettingChange
 
 routes = APIRouter(prefix=f"{session.PATH}/settings", route_class=GuardedPage)
 MAX_KEY = MAX_VALUE = 100
@@ -24,15 +23,19 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool =
     """Show settings; with a key and a value, also what this value, or its removal, would change."""
     scope = _scope(visit)
     key, value = key.strip()[:MAX_KEY], value.strip()[:MAX_VALUE]
-    listed = api.settings(visit.service, visit.caller, scope)
+    listed = visit.ask("settings show", instance=scope or None)
     is_asked = key and (value or remove)
-    change = api.preview(key, visit.service, visit.caller, None if remove else value, scope) if is_asked else None
+    change = (
+        visit.ask("settings preview", key=key, value=None if remove else value, instance=scope or None)
+        if is_asked
+        else None
+    )
     return visit.show(
         "settings.html",
         "settings",
         cli=f"sexton settings show{f' --instance {scope}' if scope else ''}",
         scope=scope,
-        settings=listed.settings,
+        settings=listed.items,
         ignored=listed.ignored,
         stored=[row for row in visit.service.live.rows() if row.instance == scope],
         keys=sorted(PER_INSTANCE if scope else PER_INSTANCE | FOR_ALL),
@@ -49,11 +52,11 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool =
 def set_(visit: CurrentVisit) -> Response:
     """Set a value for all workers."""
     scope, key = _scope(visit), _key(visit)
-    body = visit.read(NewSetting)
-    _check_agreed(visit, key, body.value, scope)
-    change = api.set_(key, body, visit.service, visit.caller, scope)
+    value = visit.form.get("value", "")[:MAX_VALUE]
+    _check_agreed(visit, key, value, scope)
+    change = visit.ask("settings set", instance=scope or None)
     whose = scope or "all instances without a value of their own"
-    return visit.done(f"{key} is {body.value} for {whose}. {_effect(change)}", "settings")
+    return visit.done(f"{key} is {value} for {whose}. {_effect(change)}", "settings")
 
 
 @routes.post("/unset")
@@ -61,7 +64,7 @@ def unset(visit: CurrentVisit) -> Response:
     """Remove a value of the database."""
     scope, key = _scope(visit), _key(visit)
     _check_agreed(visit, key, None, scope)
-    change = api.unset(key, visit.service, visit.caller, scope)
+    change = visit.ask("settings unset", instance=scope or None)
     whose = scope or "all instances"
     return visit.done(f"{key} is not set for {whose}: its other sources apply. {_effect(change)}", "settings")
 

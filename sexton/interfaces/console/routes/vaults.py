@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.api.routes import vaults as api
+from sexton.interfaces.api.pools import long
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.paces import places_of
@@ -12,15 +12,15 @@ from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
-from sexton.protocol.operating import NewCap, TrustOrder
 
 routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 
 
 @routes.get("")
+@long
 def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
     """Show the vaults of an instance; ``prove``: compare each marker now."""
-    listed = api.vaults(visit.instance, visit.service, visit.caller, prove).vaults
+    listed = visit.ask("vault list", instance=visit.instance, prove=prove).items
     specs = visit.service.stores.registry.vaults(visit.instance)
     return visit.show(
         "vaults.html",
@@ -43,26 +43,17 @@ def cap(visit: CurrentVisit) -> Response:
     if visit.form.get("shown", "") != str(caps.get(vault, "")):
         raise OtherChange(f"vault {vault} has another cap by now than the page showed; look at it again")
     if not rate:
-        api.clear_cap(visit.instance, vault, visit.service, visit.caller)
+        visit.ask("vault uncap")
         return visit.done(f"Vault {vault} has no cap.", "vaults")
     if not rate.isascii() or not rate.isdecimal() or len(rate) > 9:
         raise BadInput("write a cap as a whole number of keys per second, or nothing to remove it")
-    order = visit.read(NewCap, keys_per_second=int(rate))
-    api.cap(visit.instance, vault, order, visit.service, visit.caller)
-    return visit.done(f"At most {order.keys_per_second:,} keys per second are deleted in vault {vault}.", "vaults")
-
-
-@routes.post("/probe")
-def probe(visit: CurrentVisit) -> Response:
-    """Probe again what a vault's store really does."""
-    vault = visit.form.get("vault", "")
-    api.probe(visit.instance, vault, visit.service, visit.caller)
-    return visit.done(f"Vault {vault} was probed; its row says what the store does.", "vaults")
+    cap = visit.ask("vault cap", rate=int(rate))
+    return visit.done(f"At most {cap.keys_per_second:,} keys per second are deleted in vault {vault}.", "vaults")
 
 
 @routes.post("/trust")
 def trust(visit: CurrentVisit) -> Response:
     """Allow this database to delete in a vault in which a newer copy of it has deleted."""
     vault = visit.form.get("vault", "")
-    trusted = api.trust(visit.instance, vault, visit.read(TrustOrder), visit.service, visit.caller)
+    trusted = visit.ask("vault trust")
     return visit.done(f"Vault {vault} belongs to this database again, whose newest round is {trusted.round}.", "vaults")

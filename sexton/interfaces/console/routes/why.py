@@ -1,11 +1,12 @@
 """Explain one object or mark: one box for a key, an id or an address."""
 
+import shlex
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.views import NOW, Story
-from sexton.interfaces.api.caller import covered_instance
-from sexton.interfaces.api.routes import control
+from sexton.interfaces.api.pools import long
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
@@ -17,6 +18,7 @@ MAX_NAME = 2_048
 
 
 @routes.get("/why")
+@long
 def why(visit: CurrentVisit, key: str = "") -> Response:
     """Show the story of a key or an id as a timeline."""
     if len(key) > MAX_NAME:
@@ -25,6 +27,6 @@ def why(visit: CurrentVisit, key: str = "") -> Response:
     if visit.named is not None:
         visit.caller.require(Grant.READ, visit.named)
     if key:
-        instance = covered_instance(visit.service, visit.caller, visit.named)
-        stories = control.why(key, visit.service, visit.caller, instance).stories
-    return visit.show("why.html", "why", cli=f"sexton why {key or 'KEY'}", key=key, stories=stories, blocks=NOW)
+        stories = visit.ask("why", key=key, instance=visit.named).items
+    cli = f"sexton why {shlex.quote(key) if key else 'KEY'}" + (f" --instance {visit.named}" if visit.named else "")
+    return visit.show("why.html", "why", cli=cli, key=key, stories=stories, blocks=NOW)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.engine import AWAY, Database, first_line, now_once
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated, UnknownToken
@@ -99,7 +99,7 @@ class TokenStore:
         """Return the tokens that were used lately and end within two weeks, those that end first at the beginning."""
         t = self._db.t.token
         with self._db.read() as c:
-            query = select(t).where(is_expiring(self._db, self._db.now(c)))
+            query = select(t).where(is_expiring(self._db))
             return [_token(row) for row in c.execute(query.order_by(t.c.expires_at, t.c.id))]
 
     def revoke(self, id_: str, by: str) -> Token:
@@ -130,11 +130,12 @@ def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthe
         return e
 
 
-def is_expiring(db: Database, now: int) -> ColumnElement[bool]:
+def is_expiring(db: Database) -> ColumnElement[bool]:
     """Return the condition that a token was used lately, and ends soon."""
     t = db.t.token
-    is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now)
-    return and_(is_valid, t.c.expires_at < now + EXPIRES_SOON_MS, t.c.last_used_at >= now - USED_LATELY_MS)
+    is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now_once())
+    ends_soon = t.c.expires_at < now_once(EXPIRES_SOON_MS)
+    return and_(is_valid, ends_soon, t.c.last_used_at >= now_once(-USED_LATELY_MS))
 
 
 def _check_days(days: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_once
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused, UnknownPlan
@@ -81,11 +81,11 @@ class ApprovalStore:
 
     def waiting(self, c: Connection, instance: str | None = None) -> Sequence[PlanRow]:
         """Return the plans that await approval now, the newest first."""
-        t, now = self._db.t.plan, self._db.now(c)
-        awaiting = select(t).where(self._awaiting(now))
+        t = self._db.t.plan
+        awaiting = select(t, now_once().label("now")).where(self._awaiting(now_once()))
         if instance is not None:
             awaiting = awaiting.where(t.c.instance == instance)
-        return [plan_row(r, now) for r in c.execute(awaiting.order_by(t.c.id.desc()))]
+        return [plan_row(r, r.now) for r in c.execute(awaiting.order_by(t.c.id.desc()))]
 
     def check_apply(self, plan: int, instance: str, policy: Policy) -> None:
         """Refuse a plan that cannot be applied now, as ``begin_apply`` would.
@@ -280,7 +280,7 @@ class ApprovalStore:
             c.execute(update(t).where(t.c.id == plan.id).values(body=body))
         return plan.id
 
-    def _awaiting(self, now: int) -> ColumnElement[bool]:
+    def _awaiting(self, now: int | ColumnElement[int]) -> ColumnElement[bool]:
         t = self._db.t.plan
         return and_(t.c.awaits.is_not(None), t.c.state == PlanState.PLANNED, t.c.expires_at > now)
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Text,
     and_,
     case,
     cast,
@@ -20,14 +21,15 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
     tuple_,
 )
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import sum_of
+from sexton.database.rows import as_rows, in_list, sum_of
 from sexton.marks.keepers import KeepReason, count_by_reason
-from sexton.marks.model import InstanceMode, MarkState
+from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pipeline.model import Cursor
@@ -276,22 +278,72 @@ class FoundKinds(NamedTuple):
 def find_kinds(
     db: Database, c: Connection, instance: str, retentions: Collection[str], most: int = MOST_KINDS
 ) -> FoundKinds:
-    """Return the kinds of an instance's unclaimed marks, read from the index with one seek for each kind.
+    """Return the kinds of one instance's unclaimed marks; see ``kinds_by_instance``."""
+    return kinds_by_instance(db, c, {instance: retentions}, most)[instance]
 
-    ``retentions``: kinds with a retention. An owner's role may use any number of others; ``most`` of them are named.
+
+def kinds_by_instance(
+    db: Database, c: Connection, retentions: Mapping[str, Collection[str]], most: int = MOST_KINDS
+) -> Mapping[str, FoundKinds]:
+    """Return the kinds of each instance's unclaimed marks, read from the index with one seek for each kind.
+
+    ``retentions``: its kinds with a retention. An owner's role may use any number of others: ``most`` are named.
+    """
+    mark, instance = db.t.mark, db.t.instance
+
+    def first(of: ColumnElement[str], *conditions: ColumnElement[bool]) -> ColumnElement[str]:
+        # Not min(): PostgreSQL reads all marks for it where it expects few of them to wait.
+        first_kind = select(mark.c.kind).where(mark.c.instance == of, waits(mark), *conditions)
+        return first_kind.order_by(mark.c.kind).limit(1).scalar_subquery()
+
+    seeks = {name: len(kinds) + most + MOST_COUNTED for name, kinds in retentions.items()}
+    begin = select(instance.c.id.label("instance"), first(instance.c.id).label("kind"), literal(1).label("seeks"))
+    hop = begin.where(in_list(instance.c.id, seeks)).cte("hop", recursive=True)
+    step = select(hop.c.instance, first(hop.c.instance, mark.c.kind > hop.c.kind), hop.c.seeks + 1)
+    hop = hop.union_all(step.where(hop.c.kind.is_not(None), hop.c.seeks < max(seeks.values(), default=0)))
+    found: dict[str, list[str]] = {name: [] for name in seeks}
+    for name, kind in c.execute(select(hop.c.instance, hop.c.kind).where(hop.c.kind.is_not(None))):
+        if len(found[name]) < seeks[name]:
+            found[name].append(kind)
+    others = {name: [kind for kind in kinds if kind not in retentions[name]] for name, kinds in found.items()}
+    crowded = {name: retentions[name] for name, kinds in others.items() if len(kinds) > most}
+    if crowded:
+        pairs = [{"instance": name, "kind": kind} for name, kinds in crowded.items() for kind in kinds]
+        pair = as_rows(pairs, instance=Text(), kind=Text())
+        exists = first(pair.c.instance, mark.c.kind == pair.c.kind).is_not(None)
+        found |= {name: kinds[:most] for name, kinds in others.items() if name in crowded}
+        for name, kind in c.execute(select(pair.c.instance, pair.c.kind).where(exists)):
+            found[name].append(kind)
+    return {name: FoundKinds(sorted(kinds), max(0, len(others[name]) - most)) for name, kinds in found.items()}
+
+
+class KindCount(NamedTuple):
+    """Unclaimed marks of one kind: how many wait, since when, and how many are due; instants in ms since 1970."""
+
+    waiting: int = 0
+    oldest: int | None = None
+    following: int | None = None
+    """When the retention of the first mark began that is not due yet; None: there is none."""
+    due: int = 0
+    due_bytes: int = 0
+
+
+def count_by_kind(
+    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], int | None]
+) -> Mapping[tuple[str, str], KindCount]:
+    """Return the counts of kinds by (instance, kind), each by two ranges of the index of due marks.
+
+    ``cutoffs``: the latest ``retention_starts_at`` that is due (ms since 1970); None: none is.
     """
     mark = db.t.mark
-    waiting = and_(mark.c.instance == instance, mark.c.state != MarkState.CLAIMED, mark.c.quarantined_reason.is_(None))
-    # Not min(): PostgreSQL reads all marks for it where it expects few of them to wait.
-    first = select(mark.c.kind).where(waiting).order_by(mark.c.kind).limit(1)
-    hop = select(first.scalar_subquery().label("kind")).cte("hop", recursive=True)
-    step = first.where(mark.c.kind > hop.c.kind).scalar_subquery()
-    hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))
-    seeks = len(retentions) + most + MOST_COUNTED
-    kinds = list(c.execute(select(hop.c.kind).where(hop.c.kind.is_not(None)).limit(seeks)).scalars())
-    others = [kind for kind in kinds if kind not in retentions]
-    if len(others) <= most:
-        return FoundKinds(kinds)
-    of_kind = select(mark.c.kind).where(waiting).limit(1)
-    known = [kind for kind in retentions if c.execute(of_kind.where(mark.c.kind == kind)).first() is not None]
-    return FoundKinds(sorted([*known, *others[:most]]), len(others) - most)
+    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or 0} for (i, kind), cutoff in cutoffs.items()]
+    pair = as_rows(pairs, instance=Text(), kind=Text(), cutoff=BigInteger())
+    cutoff, started = func.to_timestamp(pair.c.cutoff / 1000.0), mark.c.retention_starts_at
+    waiting = and_(mark.c.instance == pair.c.instance, mark.c.kind == pair.c.kind, waits(mark))
+    following = func.min(started).filter(started > cutoff).label("following")
+    # Without bytes, which are in no index: marks that are not due are counted in the index alone.
+    of_all = select(func.count().label("waiting"), func.min(started).label("oldest"), following).where(waiting)
+    of_due = select(func.count().label("due"), sum_of(mark.c.bytes).label("due_bytes"))
+    all_, due = of_all.lateral(), of_due.where(waiting, started <= cutoff).lateral()
+    query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
+    return {(instance, kind): KindCount(*counts) for instance, kind, *counts in c.execute(query)}

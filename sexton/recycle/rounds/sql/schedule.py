@@ -1,5 +1,7 @@
 """Decide which instances have their next round now, as many as there are free slots."""
 
+from typing import Any
+
 from sqlalchemy import and_, select
 
 from sexton.database.engine import Database
@@ -8,9 +10,9 @@ from sexton.kernel.live import Live
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
+from sexton.recycle.model import JOB
 from sexton.recycle.rounds.model import DueInstances
 from sexton.recycle.rounds.policy import next_round
-from sexton.recycle.rounds.sql.store import JOB
 
 SPARE = 100
 """Instances returned beyond the free slots."""
@@ -35,7 +37,7 @@ class RoundSchedule:
         lease, instance, round_ = t.lease, t.instance, t.round
         with self._db.read() as c:
             now = self._db.now(c)
-            working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
+            working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB))).scalars())
             free = self._at_once - len(working)
             if free <= 0:
                 return DueInstances()
@@ -55,11 +57,13 @@ class RoundSchedule:
 
     def next_round(self, instance: str) -> int:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""
-        t, interval_ms = self._db.t.instance, self._interval_ms(instance)
+        t = self._db.t.instance
         with self._db.read() as c:
-            row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
-            now = self._db.now(c)
-        return next_round(row.turn_at, row.retry_at, interval_ms, now)
+            return self.next_round_of(c.execute(select(t).where(t.c.id == instance)).one(), self._db.now(c))
+
+    def next_round_of(self, row: Any, now: int) -> int:
+        """Return the same of a row of ``instance``, at ``now`` (ms since 1970)."""
+        return next_round(row.turn_at, row.retry_at, self._interval_ms(row.id), now)
 
     def _interval_ms(self, instance: str) -> int:
         return self._interval_seconds(instance) * 1000

@@ -19,6 +19,7 @@ from sexton.operators.controls.port import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
+from sexton.recycle.model import JOB as JOB
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.policy import for_owner
@@ -35,7 +36,6 @@ from sexton.recycle.rounds.sql.history import HistoryStore
 from sexton.recycle.rounds.sql.old_rounds import OldRounds
 from sexton.recycle.rounds.sql.reports import Reports, build
 
-JOB = "recycle"
 FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
 log = logging.getLogger(__name__)
 

@@ -92,26 +92,27 @@ class ConfigStore:
         with self._db.read() as c:
             return self._existing_log(c, instance, name, table)
 
-    def approve(self, instance: str, name: str, table: str = "", upto: int | None = None) -> Log:
+    def approve(self, instance: str, name: str, table: str = "", *, upto: int) -> Log:
         """Let the next run cut what waits for approval, and no more.
 
         Args:
             instance: the instance of the database.
             name: the database.
             table: the table of the log; empty: the database's own log.
-            upto: the last record that the operator was shown; None: whatever waits now.
+            upto: the last record that the operator was shown.
 
         Raises:
             UnknownInstance, UnknownLog: it does not exist.
-            BadInput: no cut of the log waits.
+            BadInput: no cut of the log waits, or only one that ends earlier.
         """
         t = self._db.t.binlog_log
         with deciding(self._db, instance) as c:
             log = self._existing_log(c, instance, name, table)
             if log.awaiting_seq is None:
                 raise BadInput(f"no cut of {log.name} waits for approval; see: sexton binlog list")
-            approved = log.awaiting_seq if upto is None else min(upto, log.awaiting_seq)
-            values = {"approved": approved, "awaiting_seq": None, "awaiting_since": None}
+            if upto > log.awaiting_seq:
+                raise BadInput(f"a cut of {log.name} up to {log.awaiting_seq} waits, none up to {upto}")
+            values = {"approved": upto, "awaiting_seq": None, "awaiting_since": None}
             c.execute(update(t).where(log_condition(t, instance, (name, table))).values(**values))
             return log.model_copy(update=values)
 

@@ -4,20 +4,19 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pydantic import Field
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.kernel.message import Message
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import Consumer, Cut, Log
+from sexton.replication.binlog.explanation import LogCutPreview, LogExplanation, RetainingCopy
+from sexton.replication.binlog.model import Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.binlog.sql.cutting import CutPreview, Cutter
-from sexton.replication.binlog.sql.figures import LastRun, find_last_run
-from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
+from sexton.replication.binlog.sql.figures import find_last_run
+from sexton.replication.replicas.model import Replica
 from sexton.replication.replicas.policy import describe_faults
 from sexton.replication.replicas.sql import figures
 
@@ -26,56 +25,6 @@ if TYPE_CHECKING:
 
 MAX_LINES = 100
 MAX_NAMED_COPIES = 5
-
-
-class LogCutPreview(Message):
-    """A log, and what a cut would do to it, in records."""
-
-    log: Log
-    cut: Cut
-    expired: int = 0
-    """Records that the configuration no longer retains."""
-    goes: int = 0
-    """The expired records that a cut would delete now."""
-    waits: int = 0
-    """Records that an approval would let a run cut: up to ``cut.awaiting_seq``, or the last run's."""
-
-
-class RetainingCopy(Message):
-    """A replica for which other replicas retain versions; ``why`` in words."""
-
-    replica: Replica
-    why: str
-
-
-class LogExplanation(Message):
-    """The log of a database, or those of its tables, and everything that affects their cuts. Instants in ms."""
-
-    instance: str
-    db: str
-    tbl: str = ""
-    own: Log
-    """The database's own log."""
-    dropped_at: int | None = None
-    """Since when the table or database is dropped: all its records are deleted."""
-    lines: tuple[LogCutPreview, ...] = ()
-    logs: int = 0
-    """How many logs there are; ``lines`` has the first hundred."""
-    halted: str = ""
-    """Why nothing of the instance may be deleted now: observe mode, a stop, a policy list or a window."""
-    clock: str = ""
-    """Why the next run will cut nothing."""
-    look: LastRun = LastRun()
-    consumers: tuple[Consumer, ...] = ()
-    """The readers of the logs, including those that are LOST."""
-    lost_after_seconds: int = 0
-    backends: tuple[BackendStanding, ...] = ()
-    """Backends whose replicas of the tables have binlogs to delete."""
-    holders: tuple[RetainingReplica, ...] = ()
-    """Replicas for which others retain versions, counted by backend."""
-    named: tuple[RetainingCopy, ...] = ()
-    """The first few of those replicas."""
-    now: int = Field(0, alias="now_at")
 
 
 def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, table: str = "") -> LogExplanation:

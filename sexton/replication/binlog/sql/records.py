@@ -12,7 +12,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed
-from sexton.replication.binlog.model import MAX_NAMES, Log, Record, RecordPage, StoreResult
+from sexton.replication.binlog.model import MAX_NAMES, Log, RecordPage, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import Versions, parse_versions
 from sexton.replication.binlog.sql import rows
@@ -29,7 +29,7 @@ class RecordStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add(self, instance: str, name: str, records: Sequence[Record]) -> StoreResult:
+    def add(self, instance: str, name: str, records: Sequence[StoredRecord]) -> StoreResult:
         """Store records that a database committed. A record that is sent again changes nothing.
 
         Raises:
@@ -73,7 +73,7 @@ class RecordStore:
         status = "OK" if records else "TOO_NEW"
         return RecordPage(status=status, first=log.floor + 1, last=log.last_seq, records=tuple(records))
 
-    def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[Record]:
+    def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[StoredRecord]:
         """Return records of a log after a number, at least one if there is any, and at most ``PAGE_BYTES`` in all."""
         b, position = self._db.t.binlog, self._db.t.binlog_table_record
         later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
@@ -81,13 +81,13 @@ class RecordStore:
         if log.tbl:
             same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
             page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
-        records, size = list[Record](), 0
+        records, size = list[StoredRecord](), 0
         for row in c.execute(page.order_by(b.c.seq).limit(limit)):
             size += row.bytes
             if records and size > PAGE_BYTES:
                 break
             columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
-            records.append(Record(commit_seq=row.seq, **columns))
+            records.append(StoredRecord(commit_seq=row.seq, **columns))
         return records
 
     def _check_instance(self, c: Connection, instance: str) -> None:
@@ -100,14 +100,14 @@ class RecordStore:
         own_row = select(t).where(log_condition(t, instance, (name, ""))).with_for_update()
         return rows.to_log(c.execute(own_row).one())
 
-    def _table_logs(self, c: Connection, instance: str, name: str, records: Sequence[Record]) -> dict[str, Log]:
+    def _table_logs(self, c: Connection, instance: str, name: str, records: Sequence[StoredRecord]) -> dict[str, Log]:
         """Return the logs of the tables that records name, where they have a row."""
         t = self._db.t.binlog_log
         tables = sorted({table for record in records for table in record.tables})
         in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(t.c.tbl, tables))
         return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(in_tables))}
 
-    def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[Record]) -> StoreResult:
+    def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[StoredRecord]) -> StoreResult:
         """Compare records that are not above the last one with the stored ones."""
         if not records:
             return StoreResult()
@@ -140,7 +140,7 @@ class RecordStore:
             c.execute(insert(table).from_select(list(types), select(*(new.c[column] for column in types))))
 
 
-def _check_names_fit(records: Sequence[Record], versions: Mapping[int, Versions]) -> None:
+def _check_names_fit(records: Sequence[StoredRecord], versions: Mapping[int, Versions]) -> None:
     names = sum(len(record.tables) for record in records)
     names += sum(len(partitions) for tables in versions.values() for partitions in tables.values())
     if len(records) > 1 and names > MAX_NAMES:
@@ -149,6 +149,6 @@ def _check_names_fit(records: Sequence[Record], versions: Mapping[int, Versions]
         )
 
 
-def _naming_changed_tables(record: Record, versions: Versions) -> Record:
+def _naming_changed_tables(record: StoredRecord, versions: Versions) -> StoredRecord:
     """Return the record with every table that it created versions of among its tables."""
     return record.model_copy(update={"tables": tuple(dict.fromkeys((*record.tables, *versions)))})

@@ -21,7 +21,7 @@ def admin(api: Api) -> Sexton:
 
 
 def test_a_created_token_works_until_it_is_revoked(api: Api, admin: Sexton, rig: Rig) -> None:
-    created = admin.create_token("read@shop", days=3, note="the dashboard")
+    created = admin.create_token(scope="read@shop", days=3, note="the dashboard")
     program = Sexton(api.url, created.secret, patience_seconds=0)
     assert [i.instance for i in program.status("shop").instances] == ["shop"]
 
@@ -55,7 +55,7 @@ def test_wrong_input_is_refused_with_a_code(ask: Ask, subtests: pytest.Subtests)
 
 @pytest.mark.parametrize("method", ["DELETE", "POST"])
 def test_a_whole_token_is_revoked_by_its_id_and_not_logged(api: Api, admin: Sexton, rig: Rig, method: str) -> None:
-    created = admin.create_token("admin")
+    created = admin.create_token(scope="admin")
     url = f"{api.url}/v1/tokens/{created.secret}{'/renew' if method == 'POST' else ''}"
     body = {} if method == "POST" else None
     answer = httpx.request(method, url, json=body, headers={"Authorization": f"Bearer {created.secret}"}, timeout=60)

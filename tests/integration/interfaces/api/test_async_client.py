@@ -93,6 +93,6 @@ async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, 
 async def test_async_refusals_are_typed_errors(api: Api) -> None:
     async with AsyncSexton(api.url, api.token("sync:copy@shop"), patience_seconds=0.3) as client:
         with pytest.raises(ProtectionNotFound):
-            await client.renew("shop", "copy:none")
+            await client.renew("copy:none", instance="shop")
         with pytest.raises(RequestRefused):
             await client.watermark("shop", 7)

@@ -30,10 +30,10 @@ def test_checks_and_findings_are_listed(ask: Ask, owned: Owned) -> None:
     (owned.root / file_keys(20)[3]).unlink()
     owned.write_old("data/t9/a_0.dat")
     owned.check()
-    every = ask("GET", f"{HERE}/findings").json()["findings"]
-    lost = ask("GET", f"{HERE}/findings?type=LOST").json()["findings"]
-    later = ask("GET", f"{HERE}/findings?after={every[0]['finding']}").json()["findings"]
-    [run] = ask("GET", "/v1/checks?instance=shop").json()["checks"]
+    every = ask("GET", f"{HERE}/findings").json()["items"]
+    lost = ask("GET", f"{HERE}/findings?type=LOST").json()["items"]
+    later = ask("GET", f"{HERE}/findings?after={every[0]['finding']}").json()["items"]
+    [run] = ask("GET", "/v1/checks?instance=shop").json()["items"]
     one = ask("GET", f"/v1/checks/{run['check']}").json()
 
     assert [(f["type"], f["key"]) for f in lost] == [("LOST", file_keys(20)[3])]
@@ -94,22 +94,22 @@ def test_findings_are_accepted_and_orphans_repaired(ask: Ask, owned: Owned) -> N
     owned.check()
     owned.later(2 * 86_400)
     owned.check()
-    first, second = ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"]
-    accepted = ask("POST", f"{HERE}/findings/{first['finding']}/accept", {"reason": "put there by hand"}).json()
+    first, second = ask("GET", f"{HERE}/findings?type=ORPHAN").json()["items"]
+    accepted = ask("POST", f"/v1/findings/{first['finding']}/accept", {"reason": "put there by hand"}).json()
     counted = ask("POST", f"{HERE}/repair", {"what": "orphans", "dry_run": True}).json()
     repaired = ask("POST", f"{HERE}/repair", {"what": "orphans"}).json()
 
     assert (accepted["state"], "put there by hand" in accepted["accepted_by"]) == ("ACCEPTED", True)
-    assert (counted["result"]["found"], counted["result"]["marked"]) == (1, 0)
-    assert (repaired["result"]["found"], repaired["result"]["marked"]) == (1, 1)
+    assert (counted["found"], counted["marked"]) == (1, 0)
+    assert (repaired["found"], repaired["marked"]) == (1, 1)
     assert owned.count("mark", kind="orphan") == 1
     assert second["finding"] != first["finding"]
-    assert ask("GET", f"{HERE}/findings?type=ORPHAN").json()["findings"] == []
+    assert ask("GET", f"{HERE}/findings?type=ORPHAN").json()["items"] == []
 
 
 def test_what_cannot_be_accepted_or_repaired_is_refused(ask: Ask, owned: Owned) -> None:
-    assert ask("POST", f"{HERE}/findings/7/accept", {"reason": "x"}).status_code == 404
-    assert ask("POST", f"{HERE}/findings/7/accept", {}).status_code == 422
+    assert ask("POST", "/v1/findings/7/accept", {"reason": "x"}).status_code == 404
+    assert ask("POST", "/v1/findings/7/accept", {}).status_code == 422
     assert ask("POST", f"{HERE}/repair", {"what": "lost", "limit": 3}).status_code == 422
     refused = ask("POST", f"{HERE}/repair", {"what": "orphans"})
     assert (refused.status_code, refused.json()["code"]) == (422, "REPAIR_REFUSED")

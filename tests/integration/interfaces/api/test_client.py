@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sexton.client import Filter, Item, RequestRefused, Sexton, Unreachable
-from sexton.client import calls as asked
+from sexton.client import Filter, Item, RequestRefused, Sexton, Unreachable, registering
 from sexton.client.registering import RegistrationRequest
 from sexton.kernel.errors import BadInput
+from sexton.operations.protections import Items
 from sexton.operators.access import policy
 from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDeleted
 from sexton.protection.model import ProtectionState
-from sexton.protocol.protections import Items
 from tests.integration.interfaces.api.copies import OBJECT, RENEWED_SECONDS, state
 from tests.integration.protection.registrations import remaining_keys, same_protection
 from tests.servers.api import Api
@@ -61,7 +60,7 @@ def test_many_objects_are_sent_in_repeatable_chunks(
 ) -> None:
     for n in range(25):
         put(root, f"many/{n:02}.dat")
-    monkeypatch.setattr(asked, "CHUNK_ITEMS", 10)
+    monkeypatch.setattr(registering, "CHUNK_ITEMS", 10)
     wanted = RegistrationRequest(
         "shop", "copy:1", owner="ada", objects=[f"disk/many/{n:02}.dat" for n in range(25)], prefixes=["disk/dir/"]
     )
@@ -82,11 +81,11 @@ def test_chunks_contain_every_name_once_in_order(subtests: pytest.Subtests) -> N
         with subtests.test(size=size):
             objects = [f"disk/{n:06}{'k' * size}" for n in range(30_000)]
 
-            made = list(asked.chunks(objects, ["disk/p/"]))
+            made = list(registering.chunks(objects, ["disk/p/"]))
 
             assert [o for items in made for o in items.objects] == objects
             assert [p for items in made for p in items.prefixes] == ["disk/p/"]
-            assert max(len(items.objects) + len(items.prefixes) for items in made) <= asked.CHUNK_ITEMS
+            assert max(len(items.objects) + len(items.prefixes) for items in made) <= registering.CHUNK_ITEMS
             assert max(len(Items.model_dump_json(items)) for items in made) < 16 << 20
 
 
@@ -100,15 +99,15 @@ def test_a_filter_built_by_the_client_protects(client: Sexton, rig: Rig, root: P
 
 def test_refusals_are_typed_errors(client: Sexton, api: Api) -> None:
     with pytest.raises(ProtectionNotFound, match="no protection"):
-        client.renew("shop", "copy:none")
+        client.renew("copy:none", instance="shop")
     with pytest.raises(Invalid, match="not there"):
         client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=["disk/none.dat"]))
     client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=[OBJECT]))
-    client.finish("shop", "copy:1")
+    client.finish("copy:1", instance="shop")
     with pytest.raises(SoftDeleted):
-        client.renew("shop", "copy:1")
+        client.renew("copy:1", instance="shop")
     with pytest.raises(RequestRefused) as other:
-        client.stop("not mine to say")
+        client.stop(reason="not mine to say", everything=True)
     assert (other.value.code, other.value.status) == ("FORBIDDEN", 403)
     secret = policy.presented(f"Bearer {api.token('read')}").secret
     assert secret not in str(other.value)
@@ -140,13 +139,13 @@ def test_an_operator_plans_stops_and_sets_watermarks(api: Api, rig: Rig, root: P
     with Sexton(api.url, api.token("operate@*")) as client:
         plan = client.plan("shop")
         status = client.status()
-        stopped = client.stop("a restore", "shop")
+        stopped = client.stop("shop", reason="a restore")
         started = client.start("shop")
         client.watermark("shop", 7)
 
         assert [k.kind for k in plan.plan.kinds] == ["dropped"]
         assert [i.instance for i in status.instances] == ["shop"]
         assert (stopped.stopped, started.stopped) == (True, False)
-        assert [s.id for s in client.why("data/a.dat").stories] == ["a"]
+        assert [s.id for s in client.why("data/a.dat").items] == ["a"]
         with pytest.raises(RequestRefused, match="Temporal"):
             Sexton(api.url, api.token("operate@*"), patience_seconds=0.1).apply(plan.plan.id)

@@ -32,7 +32,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, object]]]:
 
 def _stream(api: Api | ApiProcess, round_: int, scope: str = "read@shop") -> httpx.Response:
     headers = {"Authorization": f"Bearer {api.token(scope)}"}
-    return httpx.Client().stream("GET", f"{api.url}/v1/instances/shop/rounds/{round_}/events", headers=headers)
+    return httpx.Client().stream("GET", f"{api.url}/v1/rounds/{round_}/events", headers=headers)
 
 
 def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig) -> None:
@@ -52,8 +52,9 @@ def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig) -> None:
 
 
 def test_an_unknown_round_is_refused_before_the_stream(api: Api) -> None:
-    with _stream(api, 77) as answer:
-        assert answer.status_code == 404
+    for scope, status in {"read": 404, "read@shop": 403}.items():
+        with _stream(api, 77, scope) as answer:
+            assert answer.status_code == status
 
 
 def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

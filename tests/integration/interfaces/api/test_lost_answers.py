@@ -74,7 +74,7 @@ def test_a_round_whose_start_was_not_answered_is_started_once(lossy: Lossy, stat
 
 
 def test_a_signal_that_was_not_answered_may_be_repeated(lossy: Lossy) -> None:
-    assert lossy.post(START)[0] == 202
+    assert lossy.post(START)[0] == 200
     lossy.gateway.lost["SignalWorkflowExecution"] = grpc.StatusCode.DEADLINE_EXCEEDED
     first = lossy.post(PAUSE)
     lossy.gateway.lost.clear()
@@ -82,14 +82,14 @@ def test_a_signal_that_was_not_answered_may_be_repeated(lossy: Lossy) -> None:
     signals = lossy.signals()
     lossy.end_round()
 
-    assert (first, second, signals) == ((503, "TEMPORAL_AWAY"), (202, ""), 2)
+    assert (first, second, signals) == ((503, "TEMPORAL_AWAY"), (200, ""), 2)
 
 
 def test_a_signal_was_sent_although_no_worker_can_be_counted(lossy: Lossy) -> None:
-    assert lossy.post(START)[0] == 202
+    assert lossy.post(START)[0] == 200
     lossy.gateway.lost["DescribeTaskQueue"] = grpc.StatusCode.INTERNAL
     answer = lossy.post(PAUSE)
     signals = lossy.signals()
     lossy.end_round()
 
-    assert (answer, signals) == ((202, ""), 1)
+    assert (answer, signals) == ((200, ""), 1)

@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from sexton.client import RequestRefused, Sexton
-from sexton.interfaces import owner_operations
 from sexton.owners.plugin import OwnerOperation, OwnerPlugin
 from sexton.owners.plugins import Installed, add_instance, installed
 from sexton.owners.port import Owner
+from sexton.runtime import owner_operations
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
 from tests.support.rig import Rig

@@ -41,7 +41,7 @@ def test_stop_runs_while_every_ordinary_place_is_taken(api: Api, ask: Ask, monke
         try:
             for _ in range(8):
                 assert entered.acquire(timeout=60)
-            stop = ask("POST", "/v1/stop", {"reason": "x"})
+            stop = ask("POST", "/v1/stop", {"reason": "x", "everything": True})
             health = ask("GET", "/healthz")
         finally:
             release.set()
@@ -104,7 +104,7 @@ def test_only_a_trusted_proxy_names_the_client(
 ) -> None:
     with Api(rig, api={"trusted_proxies": proxies}) as api:
         headers = {"Authorization": f"Bearer {api.token('operate@*')}", "X-Forwarded-For": forwarded.encode("latin-1")}
-        answer = httpx.post(f"{api.url}/v1/stop", json={"reason": "x"}, headers=headers)
+        answer = httpx.post(f"{api.url}/v1/stop", json={"reason": "x", "everything": True}, headers=headers)
 
     assert answer.status_code == 200
     assert {call.source for call in rig.operators.calls.last(10)} == {source}

@@ -87,7 +87,7 @@ def test_changing_calls_are_logged_with_their_result(ask: Ask, rig: Rig) -> None
     assert told == [
         ("stop", "shop", "", "ok", "a restore"),
         ("start", "shop", "", "FORBIDDEN", ""),
-        ("release", "shop", "j", "NOT_FOUND", "no more"),
+        ("protection release", "shop", "j", "NOT_FOUND", "no more"),
         ("enable", "shop", "", "ok", ""),
     ]
     assert {c.source for c in found} == {"127.0.0.1"}

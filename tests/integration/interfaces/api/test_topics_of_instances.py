@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from sqlalchemy import select, update
 
 from sexton.client import RequestRefused, Sexton
 from sexton.kernel.live import Live
 from sexton.operators.call_log.store import CallStore
-from sexton.protocol.topics import TopicReset
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.sql import maps
@@ -54,7 +52,7 @@ def rows(rig: Rig) -> dict[str, list[Any]]:
 
 
 def test_token_of_another_instance_sees_no_topic(ask: Ask) -> None:
-    listed = {s: ask("GET", "/v1/topics", scope=s).json()["topics"] for s in ("read@a", "read@b", "read")}
+    listed = {s: ask("GET", "/v1/topics", scope=s).json()["items"] for s in ("read@a", "read@b", "read")}
     named = ask("GET", "/v1/topics?instance=a", scope="read@b")
     texts = {
         ask("GET", f"/v1/topics/{name}", scope="operate@b").text.replace(name, "T") for name in ("orders", "unknown")
@@ -160,32 +158,33 @@ def test_an_administrator_resets_and_assigns_a_topic(api: Api, rig: Rig) -> None
     with rig.db.write() as c:
         c.execute(update(rig.db.t.wal_topic).values(log_start=0, log_end=9))  # as an observation would
     with Sexton(api.url, api.token("operate@*"), patience_seconds=0) as operator, pytest.raises(RequestRefused) as no:
-        operator.reset_topic("orders", TopicReset(reason="restored"))
+        operator.reset_topic("orders", reason="restored")
     with Sexton(api.url, api.token("admin"), patience_seconds=0) as admin:
-        standing = admin.reset_topic("orders", TopicReset(reason="restored", region="r1", to=5))
-        given = admin.assign_topic("orders", "b", "the map had the wrong name")
+        standing = admin.reset_topic("orders", reason="restored", region="r1", to=5)
+        given = admin.assign_topic("orders", "b", reason="the map had the wrong name")
         with pytest.raises(RequestRefused, match="region r9 is not mapped"):
-            admin.reset_topic("orders", TopicReset(reason="restored", region="r9"))
+            admin.reset_topic("orders", reason="restored", region="r9")
+        with pytest.raises(RequestRefused, match="name it with --region"):
+            admin.reset_topic("orders", reason="restored", to=5)
         with pytest.raises(RequestRefused, match="unknown topic nope"):
-            admin.assign_topic("nope", "b", "x")
-    with pytest.raises(ValidationError, match="name the region"):
-        TopicReset(reason="restored", to=5)
+            admin.assign_topic("nope", "b", reason="x")
 
     assert no.value.status == 403
     assert [(line.region.region, line.region.keep_from) for line in standing.lines] == [("r1", 5)]
     assert given.instance == api.app.state.service.stores.wal.store.topic("orders").instance == "b"
     recorded = [(c.action, c.instance, c.subject, c.reason) for c in CallStore(rig.db).last(10) if c.outcome == "ok"]
-    assert ("wal reset", "a", "orders/r1", "restored") in recorded
-    assert ("wal assign", "b", "orders, of a before", "the map had the wrong name") in recorded
+    assert ("wal reset", "a", "orders r1", "restored") in recorded
+    assert ("wal assign", "a", "orders to b", "the map had the wrong name") in recorded
 
 
 def test_a_follower_that_never_returns_is_removed(api: Api) -> None:
     with Sexton(api.url, api.token("node:fe-3@a")) as node:
         node.journal(0, follower="fe-3", instance="a")
     with Sexton(api.url, api.token("operate@a"), patience_seconds=0) as operator:
-        before = operator.followers("a").followers
-        after = operator.remove_follower("a", "fe-3").followers
+        before = operator.followers("a").items
+        operator.remove_follower("fe-3", instance="a")
+        after = operator.followers("a").items
         with pytest.raises(RequestRefused, match="has no follower fe-3") as refused:
-            operator.remove_follower("a", "fe-3")
+            operator.remove_follower("fe-3", instance="a")
 
     assert ([f.name for f in before], after, refused.value.status) == (["fe-3"], (), 404)

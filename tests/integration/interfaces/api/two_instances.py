@@ -1,10 +1,15 @@
 """Fill a rig's instances ``a`` and ``b``: what the requests of the table ``routes`` are about exists in ``a``."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from sexton.check.model import Discrepancy, FindingType
 from sexton.contract import NewMark
+from sexton.operators.holds.model import Hold
+from sexton.recycle.rounds.ledger import Ledger
 from sexton.replication.binlog.model import LogRetention
 from sexton.runtime.stores import DeploymentStores
+from sexton.runtime.temporal.control_client import TemporalAway
 from sexton.wal.sql.rows import ensure_topic
 from tests.integration.interfaces.api.routes import PIN
 from tests.servers.api import Api
@@ -24,11 +29,31 @@ def fill_database(rig: Rig, root: Path) -> None:
         c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 3_600_000))
 
 
+class Away:
+    """Starts and signals nothing, as if no Temporal answered; the real one would be waited for at each request."""
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def refused(*_: object) -> object:
+            raise TemporalAway("Temporal does not answer; nothing was sent")
+
+        return refused
+
+
 def fill_stores(rig: Rig, api: Api) -> None:
-    """Add two logs and a consumer of ``a``, a plan and a check."""
+    """Add two logs and a consumer of ``a``, and a plan, a round, a hold, a check and a finding: number 1 of each.
+
+    From then on Temporal is away.
+    """
+    api.app.state.service.__dict__["starter"] = Away()
     stores: DeploymentStores = api.app.state.service.stores
     stores.binlogs.configs.put("a", "sales", "", LogRetention(ttl_seconds=60))
     stores.binlogs.configs.put("a", "secret", "", LogRetention(ttl_seconds=60))
     stores.binlogs.consumers.register("a", "copy", "sales")
     assert api.app.state.service.plan("a", "test").plan.id == 1
-    assert rig.runs.begin("a", "run").id == 1
+    round_ = rig.rounds.open("a", "run", None, rig.policy)
+    rig.rounds.close(Ledger().close_order(round_, None, None, "STOPPED", "a stop"))
+    assert round_.round == 1
+    assert stores.holds.place(Hold(instance="a", scope="instance", reason="test", placed_by="test"), 60)[0].id == 1
+    check = rig.runs.begin("a", "run")
+    assert check.id == 1
+    rig.runs.store_findings(check, [Discrepancy(type=FindingType.LOST, vault="disk", key="data/x.dat")])

@@ -6,7 +6,7 @@ import pytest
 
 from config.settings import Settings
 from sexton import contract
-from sexton.interfaces.operator_service import OperatorService
+from sexton.deployment import Deployment
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from sexton.owners.catalog.errors import AlreadyThere, CatalogError
@@ -64,7 +64,7 @@ def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) ->
         c.execute(mark.update().where(mark.c.kind == kind).values(quarantined_reason="BAD_KEY"))
 
     with pytest.raises(BadInput, match="undrop it, or discard those first"):
-        OperatorService(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
+        Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
     getattr(shop.catalog, f"undrop_{kind}")(id_)
     shop.round()
 

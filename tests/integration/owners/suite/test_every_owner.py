@@ -126,9 +126,9 @@ class SqlDriver:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        self._run("DROP VIEW shop.sexton_live")
+        self._run("ALTER VIEW shop.sexton_live RENAME TO away")
         yield
-        self._run(self._view)
+        self._run("ALTER VIEW shop.away RENAME TO sexton_live")
 
     def _run(self, *statements: str) -> None:
         with self._bench.db.write() as c:

@@ -238,7 +238,7 @@ def test_a_cap_is_shown_in_status_and_blockers(rig: Rig, capsys: pytest.CaptureF
     assert shop["caps"] == [stable(cap)]
     assert "vault cold: no more than 1,500 keys/s" in holds
     assert (kept["instance"], kept["held_by"], kept["by"], kept["since_at"]) == ("shop", "cap", "ada", cap.since)
-    assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton pace shop/cold --clear")
+    assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton vault uncap shop cold")
     assert [text for text in cleared if "1,500" in text] == []
 
 

@@ -1,6 +1,7 @@
 """A quarantined mark is listed with its reason, and can be retried or discarded."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -141,13 +142,40 @@ class TestChanged:
 
         asked = run(rig, capsys, "quarantine", "retry", "shop", *words)
         between = {q.id for q in store.list()}
-        told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--yes")
+        told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--deletes-current")
 
         assert (asked.code, between) == (1, {"lost", "r"})
-        assert "dropped/lost: another ETag" in asked.out
-        assert "Delete the current objects?" in asked.err
+        assert "a retry deletes the object that exists now" in asked.err
+        assert "repeat it with --deletes-current" in asked.err
         assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
         assert [q.id for q in store.list()] == ["r"]
+
+    def test_an_object_that_changes_during_a_retry_keeps_its_mark(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = TestQuarantine().aside(rig, tmp_path)
+        look = QuarantineStore.list
+
+        def changes(store: QuarantineStore, *given: Any, **named: Any) -> Any:
+            seen = look(store, *given, **named)
+            rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'lost'")
+            return seen
+
+        monkeypatch.setattr(QuarantineStore, "list", changes)
+        printed = run(rig, capsys, "quarantine", "retry", "shop", "dropped/lost")
+        monkeypatch.undo()
+
+        assert printed.code == 1
+        assert {q.id: q.reason for q in store.list()}["lost"] == "CHANGED"
+
+    def test_all_never_deletes_what_exists_now(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.changed(rig, tmp_path)
+
+        printed = run(rig, capsys, "quarantine", "retry", "shop", "--all", "--deletes-current")
+
+        assert (printed.code, "--reason CHANGED --deletes-current" in printed.err) == (64, True)
 
     def test_the_command_confirms_no_retry_of_other_reasons(
         self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -175,7 +175,7 @@ def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("reject", "{}", "--reason", " "), 1, "give a reason"),
+        (("reject", "{}", "--reason", " "), 64, "--reason is empty"),
         (("reject", "4711", "--reason", WHY), 1, "there is no plan 4711"),
         (("reject", "{}"), 64, "--reason"),
         (("reject", "0", "--reason", WHY), 64, "'PLAN'"),

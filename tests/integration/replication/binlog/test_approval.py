@@ -26,7 +26,7 @@ def waits(db: Database) -> BinlogInstance:
 
 @pytest.mark.slow
 def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
-    waits.service.configs.approve(SHOP, DB)
+    waits.service.configs.approve(SHOP, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
 
@@ -39,7 +39,7 @@ def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
 
 def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     waits.service.consumers.register(SHOP, "lisbon", DB, after=3)
-    waits.service.configs.approve(SHOP, DB)
+    waits.service.configs.approve(SHOP, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
     held = waits.log()
@@ -59,4 +59,4 @@ def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
 
     assert (approved.approved, approved.awaiting_seq) == (5, None)
     with pytest.raises(BadInput, match="waits for approval"):
-        waits.service.configs.approve(SHOP, DB)
+        waits.service.configs.approve(SHOP, DB, upto=5)

@@ -13,9 +13,9 @@ from sexton.client import (
     AsyncSexton,
     BackendReport,
     CutDone,
+    CutsDone,
     FollowerState,
     JournalAhead,
-    LogConfig,
     NewRecord,
     PlacedCopy,
     PlacedTablet,
@@ -24,10 +24,13 @@ from sexton.client import (
     RequestRefused,
     Sexton,
     TooOld,
-    binlog_calls,
 )
+from sexton.client import records as record_chunks
 from sexton.interfaces.api.routes import journal
+from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
+from sexton.replication.agent.http import HttpCuts
+from sexton.replication.agent.model import Removed, SweepOutcome
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance, upsert
 from tests.servers.api import Api
@@ -85,33 +88,33 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binlog_calls, "CHUNK_BYTES", 1_000)
-    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    monkeypatch.setattr(record_chunks, "CHUNK_BYTES", 1_000)
+    served.owner.keep_log(DB, ttl_seconds=60)
     records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
 
     first, again = served.owner.add_records(DB, iter(records)), served.owner.add_records(DB, records)
 
-    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
+    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
     assert (first.stored, again.stored, again.known) == (9, 0, 9)
     assert served.binlogs.readable_seqs() == list(range(1, 10))
-    assert served.owner.logs()[0].records == 9
+    assert served.owner.logs().items[0].records == 9
 
 
 def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
     records = [NewRecord(commit_seq=n, type="ALTER") for n in range(1, 10_002)]
 
-    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [10_000, 1]
-    assert list(binlog_calls.chunks([])) == []
+    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [10_000, 1]
+    assert list(record_chunks.chunks([])) == []
     tables = tuple(f"t{n}" for n in range(1_000))
     records = [NewRecord(commit_seq=n, type="ALTER", tables=tables) for n in range(1, 52)]
-    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [50, 1]
+    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [50, 1]
     partitions = json.dumps([{"partitionId": n, "version": 1} for n in range(30_000)])
     records = [NewRecord(commit_seq=n, data=partitions) for n in range(1, 4)]
-    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1, 1, 1]
+    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1, 1, 1]
 
 
 def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
-    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.owner.keep_log(DB, ttl_seconds=60)
     served.commit(1, 2, 3)
     served.owner.register_consumer("copy", DB)
     held = served.binlogs.cut_expired().held
@@ -121,7 +124,7 @@ def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
 
     assert (held, cut, page.status) == (1, 2, "OK")
     assert [r.commit_seq for r in page.records] == [1, 2]
-    assert [(c.name, c.acked) for c in served.owner.consumers()] == [("copy", 2)]
+    assert [(c.name, c.acked) for c in served.owner.consumers().items] == [("copy", 2)]
     assert served.owner.read_records(DB, after=3).status == "TOO_NEW"
     for ask in (
         lambda: served.owner.read_records(DB, after=1),
@@ -131,7 +134,7 @@ def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
             ask()
         assert (told.value.first, told.value.code, told.value.status) == (3, "TOO_OLD", 410)
     served.consumer.remove_consumer("copy", DB)
-    assert served.owner.consumers() == ()
+    assert served.owner.consumers().items == ()
 
 
 def test_a_log_that_is_off_is_not_found(served: Served) -> None:
@@ -140,11 +143,11 @@ def test_a_log_that_is_off_is_not_found(served: Served) -> None:
 
     assert (told.value.code, told.value.status) == ("NOT_FOUND", 404)
     with pytest.raises(ProtectionNotFound):
-        served.owner.renew(SHOP, "copy:1")
+        served.owner.renew("copy:1", instance=SHOP)
 
 
 def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
-    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.owner.keep_log(DB, ttl_seconds=60)
     served.place()
     served.commit(1, 2, 3)
     served.binlogs.cut_expired()
@@ -153,7 +156,7 @@ def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
     served.report("b2", (0, 2))
     (cut,) = served.backend.cuts("b1").cuts
     need = served.owner.replicas("t1").need
-    taken = served.backend.acknowledge_cuts("b1", [CutDone(uid=cut.uid, version=cut.version)])
+    taken = served.backend.acknowledge_cuts("b1", CutsDone(done=(CutDone(uid=cut.uid, version=cut.version),)))
     with pytest.raises(RequestRefused, match="token of scope"):
         served.backend.cuts("b2")
 
@@ -162,16 +165,29 @@ def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
     assert served.binlogs.replica("t1", "b1").acked == 2
 
 
+def test_a_worker_names_the_instance_of_its_cuts(served: Served) -> None:
+    served.place()
+    served.owner.drop_log(DB, "orders", instance=SHOP)
+    Registry(served.binlogs.db).add_instance("test")
+    cuts = HttpCuts(served.api.url, served.api.token("node:b1@*"), "b1", SHOP)
+    page = cuts.page("")
+    cuts.acknowledge([Removed(uid="t1.b1", version=MAX_COMMIT_SEQ, outcome=SweepOutcome.DONE)])
+    cuts.close()
+
+    assert [cut.uid for cut in page.cuts] == ["t1.b1"]
+    assert served.binlogs.granted_cuts("b1") == {}
+
+
 def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> None:
     admin = Sexton(served.api.url, served.api.token("admin"))
     served.place()
     served.report("b1", (0, 3))
     served.report("b2", (0, 1), (3, 3))
 
-    (unwell,) = served.owner.unwell()
-    told = admin.full_copy("t1", "b2", "its disk is new")
+    (unwell,) = served.owner.unwell().items
+    told = admin.full_copy("t1", "b2", reason="its disk is new")
     with_it = served.owner.replicas("t1").need
-    gone = admin.decommission("b2")
+    gone = admin.decommission("b2").replicas
     admin.close()
 
     assert ((unwell.tablet, unwell.backend, unwell.needs), told.full_copy) == (("t1", "b2", 2), "its disk is new")
@@ -189,13 +205,13 @@ def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
 
 
 def test_a_drop_reaches_every_store(served: Served) -> None:
-    served.owner.keep_log(DB, LogConfig(ttl_seconds="forever"))
+    served.owner.keep_log(DB, ttl_seconds="forever")
     served.place()
     served.commit(1)
 
-    assert served.owner.drop_table(DB, "orders") == 2
+    assert served.owner.drop_log(DB, "orders").replicas == 2
     assert [its.version for its in served.backend.cuts("b1").cuts] == [MAX_COMMIT_SEQ]
-    assert served.owner.drop_database(DB) == 2
+    assert served.owner.drop_log(DB).replicas == 2
     with pytest.raises(RequestRefused, match="no binlog"):
         served.owner.read_records(DB)
 
@@ -205,7 +221,7 @@ def test_a_long_poll_is_answered_by_the_next_entry(served: Served, monkeypatch: 
     nothing = served.follower.journal(0, wait=0.2, follower="f1")
     waited = time.monotonic() - began
     monkeypatch.setattr(journal, "time", Clock())  # its time is never over
-    later = threading.Timer(0.2, lambda: served.owner.drop_table(DB, "orders"))
+    later = threading.Timer(0.2, lambda: served.owner.drop_log(DB, "orders"))
     later.start()
     page = served.follower.journal(0, wait=25, follower="f1")
     later.join()
@@ -217,7 +233,7 @@ def test_a_long_poll_is_answered_by_the_next_entry(served: Served, monkeypatch: 
 def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     replica = FollowerState()
     following = served.follower.follow(replica, follower="f1")
-    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.owner.keep_log(DB, ttl_seconds=60)
     served.place()
     for n in (1, 2, 3):
         served.commit(n)
@@ -268,7 +284,7 @@ def test_a_foreign_journal_is_not_followed(served: Served) -> None:
 def test_the_async_client_sends_the_same_requests(served: Served) -> None:
     async def ask() -> object:
         async with AsyncSexton(served.api.url, served.api.token("admin")) as client:
-            await client.keep_log(DB, LogConfig(ttl_seconds=60))
+            await client.keep_log(DB, ttl_seconds=60)
             stored = await client.add_records(DB, [NewRecord(commit_seq=n, type="ALTER") for n in (1, 2)])
             await client.register_consumer("copy", DB)
             await client.acknowledge("copy", DB, 2)
@@ -277,13 +293,13 @@ def test_the_async_client_sends_the_same_requests(served: Served) -> None:
             placed = await client.place_replicas(DB, "orders", Placements(tablets=(tablet,)))
             told = BackendReport(boot=1, sequence=1, tablets=(ReportedTablet(uid="t1.b1", bad=True),))
             heard = await client.report("b1", told)
-            unwell = await client.unwell()
+            unwell = (await client.unwell()).items
             journal, snapshot = await client.journal(0, wait=1), await client.snapshot()
-            (log, _), (consumer,) = await client.logs(), await client.consumers()
+            (log, _), (consumer,) = (await client.logs()).items, (await client.consumers()).items
             read = await client.read_records(DB, after=1)
             await client.remove_consumer("copy", DB)
-            cuts = (await client.drop_table(DB, "orders"), len((await client.cuts("b1")).cuts))
-            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MAX_COMMIT_SEQ)])
+            cuts = ((await client.drop_log(DB, "orders")).replicas, len((await client.cuts("b1")).cuts))
+            taken = await client.acknowledge_cuts("b1", CutsDone(done=(CutDone(uid="t1.b1", version=MAX_COMMIT_SEQ),)))
             return locals()
 
     its = asyncio.run(ask())
@@ -298,4 +314,4 @@ def test_the_async_client_sends_the_same_requests(served: Served) -> None:
 
 def test_an_impossible_ttl_is_refused(served: Served) -> None:
     with pytest.raises(RequestRefused, match="ten years"):
-        served.owner.keep_log(DB, LogConfig(ttl_seconds=-1))
+        served.owner.keep_log(DB, ttl_seconds=-1)

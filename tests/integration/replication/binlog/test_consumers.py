@@ -9,7 +9,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
-from sexton.replication.binlog.model import Record, StoreResult
+from sexton.replication.binlog.model import StoredRecord, StoreResult
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
 from tests.support.eventually import PATIENCE_SECONDS
 
@@ -125,7 +125,7 @@ def test_reads_distinguish_trimmed_future_and_unknown(binlogs: BinlogInstance) -
 
 
 def test_records_must_be_in_order_and_may_be_repeated(binlogs: BinlogInstance) -> None:
-    again = [Record(commit_seq=seq, timestamp=1, type="ALTER") for seq in (10, 100, 110, 120)]
+    again = [StoredRecord(commit_seq=seq, timestamp=1, type="ALTER") for seq in (10, 100, 110, 120)]
     assert binlogs.service.records.add(SHOP, DB, again) == StoreResult(stored=1, known=3)
     binlogs.cut_expired()
     assert binlogs.service.records.add(SHOP, DB, again) == StoreResult(known=2, old=2)
@@ -149,7 +149,7 @@ PARTS = '{"tableRecords": {"t": {"partitionRecords": [{"partitionId": 1%s}]}}}'
 )
 def test_an_upsert_without_versions_is_refused(binlogs: BinlogInstance, data: str) -> None:
     with pytest.raises(BadInput, match="120"):
-        binlogs.service.records.add(SHOP, DB, [Record(commit_seq=120, tables=("t",), data=data)])
+        binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=120, tables=("t",), data=data)])
 
     assert binlogs.log().last_seq == 110
 

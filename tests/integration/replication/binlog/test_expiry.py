@@ -5,7 +5,7 @@ import pytest
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Record
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, StoredRecord
 from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.journal.model import Op
@@ -151,7 +151,9 @@ def test_a_very_large_cut_waits_for_approval(db: Database) -> None:
     assert binlogs.cut_expired().waiting == 1
     assert (binlogs.log().awaiting_seq, len(binlogs.readable_seqs())) == (5, 6)
 
-    assert binlogs.service.configs.approve(SHOP, DB, upto=2**40).approved == 5
+    with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
+        binlogs.service.configs.approve(SHOP, DB, upto=6)
+    assert binlogs.service.configs.approve(SHOP, DB, upto=5).approved == 5
     binlogs.later(INTERVAL)
     binlogs.cut_expired()
     assert (binlogs.log().watermark, binlogs.log().awaiting_seq, binlogs.readable_seqs()) == (5, None, [6])
@@ -213,7 +215,9 @@ def test_versions_count_even_if_the_table_is_not_named(binlogs: BinlogInstance) 
     binlogs.configure_log(10)
     binlogs.place("t1", "b1")
     binlogs.report_whole("t1", "b1", 100)
-    binlogs.service.records.add(SHOP, DB, [Record(commit_seq=1, timestamp=old(binlogs), data=upsert(orders={"p1": 3}))])
+    binlogs.service.records.add(
+        SHOP, DB, [StoredRecord(commit_seq=1, timestamp=old(binlogs), data=upsert(orders={"p1": 3}))]
+    )
 
     binlogs.cut_expired()
 

@@ -5,9 +5,10 @@ import pytest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.errors import UnknownLog
+from sexton.replication.binlog.explanation import LogCounts, LogExplanation
 from sexton.replication.binlog.model import BinlogSettings, LogRetention
-from sexton.replication.binlog.sql.explain import LogExplanation, explain
-from sexton.replication.binlog.sql.figures import LogCounts, count_logs, logs_with_blocker
+from sexton.replication.binlog.sql.explain import explain
+from sexton.replication.binlog.sql.figures import count_logs, logs_with_blocker
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance

@@ -8,7 +8,7 @@ from sexton.insight.metrics import labels
 from sexton.insight.metrics.figures import binlogs as binlog_figures
 from sexton.insight.metrics.model import BinlogFigures
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.model import CutDone, Record
+from sexton.replication.binlog.model import CutDone, StoredRecord
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
 
@@ -124,7 +124,9 @@ def test_blocking_and_lost_consumers_are_counted_with_age(binlogs: BinlogInstanc
 def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(HOUR)
     old = binlogs.now - 2 * HOUR * 1000
-    binlogs.service.records.add(SHOP, DB, [Record(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)])
+    binlogs.service.records.add(
+        SHOP, DB, [StoredRecord(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)]
+    )
     binlogs.cut_expired()
     binlogs.later(100)
 

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import CutDone, Record
+from sexton.replication.binlog.model import CutDone, StoredRecord
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
@@ -16,7 +16,7 @@ def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> Non
     binlogs.configure_log(10)
     nul, its = "a\x00b", (SHOP, "b1")
     for refused in (
-        lambda: binlogs.service.records.add(SHOP, DB, [Record(commit_seq=1, type="ALTER", data=nul)]),
+        lambda: binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=1, type="ALTER", data=nul)]),
         lambda: binlogs.service.configs.logs(SHOP, (nul, "")),
         lambda: binlogs.service.journal.read(SHOP, 0, nul),
         lambda: binlogs.report("b1", TabletReport(uid=nul, version=1)),
@@ -56,7 +56,7 @@ def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance,
         "tables of the data": lambda n: {"data": data({f"t{n}-{i}": 0 for i in range(1_000)})},
         "partitions": lambda _: {"data": data({"t": 1_000})},
     }[kind]
-    records = [Record(commit_seq=n, **names(n)) for n in range(1, 52)]
+    records = [StoredRecord(commit_seq=n, **names(n)) for n in range(1, 52)]
 
     with pytest.raises(BadInput, match="send at most 50,000 at once"):
         binlogs.service.records.add(SHOP, DB, records)
@@ -66,7 +66,7 @@ def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance,
 def test_one_record_may_name_more_than_several(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(None)
 
-    assert binlogs.service.records.add(SHOP, DB, [Record(commit_seq=1, data=data({"t": 50_001}))]).stored == 1
+    assert binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=1, data=data({"t": 50_001}))]).stored == 1
 
 
 def data(tables: Mapping[str, int]) -> str:

@@ -109,7 +109,10 @@ def test_a_cluster_runs_the_code_sent_with_the_session(
     shop.live_rows(*((f"s3a://{bucket}/warehouse/{key}", 10) for key in keys), vault="cold")
     shop.later(3 * DAY)
     where = ConnectionTarget(
-        deployment=DEPLOYMENT, database_url=without_password(shop.url), endpoint_url=s3_server.endpoint_url
+        deployment=DEPLOYMENT,
+        database_url=without_password(shop.url),
+        live_database_url=without_password(shop.live_url),
+        endpoint_url=s3_server.endpoint_url,
     )
     running = Sessions(cluster.remote, {}, tmp_path / "home")
     try:

@@ -223,7 +223,7 @@ def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeyp
             self._sent_to = self._tried_to = to
 
     monkeypatch.setattr(deleter, "SparkDeletion", Here)
-    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
+    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url, live_database_url=rig.live_url)
     deleter_on_spark = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
     report = rig.round()

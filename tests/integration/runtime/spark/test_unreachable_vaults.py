@@ -21,7 +21,10 @@ from tests.support.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
 def where(rig: Rig) -> ConnectionTarget:
     return ConnectionTarget(
-        deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+        deployment=DEPLOYMENT,
+        database_url=without_password(rig.url),
+        live_database_url=without_password(rig.live_url),
+        endpoint_url=rig.endpoint_url,
     )
 
 

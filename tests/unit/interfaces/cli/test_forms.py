@@ -1,11 +1,23 @@
 """The command line reads and prints durations, quantities, sizes and times in one form."""
 
+import re
+
 import pytest
 
-from sexton.interfaces.cli.context import WrongUsage, parse_duration, parse_ref, require_reason
-from sexton.interfaces.cli.render.binlogs import duration, retention
-from sexton.interfaces.wording import first_line, human_bytes, kept_counts, quantity, utc, utc_column
-from sexton.marks.model import Ref
+from sexton.insight.wording import (
+    duration,
+    first_line,
+    human_bytes,
+    kept_counts,
+    quantity,
+    retention,
+    utc,
+    utc_column,
+)
+from sexton.interfaces.cli.context import parse_duration, require_reason
+from sexton.interfaces.cli.operations import valid
+from sexton.kernel.errors import WrongUsage
+from sexton.operations.registry import operations
 from sexton.replication.binlog.model import LogRetention
 
 
@@ -14,17 +26,31 @@ def test_a_duration_has_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "7y", "-1d", "1.5h", "7d ", "1000000000d"])
+@pytest.mark.parametrize("text", ["", "d", "7y", "-1d", "1.5h", "7d ", "1000000000d"])
 def test_any_other_duration_is_wrong_usage(text: str) -> None:
     with pytest.raises(WrongUsage, match="is not a duration"):
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["dropped", "dropped/", "/t12", ""])
-def test_a_mark_needs_a_kind_and_an_id(text: str) -> None:
-    assert parse_ref("dropped/a/b") == Ref("dropped", "a/b")
-    with pytest.raises(WrongUsage, match="write KIND/ID"):
-        parse_ref(text)
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("hold add", {"seconds": "7", "reason": "x"}, "--for: 7 of what"),
+        ("binlog set", {"db": "sales", "ttl_seconds": "7"}, "--ttl: 7 of what"),
+        ("binlog set", {"db": "sales/orders", "ttl_seconds": "7d"}, "DB does not fit: The database; a table is a word"),
+        ("token create", {"scope": "reader"}, "--scope does not fit: One of read, read@I"),
+        (
+            "hold add",
+            {"mark": "t12", "seconds": "7d", "reason": "x"},
+            "--mark does not fit: write KIND/ID; A mark, e.g.",
+        ),
+        ("hold add", {"seconds": "7d", "reason": " "}, "--reason is empty; write a few words"),
+        ("token create", {"scope": "admin", "note": "a\nb"}, "--note has characters that are not allowed"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_wrong_usage(name: str, given: dict[str, str], says: str) -> None:
+    with pytest.raises(WrongUsage, match=re.escape(says)):
+        valid(operations()[name], given)
 
 
 def test_a_reason_is_trimmed_and_is_always_text() -> None:

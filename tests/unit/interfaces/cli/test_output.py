@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.interfaces.wording import freed, time_left
+from sexton.insight.wording import freed, time_left
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from sexton.interfaces.console.routes.blockers import coverage_text
+from sexton.operations.holds import PlacedHold
 from sexton.operators.holds.model import Hold
-from sexton.protocol.operating import PlacedHold
 
 
 def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:

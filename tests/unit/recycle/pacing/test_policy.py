@@ -2,7 +2,6 @@
 
 import pytest
 
-from sexton.kernel.errors import BadInput
 from sexton.marks.model import FilePage
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.lane import Lane
@@ -142,13 +141,6 @@ def test_places_of_different_vaults_have_different_names() -> None:
 
     assert policy.vault_place(S3, "") == "aws/bucket/wh/"
     assert policy.vault_place(local, "") == "file:/srv/v/"
-
-
-@pytest.mark.parametrize("text", ["0/s", "fast", "500", "500/m", "-5/s", "1.5/s", "5e3/s", "10000000/s", "500/s\n"])
-def test_malformed_pace_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="is not a pace"):
-        policy.keys_per_second(text)
-    assert policy.keys_per_second("500/s") == 500
 
 
 def test_only_files_refused_beside_successes_are_given_up() -> None:

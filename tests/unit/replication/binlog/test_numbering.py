@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, StoreResult
+from sexton.replication.binlog.model import Log, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import INHERITED_MS
 
@@ -26,15 +26,15 @@ def make_logs(*tables: Log, **own: object) -> LogStates:
 
 
 def number(
-    logs: LogStates, *records: Record, versions: Mapping[int, Mapping[str, Mapping[str, int]]] | None = None
+    logs: LogStates, *records: StoredRecord, versions: Mapping[int, Mapping[str, Mapping[str, int]]] | None = None
 ) -> NumberedRecords:
     """Number records; by default none of them created versions."""
     return number_records(records, logs, versions or {r.commit_seq: {} for r in records}, NOW)
 
 
-def make_record(seq: int, *tables: str, timestamp: int = 0, data: str = "") -> Record:
+def make_record(seq: int, *tables: str, timestamp: int = 0, data: str = "") -> StoredRecord:
     """Return a record that names tables."""
-    return Record(commit_seq=seq, tables=tables, timestamp=timestamp, data=data, type="ALTER")
+    return StoredRecord(commit_seq=seq, tables=tables, timestamp=timestamp, data=data, type="ALTER")
 
 
 def after(logs: LogStates, numbered: NumberedRecords) -> LogStates:
@@ -147,7 +147,7 @@ def log_states(draw: st.DrawFn) -> LogStates:
 
 
 @st.composite
-def new_records(draw: st.DrawFn) -> list[Record]:
+def new_records(draw: st.DrawFn) -> list[StoredRecord]:
     """Draw records in the order of their numbers."""
     seqs = sorted(draw(st.sets(st.integers(1, 50), min_size=1, max_size=8)))
     tables = st.lists(st.sampled_from(TABLES), unique=True, max_size=3)
@@ -156,7 +156,7 @@ def new_records(draw: st.DrawFn) -> list[Record]:
 
 
 @given(log_states(), new_records())
-def test_positions_have_no_holes(logs: LogStates, records: Sequence[Record]) -> None:
+def test_positions_have_no_holes(logs: LogStates, records: Sequence[StoredRecord]) -> None:
     numbered = number(logs, *records)
     ends = {log.tbl: (log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
     sizes = {row["seq"]: row["bytes"] for row in numbered.records}
@@ -169,20 +169,22 @@ def test_positions_have_no_holes(logs: LogStates, records: Sequence[Record]) -> 
 
 
 @given(log_states(), new_records())
-def test_timestamps_never_decrease(logs: LogStates, records: Sequence[Record]) -> None:
+def test_timestamps_never_decrease(logs: LogStates, records: Sequence[StoredRecord]) -> None:
     timestamps = [logs.own_log.last_ts, *(row["ts"] for row in number(logs, *records).records)]
     assert timestamps == sorted(timestamps)
     assert max(timestamps) <= max(NOW, logs.own_log.last_ts)
 
 
 @given(log_states(), new_records())
-def test_record_is_stored_if_a_log_stores_it(logs: LogStates, records: Sequence[Record]) -> None:
+def test_record_is_stored_if_a_log_stores_it(logs: LogStates, records: Sequence[StoredRecord]) -> None:
     stored = [row["seq"] for row in number(logs, *records).records]
     assert stored == [record.commit_seq for record in records if logs.storing(record)]
 
 
 @given(log_states(), new_records(), st.data())
-def test_numbering_in_two_requests_equals_one(logs: LogStates, records: list[Record], data: st.DataObject) -> None:
+def test_numbering_in_two_requests_equals_one(
+    logs: LogStates, records: list[StoredRecord], data: st.DataObject
+) -> None:
     # Tables without a row get a disabled one, which a single request does not see: give every named table a row.
     missing = {table: make_log(table, enabled=False) for table in TABLES if table not in logs.tables}
     logs = LogStates(logs.own_log, {**logs.tables, **missing})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Consumer, Cut, Log, Record
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Consumer, Cut, Log, StoredRecord
 
 NOW = 10_000_000_000
 SETTINGS = BinlogSettings()
@@ -112,9 +112,9 @@ class TestClock:
         assert not policy.is_retry(None, NOW, SETTINGS)
 
 
-def upsert(*partitions: object) -> Record:
+def upsert(*partitions: object) -> StoredRecord:
     """Return an UPSERT of one table."""
-    return Record(commit_seq=1, data=json.dumps({"tableRecords": {"orders": {"partitionRecords": partitions}}}))
+    return StoredRecord(commit_seq=1, data=json.dumps({"tableRecords": {"orders": {"partitionRecords": partitions}}}))
 
 
 class TestParseVersions:
@@ -123,7 +123,7 @@ class TestParseVersions:
         assert policy.parse_versions(record) == {"orders": {"1": 6}}
 
     def test_other_records_create_no_versions(self) -> None:
-        assert policy.parse_versions(Record(commit_seq=1, type="ALTER", data="not JSON")) == {}
+        assert policy.parse_versions(StoredRecord(commit_seq=1, type="ALTER", data="not JSON")) == {}
 
     @pytest.mark.parametrize(
         "partition",
@@ -144,16 +144,21 @@ class TestParseVersions:
             policy.parse_versions(upsert(partition))
 
     @pytest.mark.parametrize(
-        "record", [Record(commit_seq=0), Record(commit_seq=MAX_COMMIT_SEQ), Record(commit_seq=1, timestamp=2**53 + 1)]
+        "record",
+        [
+            StoredRecord(commit_seq=0),
+            StoredRecord(commit_seq=MAX_COMMIT_SEQ),
+            StoredRecord(commit_seq=1, timestamp=2**53 + 1),
+        ],
     )
-    def test_number_out_of_range_is_refused(self, record: Record) -> None:
+    def test_number_out_of_range_is_refused(self, record: StoredRecord) -> None:
         with pytest.raises(BadInput):
             policy.parse_versions(record)
 
     @given(st.text())
     def test_any_data_is_parsed_or_refused(self, data: str) -> None:
         with suppress(BadInput):
-            policy.parse_versions(Record(commit_seq=1, data=data))
+            policy.parse_versions(StoredRecord(commit_seq=1, data=data))
 
 
 @pytest.mark.parametrize(("value", "seconds"), [("forever", None), (0, 0), (policy.LONGEST_TTL, policy.LONGEST_TTL)])

@@ -1,0 +1,296 @@
+"""One deployment, as operations see it: its stores, its settings, Temporal, and what several operations do with them.
+
+Its stores are built in ``sexton.runtime.stores``. A command imports this module before it does anything, so functions
+import what they need themselves.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from config.settings import Settings
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
+from sexton.runtime.live import live_settings
+from sexton.runtime.stores import DeploymentStores
+
+if TYPE_CHECKING:
+    from sexton.insight.marks import MarkFilter
+    from sexton.insight.metrics.model import WalFigures
+    from sexton.insight.plan_review import PlanReview
+    from sexton.insight.search import SearchedPlace
+    from sexton.insight.views import MarkPage, Overview, Story
+    from sexton.marks.model import DueMark, Expansion, Ref
+    from sexton.operators.controls.model import Halt
+    from sexton.operators.holds.model import Hold
+    from sexton.protection.model import Item
+    from sexton.recycle.pipeline.quarantined import Quarantined
+    from sexton.recycle.planning.estimate import Estimate
+    from sexton.recycle.planning.model import Plan
+    from sexton.runtime.temporal.starter import WorkflowStarter
+    from sexton.storage.model import Probe, VaultSpec
+
+RATE_SAMPLE_ROUNDS = 5
+"""The last rounds from which the rate of deletion is estimated."""
+
+
+class PlanPreview(NamedTuple):
+    """A stored plan, with what an operator should know before applying it."""
+
+    plan: "Plan"
+    """Its number is 0 if nothing is due: then it is not stored."""
+    cost: "Estimate"
+    observes: bool
+    holds: "Sequence[Hold]"
+    halt: "Halt | None"
+    next_due: "tuple[int, str] | None" = None
+    """When the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
+
+
+class Deployment:
+    """One deployment: its stores, over the settings of this process and those of the database."""
+
+    def __init__(self, settings: Settings, db: Database) -> None:
+        self.settings, self.db = settings, db
+        self.live = live_settings(db, settings)
+        self.policy = self.live.current.map(Settings.policy)
+        """The policy in force, of an instance."""
+        self.stores = DeploymentStores(db, self.live.engine_settings())
+
+    @cached_property
+    def starter(self) -> "WorkflowStarter":
+        """What starts and signals workflows, over one connection to Temporal."""
+        from sexton.runtime.temporal.starter import WorkflowStarter
+
+        return WorkflowStarter(self.settings)
+
+    def wal_figures(self) -> "WalFigures":
+        """Return the figures of all topics that are purged."""
+        from sexton.insight.metrics.figures.topics import figures
+
+        settings = self.stores.settings.in_force().wal
+        with self.db.read() as c:
+            return figures(self.db, c, settings)
+
+    def status(self, instance: str | None = None) -> "Overview":
+        """Return the state of one instance, or of every one: what is running, waiting, due and kept."""
+        from sexton.insight.status import overview
+
+        slots = self.settings.recycle.recycle_concurrency
+        return overview(self.db, self.stores.insight, self.policy, slots, instance)
+
+    def stories(
+        self, name: str, instance: str | None = None, *, deep: bool = False, last_seconds: int = 0
+    ) -> "tuple[list[Story], str]":
+        """Return what is known about an object's key or a mark's id, and where more may be known; empty: nowhere.
+
+        Args:
+            name: the key, URL or id.
+            instance: only this one; None: all.
+            deep: whether the audit is searched, too, for marks that SQL no longer contains.
+            last_seconds: of the audit only so much; 0: all of it.
+        """
+        from sexton.insight.search import names_of
+        from sexton.insight.why.audit import audit_hint, forgotten
+        from sexton.insight.why.context import WhyContext
+        from sexton.insight.why.story import story
+
+        stores = self.stores
+        instances = [i.id for i in stores.registry.instances()] if instance is None else [instance]
+        known = story(self.db, name, instance, WhyContext(self.policy, stores.insight, stores.owners, stores.audit))
+        if known and not deep:
+            return known, ""
+        with self.db.read() as c:
+            now = self.db.now(c)
+        vaults = stores.registry.vaults(instance)
+        names = names_of(vaults, name)
+        if not deep:
+            if "://" in name and names == {name}:
+                of = "" if instance is None else f" of {instance}"
+                return known, f"no vault{of} contains {name}; see: sexton vault list"
+            return known, audit_hint(stores.audit, instances, name, now)
+        first, known_marks = (
+            now - last_seconds * 1000 if last_seconds else 0,
+            {(s.instance, s.kind, s.id) for s in known},
+        )
+        more = forgotten(stores.audit, instances, names, first, now)
+        return [*known, *(s for s in more if (s.instance, s.kind, s.id) not in known_marks)], ""
+
+    def enable(self, instance: str) -> None:
+        """Allow rounds of an instance to delete, and agree to its retentions of now. Raise ``UnknownInstance``."""
+        self.stores.registry.enable(instance)
+        self.stores.plans.retentions.agree_first(instance, self.policy(instance))
+
+    def live_fault(self, name: str) -> str:
+        """Return why rounds cannot learn what is live in an instance; empty: they can, or need not."""
+        from sexton.operators.registry.store import shows_live_objects
+        from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
+
+        if not shows_live_objects(self.stores.registry.instance(name)):
+            return ""
+        try:
+            self.stores.owners.live(name, (), lambda: None)
+            self.stores.live_side.as_of(name)
+        except NotAsked:
+            return ""
+        except (NoLiveSide, OwnerSilent) as e:
+            return str(e)
+        return ""
+
+    def add_vault(self, spec: "VaultSpec", *, take_over: bool = False) -> "VaultSpec":
+        """Register a vault, and let the instance's owner know; the arguments and errors of ``registry.add_vault``."""
+        from sexton.operators.registry.add_vault import add_vault
+        from sexton.owners.port import OwnerSilent
+
+        settings = self.settings
+        deployment, endpoint_url, trust = settings.require_deployment(), settings.s3.endpoint_url, settings.trust()
+        added = add_vault(self.stores.registry, spec, deployment, endpoint_url, take_over=take_over, trust=trust)
+        with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
+            self.stores.owners.vaults_changed(spec.instance)
+        return added
+
+    def probe(self, instance: str, vault: str) -> "Probe":
+        """Probe what a vault's store really does, store the result and return it. Raise ``UnknownVault``."""
+        result = self.stores.vaults_of_any_round.get(instance, vault).probe()
+        self.stores.registry.store_probe(instance, vault, result)
+        return result
+
+    def trust(self, instance: str, vault: str) -> int:
+        """Let a vault's marker name the newest round of this database, and return its number.
+
+        Everything is proved but the last round, which is what this repairs.
+
+        Raises:
+            BadInput: the vault has no marker.
+            UnknownVault: there is no such vault.
+        """
+        place, markers = self.stores.vaults_of_any_round.get(instance, vault), self.stores.markers
+        marker = place.read_marker()
+        if marker is None:
+            raise BadInput(f"vault {vault} no longer has a marker; see: sexton vault list {instance}")
+        marker = markers.as_ours(instance, marker)
+        with markers.writing(instance, vault) as turn:
+            place.replace_marker(marker)
+            turn.store_announced(marker.round)
+        return marker.round
+
+    def discard(self, instance: str, ref: "Ref", why: str) -> "Quarantined":
+        """Give a mark up; raises as ``QuarantineStore.discard`` does."""
+        children = self.stores.owners.marked_children(instance)
+        derived = [kind for kind, parents in children.items() if ref.kind in parents]
+        return self.stores.quarantine.discard(instance, ref, why, derived)
+
+    def plan(self, instance: str, by: str, *, count: bool = False) -> PlanPreview:
+        """Return a plan of everything that is due now, and store it unless it is empty. Raise ``UnknownInstance``.
+
+        ``count``: list what the marks name; otherwise the objects under prefixes are estimated.
+        """
+        stores, policy = self.stores, self.policy(instance)
+        observes = stores.registry.instance(instance).mode == "observe"
+        owners, plans = stores.owners, stores.plans
+        with self.db.read() as c:
+            halt = stores.controls.halt(c, instance)
+        if halt is None:
+            # The round that applies the plan does this too, so the plan contains what the owner marks here.
+            owners.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+        counter = partial(self._count_objects, instance) if count else None
+        plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
+        next_due = plans.next_due(instance, policy)
+        return PlanPreview(plan, self.cost(plan), observes, stores.holds.active(instance), halt, next_due)
+
+    def plan_review(self, plan: int, marks_per_kind: int) -> "PlanReview":
+        """Return a stored plan, what blocks it now, and the first marks of each kind. Raise ``PlanRefused``."""
+        from sexton.insight.plan_review import PlanReview, sample_marks
+
+        stores, stored = self.stores, self.stores.plans.find_plan(plan)
+        instance = stored.instance
+        with self.db.read() as c:
+            halt = stores.controls.halt(c, instance)
+        return PlanReview(
+            row=stores.plans.approvals.plan(plan),
+            plan=stored,
+            estimate=self.cost(stored),
+            observes=stores.registry.instance(instance).mode == "observe",
+            holds=tuple(stores.holds.active(instance)),
+            halt=str(halt or ""),
+            marks=sample_marks(self.db, stored, marks_per_kind),
+        )
+
+    def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
+        """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""
+        from sexton.insight.marks import MarkListing
+        from sexton.recycle.planning.sql.measure import policy_of
+
+        in_force = self.policy(wanted.instance)
+        with self.db.read() as c:
+            policy = policy_of(self.db, c, wanted.instance, in_force).policy
+            return MarkListing(self.db, policy).page(c, wanted, after, limit)
+
+    def marks_of_plan(self, plan: int, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
+        """Return one page of a plan's marks that are due now, of the wanted instance, kind and part of the files.
+
+        Raise ``PlanRefused`` where the instance has no such plan, or ``BadInput`` for a wrong place.
+        """
+        from sexton.insight.marks import MarkListing, in_plan
+        from sexton.recycle.errors import UnknownPlan
+
+        stored = self.stores.plans.find_plan(plan)
+        if stored.instance != wanted.instance:
+            raise UnknownPlan(plan)
+        with self.db.read() as c:
+            of_plan = in_plan(stored, wanted.kind, wanted.under)
+            return MarkListing(self.db, stored.policy).page(c, of_plan, after, limit)
+
+    def places_of(self, instance: str, text: str) -> "Collection[SearchedPlace]":
+        """Return what a text may mean as the beginning of a key; empty: every place."""
+        from sexton.insight.search import places_of
+
+        return places_of(self.stores.registry.vaults(instance), text) if text else ()
+
+    def _count_objects(self, instance: str, marks: "Sequence[DueMark]") -> int:
+        """Return how many objects due marks name; prefixes are listed."""
+        from sexton.marks.policy import Unplaced, places
+
+        expansions, objects = self.stores.owners.expand(instance, marks, lambda: None), 0
+        for mark in marks:
+            with suppress(Unplaced):
+                for place in places(mark, expansions.get(mark.ref)):
+                    objects += len(place.keys or ())
+                    if place.prefix is not None:
+                        vault = self.stores.vaults_of_any_round.get(instance, place.vault)
+                        objects += sum(map(len, vault.list(place.prefix)))
+        return objects
+
+    def due_items(self, instance: str, marks_per_kind: int) -> "Iterator[Item]":
+        """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""
+        from sexton.recycle.pipeline.model import Cursor
+
+        owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
+        policy = self.policy(instance)
+        for kind, cutoff in self.stores.plans.retentions.cutoffs(instance, policy).items():
+            due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
+            expansions = owners.expand(instance, due, lambda: None) if due else {}
+            live = owners.live(instance, due, lambda: None) if due else ()
+            for mark in due:
+                if mark.ref not in live:
+                    yield from _items(mark, expansions.get(mark.ref))
+
+    def cost(self, plan: "Plan") -> "Estimate":
+        """Estimate the cost of a plan from the configured prices and the rate of the instance's last rounds."""
+        from sexton.recycle.planning.estimate import estimate, rate
+
+        reports = self.stores.reports.find_round(plan.instance, RATE_SAMPLE_ROUNDS)
+        return estimate(plan, self.settings.prices, rate(reports))
+
+
+def _items(mark: "DueMark", expansion: "Expansion | None") -> "Iterator[Item]":
+    """Yield the keys and prefixes of a mark; none if one of its places names no vault."""
+    from sexton.marks.policy import Unplaced, places
+    from sexton.protection.model import Item
+
+    with suppress(Unplaced):
+        for place in places(mark, expansion):
+            yield from (Item(place.vault, key) for key in place.keys or ())
+            if place.prefix is not None:
+                yield Item(place.vault, place.prefix, prefix=True)

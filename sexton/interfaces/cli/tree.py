@@ -1,0 +1,196 @@
+"""Every command of `sexton`, by panel. Its modules are imported when it is used, so that the start is quick."""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
+
+HERE = "sexton.interfaces.cli.commands"
+
+
+class Start(NamedTuple):
+    """The first word of a command. ``operations``: modules of ``sexton.operations``; ``own``: one of commands."""
+
+    operations: tuple[str, ...] = ()
+    own: str = ""
+
+
+PANELS: Mapping[str, Mapping[str, Start]] = {
+    "Set up": {
+        "init": Start(own=f"{HERE}.init"),
+        "up": Start(own=f"{HERE}.up"),
+        "instance": Start(("instances",)),
+        "owner": Start(("instances",)),
+        "ducklake": Start(own=f"{HERE}.ducklake"),
+        "enable": Start(("instances",)),
+        "vault": Start(("vaults",)),
+        "schedules": Start(("workers",)),
+        "settings": Start(("settings",), f"{HERE}.settings"),
+        "worker": Start(("workers",), f"{HERE}.worker"),
+        "api": Start(own=f"{HERE}.api"),
+        "console": Start(own=f"{HERE}.api"),
+        "contract": Start(own=f"{HERE}.contract"),
+        "trial": Start(("workers",)),
+    },
+    "Owners' records": {"catalog": Start(own=f"{HERE}.owner_operations")},
+    "Inspect": {
+        "status": Start(("control",), f"{HERE}.status"),
+        "blockers": Start(("control",)),
+        "why": Start(("control",)),
+        "marks": Start(("marks",)),
+        "deletions": Start(own=f"{HERE}.deletions"),
+        "log": Start(("control",), f"{HERE}.log"),
+        "check": Start(("checks", "signals"), f"{HERE}.check"),
+        "doctor": Start(own="sexton.interfaces.cli.doctor.doctor"),
+    },
+    "Delete": {
+        "plan": Start(("plans",)),
+        "apply": Start(("plans",)),
+        "round": Start(("rounds", "signals"), f"{HERE}.round"),
+    },
+    "Stop, hold and protect": {
+        "stop": Start(("control",)),
+        "start": Start(("control",)),
+        "hold": Start(("holds",)),
+        "lists": Start(("lists",)),
+        "pace": Start(("control",)),
+        "protection": Start(("protections",), f"{HERE}.protection"),
+        "quarantine": Start(("marks",)),
+        "token": Start(("tokens",)),
+    },
+    "Topics and binlogs": {
+        "wal": Start(("topics", "replays", "signals")),
+        "binlog": Start(("binlogs", "followers", "replicas", "signals"), f"{HERE}.binlog"),
+        "replica": Start(("replicas",)),
+    },
+    EMERGENCIES: {
+        "undelete": Start(own=f"{HERE}.undelete"),
+        "after-restore": Start(own=f"{HERE}.after_restore"),
+    },
+}
+"""Panel of `sexton --help` → its words, in order; docs/commands.md has the same headings."""
+WORDS = {name: word for words in PANELS.values() for name, word in words.items()}
+IN_EMERGENCY = frozenset({"check rebase", "vault trust", "wal reset", "wal assign", "wal restored"})
+ABOUT = {
+    "owner": "Owners: what connects a database or a lake.",
+    "quarantine": "Quarantined marks.",
+    "trial": "Let time pass in a trial.",
+    "worker": "The workers, which execute rounds, checks and purges.",
+    "schedules": "The schedule that starts due rounds.",
+    "catalog": "Read or change what owner catalog keeps in Sexton's database: tables, loads, drops.",
+    "wal": "Kafka topics that regions share, and how far they are purged.",
+    "wal round": "The round that starts a purge for each due topic with work; the purges go on without it.",
+    "wal replay": "What regions read of a topic, which is pinned until they have.",
+    "contract": "The contract between Sexton and an owner's database.",
+}
+"""Groups whose module is also about something else → their help."""
+
+
+class Commands(Mapping[str, Any]):
+    """The commands of `sexton` by their first word, each made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return load(name) if name in WORDS else WORDS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(WORDS)
+
+    def __len__(self) -> int:
+        return len(WORDS)
+
+
+class Root(SextonGroup):
+    """`sexton`: its help needs no module of a command."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands()  # type: ignore[assignment]
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the words in the order of the panels."""
+        return list(WORDS)
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Write the first line of each command's help, by panel."""
+        for panel, words in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name, about(name)) for name in words])
+
+
+@cache
+def load(name: str) -> Any:
+    """Return the command or the group of a word."""
+    functions = functions_of(name)
+    app = typer.Typer(name=name, add_completion=False, rich_markup_mode=None)
+    if list(functions) == [name]:
+        app.command(name)(functions[name])
+        group = typer.Typer(cls=SextonGroup, add_completion=False, rich_markup_mode=None)
+        group.command(name)(functions[name])
+        group.command("_")(_nothing)
+        return typer.main.get_command(group).commands[name]  # type: ignore[attr-defined]
+    cls = PlanGroup if name == "plan" else SextonGroup
+    group = typer.Typer(name=name, cls=cls, help=about(name), no_args_is_help=name != "plan", rich_markup_mode=None)
+    group.callback()(_nothing)
+    inner: dict[str, typer.Typer] = {}
+    for path, function in functions.items():
+        _, *between, last = path.split()
+        target = group
+        if between:
+            word = between[0]
+            if word not in inner:
+                inner[word] = typer.Typer(help=ABOUT[f"{name} {word}"], no_args_is_help=True)
+                group.add_typer(inner[word], name=word, cls=SextonGroup)
+            target = inner[word]
+        target.command(last, rich_help_panel=EMERGENCIES if path in IN_EMERGENCY else None)(function)
+    app.add_typer(group, name=name, cls=cls)
+    app.command("_")(_nothing)
+    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+
+def _nothing() -> None:
+    pass
+
+
+def functions_of(name: str) -> dict[str, Callable[..., object]]:
+    """Return the functions of all commands that begin with a word, by their words."""
+    word = WORDS[name]
+    functions: dict[str, Callable[..., object]] = {}
+    if word.operations:
+        from sexton.interfaces.cli.operations import command
+        from sexton.operations.registry import declared_in
+
+        for operation in declared_in(word.operations):
+            if operation.name.split()[0] == name and operation.is_for_people:
+                functions[operation.name] = command(operation)
+    if word.own:
+        functions |= {p: f for p, f in import_module(word.own).COMMANDS.items() if p.split()[0] == name}
+    return functions
+
+
+@cache
+def about(name: str) -> str:
+    """Return the first line of a word's help, from the source of its module, which is not imported."""
+    if name in ABOUT:
+        return ABOUT[name]
+    word = WORDS[name]
+    module = word.own if not word.operations else f"sexton.operations.{word.operations[0]}"
+    spec = find_spec(module)
+    tree = ast.parse(Path(spec.origin or "").read_text()) if spec is not None else ast.Module([], [])
+    for node in tree.body:
+        is_own = not word.operations and isinstance(node, ast.FunctionDef) and node.name == name.replace("-", "_")
+        if isinstance(node, ast.FunctionDef) and (is_own or _is_named(node, name)):
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+def _is_named(function: ast.FunctionDef, name: str) -> bool:
+    """Return whether a function is declared as the operation of this name."""
+    calls = (d for d in function.decorator_list if isinstance(d, ast.Call) and d.args)
+    return any(isinstance(d.args[0], ast.Constant) and d.args[0].value == name for d in calls)

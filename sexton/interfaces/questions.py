@@ -1,0 +1,119 @@
+"""What is asked, at a terminal and in the console, before something is done that cannot be undone."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sexton.insight.wording import human_bytes, quantity, utc
+from sexton.operations.registry import Call
+
+if TYPE_CHECKING:
+    from sexton.recycle.pipeline.quarantined import Quarantined
+
+Values = Mapping[str, Any]
+
+
+class Question(NamedTuple):
+    """``lines``: what would be done, and to what."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+def instance_of(call: Call, values: Values) -> str:
+    """Return the instance that the values name, else the only one."""
+    return call.stores.registry.resolve_instance(values["instance"])
+
+
+def _discard(call: Call, values: Values) -> Question | None:
+    from sexton.operations.marks import parse_ref
+
+    found = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
+    return None if found is None else Question("Give it up?", _consequences(found))
+
+
+def _consequences(q: "Quarantined") -> tuple[str, str]:
+    """Return what a mark is, and what becomes of its files when it is given up."""
+    from sexton.marks.model import MarkState
+    from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
+
+    is_deleted = q.reason == AWAITS_SECOND_PASS
+    state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
+    header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"
+    files = "all that its owner knows of it"
+    if q.prefix or q.keys:
+        place = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
+        files = f"{place} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
+    if is_deleted:
+        return header, f"its files are deleted; only what came or was undeleted later stays of: {files}"
+    so_far = ", as far as they are not deleted yet" if q.state == MarkState.CLAIMED else ""
+    return header, f"these files stay{so_far}: {files}"
+
+
+def _trust(call: Call, values: Values) -> Question | None:
+    instance, vault = instance_of(call, values), values["vault"]
+    marker = call.stores.vaults_of_any_round.get(instance, vault).read_marker()
+    if marker is None:
+        return None
+    last_round = call.stores.markers.last_round(instance)
+    claim = f"claim {marker.claim} of " if marker.claim else ""
+    found = f"{claim}round {marker.round} deleted in {vault}; the newest round in this database is {last_round}"
+    return Question("Allow rounds of this database to delete in it?", (found,))
+
+
+def _drop(call: Call, values: Values) -> Question:
+    from sexton.operations.binlogs import drop_shown
+    from sexton.replication.binlog.sql.rows import log_name
+
+    instance, db, table = instance_of(call, values), values["db"], values["table"]
+    records, replicas = drop_shown(call, instance, db, table)
+    lines = [f"{quantity(records, 'record')} and all binlogs of {quantity(replicas, 'replica')} will be deleted"]
+    lines += [
+        f"consumer {consumer.name} of {log_name(db, consumer.tbl)} no longer blocks deletions"
+        for consumer in call.stores.binlogs.consumers.all(instance)
+        if consumer.db == db and table in (None, consumer.tbl)
+    ]
+    return Question(f"Is {log_name(db, table or '')} dropped permanently?", tuple(lines))
+
+
+def _decommission(call: Call, values: Values) -> Question | None:
+    from sexton.replication.replicas.sql import figures
+
+    with call.deployment.db.read() as c:
+        rows = figures.backend_standings(call.deployment.db, c, instance_of(call, values))
+    for row in rows:
+        if row.backend == values["backend"]:
+            replicas = f"{quantity(row.copies, 'replica')}, {row.behind:,} of them with something to delete"
+            times = f"last report {utc(row.reported_at)}, last pull {utc(row.pulled_at)}"
+            return Question("Will it never return?", (f"backend {row.backend}: {replicas}; {times}",))
+    return None
+
+
+def _reset(call: Call, values: Values) -> Question | None:
+    call.stores.wal.store.topic(values["topic"])  # an unknown one is refused before anything is asked
+    if values["region"] is not None:
+        return Question(f"Give up the entries that region {values['region']} of topic {values['topic']} is missing?")
+    if values["to"] is not None or values["epoch"] is not None:
+        return None  # the operation refuses it
+    return Question(f"Forget all that is known of topic {values['topic']}?")
+
+
+def _assign(call: Call, values: Values) -> Question:
+    before = call.stores.wal.store.topic(values["topic"]).instance
+    return Question(f"Take topic {values['topic']} from {before} and give it to {values['to']}?")
+
+
+def _rebase(call: Call, values: Values) -> Question:
+    missing = call.stores.checks.shrunken(instance_of(call, values)).missing_inputs
+    return Question("Is this correct?", tuple(missing))
+
+
+QUESTIONS: Mapping[str, Callable[[Call, Values], Question | None]] = {
+    "quarantine discard": _discard,
+    "vault trust": _trust,
+    "binlog drop": _drop,
+    "replica decommission": _decommission,
+    "wal reset": _reset,
+    "wal assign": _assign,
+    "check rebase": _rebase,
+}
+"""Operation → the question; None: none is needed."""

@@ -1,0 +1,130 @@
+"""The types of values that several operations take, with their bounds and what the help says of them."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StringConstraints
+
+from sexton.kernel.message import Message
+from sexton.protection.model import CHUNK_ITEMS
+
+Row = TypeVar("Row")
+MAX_BODY_BYTES = 1 << 20
+MAX_ITEMS_BYTES = 16 << 20
+"""For requests that carry objects, or a filter of eight million objects."""
+MAX_NAME = 4_096
+"""Characters of a name: a key of 1,024 bytes, and its vault or URL."""
+MAX_NUMBER = 2**63 - 1
+PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
+"""One line, because the text is written to logs."""
+UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Flag(NamedTuple):
+    """How a command calls an option, where that is not the name of the value; and its value in the help."""
+
+    name: str = ""
+    shown: str = ""
+
+
+class Body(BaseModel):
+    """The body of a request. An unknown field is refused: it is a typing error of the caller."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class Page(Message, Generic[Row]):
+    """A part of a list. ``next``: the ``after`` of the page that follows; empty: none does."""
+
+    items: tuple[Row, ...]
+    more: bool = False
+    next: str = ""
+
+
+class StartedWork(Message):
+    """What was started. ``plan``: the one that a round applies; ``topic``: of a purge."""
+
+    instance: str = ""
+    workflow: str
+    run: str
+    plan: int | None = None
+    topic: str = ""
+
+
+def page(rows: Sequence[Row], limit: int) -> dict[str, Any]:
+    """Return the fields of a page of rows with an ``id``; one more than ``limit`` were read, if there are so many."""
+    shown, more = tuple(rows[:limit]), len(rows) > limit
+    return {"items": shown, "more": more, "next": str(shown[-1].id) if more else ""}  # type: ignore[attr-defined]
+
+
+def number(value: object) -> object:
+    """Return a value, unless it is true or false, which Python counts as numbers."""
+    if isinstance(value, bool):
+        raise ValueError("write a whole number")
+    return value
+
+
+def parse_duration(value: object) -> object:
+    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``; another value as it is."""
+    number(value)
+    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", value) if isinstance(value, str) else None
+    if match:
+        return int(match[1]) * UNIT_SECONDS[match[2]]
+    if isinstance(value, str) and not value.isdigit():
+        raise ValueError(f"{value!r} is not a duration; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
+    return value
+
+
+def _stripped(value: object) -> object:
+    """Strip a reason. A terminal of another encoding may send bytes that are not text; nothing must fail for them."""
+    return value.strip().encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+ONE, EVERY = "about one instance", "about one instance, or all"
+Instance = Annotated[
+    str, ONE, Field(max_length=63, description="The instance; default: the only one, or that of the token.")
+]
+Covered = Annotated[
+    str | None, EVERY, Field(max_length=63, description="Only this instance; default: all, or that of the token.")
+]
+Whole = Annotated[int, BeforeValidator(number)]
+Number = Annotated[Whole, Field(ge=1, le=MAX_NUMBER)]
+Reason = Annotated[
+    str,
+    BeforeValidator(_stripped),
+    StringConstraints(min_length=1, max_length=500, pattern=PRINTABLE),
+    Field(description="Why; other operators will read it."),
+]
+Remark = Annotated[
+    str,
+    BeforeValidator(_stripped),
+    StringConstraints(max_length=500, pattern=PRINTABLE),
+    Flag("--reason"),
+    Field(description="Why; recorded in sexton log."),
+]
+Before = Annotated[
+    Whole | None, Flag("--after", "N"), Field(ge=1, le=MAX_NUMBER, description="`next` of the page before.")
+]
+"""Of lists with the newest first: the number of the last row of the page before."""
+After = Annotated[Whole, Field(ge=0, le=MAX_NUMBER, description="Only those with higher numbers.")]
+Limit = Annotated[Whole, Flag("--last", "N"), Field(ge=1, le=1_000, description="How many at most, the newest first.")]
+Text = Annotated[str, Field(min_length=1, max_length=2_048, pattern=PRINTABLE)]
+MarkName = Annotated[
+    str,
+    Flag(shown="KIND/ID"),
+    Field(pattern=r"^[^\x00-\x1f\x7f/]{1,64}/[^\x00-\x1f\x7f]{1,1024}$", description="The mark: KIND/ID."),
+]
+DURATION = "a duration"
+"""Of values that a person writes with a unit."""
+Length = Annotated[
+    int,
+    DURATION,
+    BeforeValidator(parse_duration),
+    Flag("--for", "LENGTH"),
+    Field(description="How long: 30m, 12h, 7d, 2w; in JSON also seconds."),
+]
+Names = Annotated[tuple[Annotated[str, Field(max_length=MAX_NAME)], ...], FailFast(), Field(max_length=CHUNK_ITEMS)]
+Seconds = Annotated[int, Field(strict=True, description="from now")]
+SignedInteger = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
+"""A whole number that a BIGINT column can store."""

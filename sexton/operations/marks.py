@@ -1,0 +1,155 @@
+"""Marks: what owners declared to be garbage, and those that rounds gave up for now."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sexton.insight.marks import STATES, MarkFilter
+from sexton.kernel.errors import WrongUsage
+from sexton.kernel.message import Message
+from sexton.marks.model import Reason as MarkReason
+from sexton.marks.model import Ref
+from sexton.operations.fields import Covered, Flag, Instance, MarkName, Page, Reason
+from sexton.operations.plans import Kind, Marks, Place, Size, Under
+from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operators.access.model import Grant
+from sexton.recycle.errors import Unconfirmed
+from sexton.recycle.pipeline.quarantined import Quarantined
+
+ROWS = 1_000
+ReasonFilter = Annotated[
+    MarkReason | None, Flag("--reason", "REASON"), Field(description="Only marks with this reason, e.g. DELETE_FAILED.")
+]
+
+
+class QuarantinedMarks(Page[Quarantined]):
+    """Quarantined marks, at most a thousand."""
+
+
+class Retried(Message):
+    """How many marks the next round tries again. ``left``: how many with reason CHANGED stay quarantined."""
+
+    marks: int
+    left: int = 0
+
+
+def parse_ref(mark: str) -> Ref:
+    """Return the mark that ``KIND/ID`` names."""
+    kind, _, id_ = mark.partition("/")
+    return Ref(kind, id_)
+
+
+@operation("marks list", "GET /v1/instances/{instance}/marks", Grant.READ, READS)
+def marks(
+    call: Call,
+    instance: Instance,
+    *,
+    kind: Kind = "",
+    state: Annotated[
+        Literal["WAITING", "CLAIMED", "QUARANTINED", "FENCED"] | None, Field(description="Only marks in this state.")
+    ] = None,
+    parent: Annotated[MarkName | None, Field(description="Only marks that name this parent.")] = None,
+    under: Under = "",
+    limit: Size = 100,
+    after: Place = "",
+) -> Marks:
+    """Print marks: state, age, when each is due, its parent, its files.
+
+    First those that wait, by kind and in the order in which they become due; then claimed ones, then quarantined ones.
+    Marks that are FENCED wait, too: their owner refuses to commit them. Of what blocks a mark: sexton why ID.
+
+    Example: sexton marks list shop --kind dropped --parent table/12
+    """
+    if parent and state:
+        raise WrongUsage("--parent lists marks in every state; leave --state out")
+    listed, ref = STATES[state] if state else None, parse_ref(parent) if parent else None
+    which = MarkFilter(instance, kind, listed, ref, under=call.deployment.places_of(instance, under))
+    found = call.deployment.marks(which, after, limit)
+    return Marks(items=found.marks, more=bool(found.next), next=found.next)
+
+
+@operation("quarantine list", "GET /v1/instances/{instance}/quarantine", Grant.READ, READS)
+def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> QuarantinedMarks:
+    """Print quarantined marks and their reasons.
+
+    `quarantine retry` retries marks, `quarantine discard` gives one up.
+
+    Example: sexton quarantine list shop --reason DELETE_FAILED
+    """
+    rows = call.stores.quarantine.list(instance, cause, limit=ROWS + 1)
+    return QuarantinedMarks(items=tuple(rows[:ROWS]), more=len(rows) > ROWS)
+
+
+def _retried(
+    mark: str | None, cause: MarkReason | None, *, everything: bool, deletes_current: bool, **_: object
+) -> str:
+    """Return what the log of calls has."""
+    what = mark or cause or ("all" if everything else "")
+    return f"{what}, also objects that were overwritten" if deletes_current else str(what)
+
+
+@operation(
+    "quarantine retry",
+    "POST /v1/instances/{instance}/quarantine/retry",
+    Grant.OPERATE,
+    Logged(_retried, once=True),
+)
+def retry_quarantined(
+    call: Call,
+    instance: Instance,
+    mark: Annotated[MarkName | None, Field(description="One mark.")] = None,
+    *,
+    cause: ReasonFilter = None,
+    everything: Annotated[bool, Flag("--all"), Field(description="All of the instance, except CHANGED.")] = False,
+    deletes_current: Annotated[
+        bool, Field(description="Marks with reason CHANGED may delete the objects that exist now.")
+    ] = False,
+) -> Retried:
+    """Let the next round try marks again. Repeatable.
+
+    One mark, those with a reason, or all of the instance. Marks with reason CHANGED need --deletes-current, and --all
+    leaves them out: an object was overwritten after it was marked, and a retry deletes the object that exists now.
+
+    Example: sexton quarantine retry shop --reason DELETE_FAILED
+    """
+    if (mark is not None) + (cause is not None) + everything != 1:
+        raise WrongUsage("name one mark as KIND/ID, or --reason, or --all (everything); exactly one of them")
+    if everything and deletes_current:
+        raise WrongUsage(
+            "--all leaves marks with reason CHANGED out; to retry them: --reason CHANGED --deletes-current"
+        )
+    store, ref = call.stores.quarantine, parse_ref(mark) if mark else None
+    may_be_changed = cause in (None, MarkReason.CHANGED) and not (everything or deletes_current)
+    if may_be_changed and store.list(instance, MarkReason.CHANGED, ref, limit=1):
+        raise Unconfirmed(
+            "an object was overwritten after its mark: a retry deletes the object that exists now. If that is "
+            f"intended, repeat it with --deletes-current (deletes_current); see: sexton quarantine list {instance}"
+        )
+    # Also a mark that became CHANGED after it was looked at stays: nobody has confirmed its retry.
+    marks = store.retry(instance, ref=ref, reason=cause, but=None if deletes_current else MarkReason.CHANGED)
+    return Retried(marks=marks, left=_left(call, instance) if everything else 0)
+
+
+def _left(call: Call, instance: str) -> int:
+    from sexton.insight.status import count_quarantined
+
+    with call.deployment.db.read() as c:
+        counts = count_quarantined(call.deployment.db, c, instance)
+    return counts[MarkReason.CHANGED].marks if MarkReason.CHANGED in counts else 0
+
+
+@operation(
+    "quarantine discard",
+    "POST /v1/instances/{instance}/quarantine/discard",
+    Grant.OPERATE,
+    Logged("{mark}", asks=True, once=True),
+)
+def discard(call: Call, instance: Instance, mark: MarkName, *, reason: Reason) -> Quarantined:
+    """Give a mark up.
+
+    Its record is deleted, and Sexton never deletes what is left of its files. A mark that waits for its second pass may
+    be given up, too, after an undelete that this pass would undo.
+
+    Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
+    """
+    return call.deployment.discard(instance, parse_ref(mark), reason)

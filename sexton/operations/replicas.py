@@ -1,0 +1,282 @@
+"""Replicas of tablets on backends, the reports of backends, and which binlogs these may delete."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, FailFast, Field
+
+from sexton.kernel.message import Message
+from sexton.operations.binlogs import ROWS, Db, number_as_text
+from sexton.operations.fields import Body, Flag, Instance, Page, Reason
+from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operators.access.model import Grant
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage
+from sexton.replication.replicas.model import (
+    MAX_PLACED_COPIES,
+    BackendStanding,
+    Copy,
+    Placement,
+    PlaceResult,
+    Replica,
+    ReplicaReport,
+    ReportReceipt,
+    Tablet,
+    TabletReport,
+)
+
+ID = r"^[A-Za-z0-9.-]{1,128}$"
+MAX_REPORTED_COPIES, MAX_RANGES = 5_000, 100_000
+Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=ID)]
+TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
+Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
+Version = Annotated[int, Field(strict=True, ge=0, le=MAX_COMMIT_SEQ)]
+Size = Version
+"""A number of bytes, rows or records; also a boot or sequence number."""
+Range = tuple[Version, Version]
+
+
+class PlacedCopy(Body):
+    """A copy of a tablet. A copy that replaces another one has its own uid."""
+
+    backend: Id
+    uid: Id
+
+
+class PlacedTablet(Body):
+    """A tablet with all of its copies."""
+
+    tablet: Id
+    partition: Id
+    copies: Annotated[tuple[PlacedCopy, ...], Field(min_length=1, max_length=100)]
+
+
+class Placements(Body):
+    """All tablets of some partitions of a table."""
+
+    tablets: Annotated[tuple[PlacedTablet, ...], FailFast(), Field(max_length=MAX_PLACED_COPIES)] = ()
+    dropped_partitions: Annotated[tuple[Id, ...], Field(max_length=MAX_PLACED_COPIES)] = ()
+
+
+class ReportedTablet(Body):
+    """A backend's report of a copy: ``versions``, its rowsets' ranges, ``version``, its highest one, or both.
+
+    ``version_miss``: below the highest version one is missing. If no ranges show which, the copy needs everything from
+    the last version that was known to be continuous.
+    """
+
+    uid: Id
+    versions: Annotated[tuple[Range, ...], Field(max_length=MAX_RANGES)] | None = None
+    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_COMMIT_SEQ)] | None = None
+    bad: bool = False
+    version_miss: bool = False
+    rows: Size = 0
+    bytes: Size = 0
+
+
+class BackendReport(Body):
+    """A page of a backend's report: ``boot`` increases with each start of the backend, ``sequence`` with each page."""
+
+    boot: Size
+    sequence: Size
+    tablets: Annotated[tuple[ReportedTablet, ...], FailFast(), Field(max_length=MAX_REPORTED_COPIES)] = ()
+
+
+class CutsDone(Body):
+    """The binlog versions that a backend has deleted. ``instance``: Sexton's backend workers name it here."""
+
+    instance: Annotated[str, Field(max_length=63)] = ""
+    done: Annotated[tuple[CutDone, ...], FailFast(), Field(max_length=MAX_REPORTED_COPIES)]
+
+
+class ShownReplica(Replica):
+    """A replica. ``faults``: what is wrong with it now; ``need``: the first version that it still has to get."""
+
+    faults: str = ""
+    need: int | None = None
+
+
+class Replicas(Page[ShownReplica]):
+    """Replicas. Of a tablet also ``need``, the first version that one still has to get, and whose need ``decides``.
+
+    ``now_at``: the database's time.
+    """
+
+    need: int | None = None
+    decides: str = ""
+    now_at: int = 0
+
+
+class BackendList(Page[BackendStanding]):
+    """Backends, by name."""
+
+
+class Decommissioned(Message):
+    """The number of copies that were removed with their backend."""
+
+    replicas: int
+
+
+def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
+    """Return what the log of calls has; the drop of a partition deletes its binlogs."""
+    dropped = placements.dropped_partitions
+    return f"{db}/{table}: dropped {len(dropped):,}: {', '.join(dropped)}" if dropped else f"{db}/{table}"
+
+
+def _drops_nothing(placements: Placements, **_: object) -> bool:
+    return not placements.dropped_partitions
+
+
+@operation(
+    "replica place",
+    "PUT /v1/databases/{db}/tables/{table}/replicas",
+    Grant.OWNER,
+    Logged(_placed, routine=_drops_nothing),
+    is_large=True,
+)
+def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, instance: Instance = "") -> PlaceResult:
+    """Store where the copies of some partitions are, before a copy gets its first version."""
+    tablets = tuple(
+        Tablet(
+            tablet=placed.tablet,
+            part=placed.partition,
+            copies=tuple(Copy(backend=copy.backend, uid=copy.uid) for copy in placed.copies),
+        )
+        for placed in placements.tablets
+    )
+    order = Placement(db=db, table=table, tablets=tablets, dropped=placements.dropped_partitions)
+    return call.stores.binlogs.placements.place(instance, order)
+
+
+@operation(
+    "replica report",
+    "POST /v1/backends/{backend}/report",
+    Grant.OPERATE,
+    Logged("{backend}", routine=True, node="{backend}"),
+    is_large=True,
+)
+def report(call: Call, backend: Backend, body: BackendReport, *, instance: Instance = "") -> ReportReceipt:
+    """Store a backend's report of its copies. Outdated reports and other backends' copies are ignored."""
+    tablets = tuple(
+        TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
+    )
+    order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
+    return call.stores.binlogs.reports.accept(instance, backend, order)
+
+
+@operation("replica list", "GET /v1/replicas", Grant.READ, READS)
+def unwell(
+    call: Call,
+    instance: Instance = "",
+    *,
+    every: Annotated[bool, Flag("--all"), Field(description="Healthy replicas, too.")] = False,
+    limit: Annotated[int, Field(ge=1, le=ROWS, description="How many at most.")] = ROWS,
+) -> Replicas:
+    """Print unhealthy replicas, by tablet; a thousand at most.
+
+    needs: the first version that the replica still has to get. last failed: a version that it is missing, to be
+    repaired.
+
+    Example: sexton replica list
+    """
+    from sexton.replication.replicas import policy
+
+    rows, now = call.stores.binlogs.replicas.list_unhealthy(instance, limit + 1, every=every)
+    shown = (ShownReplica(**r.model_dump(), faults=policy.describe_faults(r, now)) for r in rows[:limit])
+    return Replicas(items=tuple(shown), more=len(rows) > limit, now_at=now)
+
+
+@operation("replica explain", "GET /v1/replicas/{tablet}", Grant.READ, READS)
+def replicas(call: Call, tablet: TabletId, *, instance: Instance = "") -> Replicas:
+    """Explain the replicas of a tablet: what each still needs, which one decides, and what may be deleted.
+
+    Example: sexton replica explain 10021
+    """
+    from sexton.replication.replicas import policy
+
+    rows, now = call.stores.binlogs.replicas.tablet(instance, tablet)
+    lowest = policy.lowest_needed_version(rows, now)
+    need, deciding = (None, None) if lowest is None else lowest
+    shown = (
+        ShownReplica(**r.model_dump(), faults=policy.describe_faults(r, now), need=policy.need(r, now)) for r in rows
+    )
+    decides = "" if deciding is None else deciding.backend
+    return Replicas(items=tuple(shown), need=need, decides=decides, now_at=now)
+
+
+@operation(
+    "replica full-copy",
+    "POST /v1/replicas/{tablet}/{backend}/full-copy",
+    Grant.ADMIN,
+    Logged("{tablet} on {backend}"),
+)
+def full_copy(call: Call, tablet: TabletId, backend: Backend, *, reason: Reason, instance: Instance = "") -> Replica:
+    """Declare that a replica needs a full copy.
+
+    Versions are no longer retained for it. The replica counts again when it has reported that it has every version that
+    may have been deleted.
+
+    Example: sexton replica full-copy 10021 be-3 --reason 'its disk is gone'
+    """
+    return call.stores.binlogs.replicas.full_copy(instance, tablet, backend, reason)
+
+
+@operation("replica backends", "GET /v1/backends", Grant.READ, READS)
+def backends(call: Call, instance: Instance = "") -> BackendList:
+    """Print backends: when each reported and pulled, and the numbers of its replicas.
+
+    Example: sexton replica backends
+    """
+    from sexton.replication.replicas.sql import figures
+
+    with call.deployment.db.read() as c:
+        return BackendList(items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
+
+
+@operation(
+    "replica decommission",
+    "DELETE /v1/backends/{backend}",
+    Grant.ADMIN,
+    Logged("{backend}", asks=True, once=True),
+)
+def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Decommissioned:
+    """Forget a backend that will never return.
+
+    Its replicas are forgotten too, and nothing is retained for them any longer. Refused if one of its tablets has no
+    other healthy replica.
+
+    Example: sexton replica decommission be-3
+    """
+    return Decommissioned(replicas=call.stores.binlogs.placements.decommission(instance, backend))
+
+
+@operation(
+    "binlog cuts",
+    "GET /v1/nodes/{node}/cuts",
+    Grant.OPERATE,
+    Logged("{node}", routine=True, node="{node}"),
+    is_for_programs=True,
+)
+def cuts(
+    call: Call,
+    node: Backend,
+    *,
+    after: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9.-]{0,128}$", description="Only copies whose uids come after this one.")
+    ] = "",
+    limit: Annotated[int, Field(ge=1, le=1_000, description="How many at most.")] = 1_000,
+    queue: Annotated[bool, Field(description="Only what waits in its queue.")] = False,
+    instance: Instance = "",
+) -> CutPage:
+    """Grant a backend the versions up to which it may delete its copies' binlogs, page by page. It is permanent."""
+    return call.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
+
+
+@operation(
+    "binlog cuts-done",
+    "POST /v1/nodes/{node}/cuts",
+    Grant.OPERATE,
+    Logged("{node}", routine=True, node="{node}"),
+    is_large=True,
+)
+def acknowledge_cuts(call: Call, node: Backend, body: CutsDone, *, instance: Instance = "") -> AcknowledgeResult:
+    """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
+    return call.stores.binlogs.sender.acknowledge(instance, node, body.done)

@@ -1,0 +1,361 @@
+"""Kafka topics that regions share, and how far they are purged; see ``sexton.wal``.
+
+A topic belongs to one instance. A token of another instance receives the same refusal for it as for an unknown topic.
+"""
+
+from typing import Annotated
+
+from pydantic import FailFast, Field
+
+from sexton.kernel.errors import WrongUsage
+from sexton.kernel.message import Message
+from sexton.operations.fields import (
+    MAX_NUMBER,
+    PRINTABLE,
+    Body,
+    Covered,
+    Flag,
+    Instance,
+    Page,
+    Reason,
+    StartedWork,
+    Whole,
+)
+from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operators.access.model import Grant
+from sexton.wal.addresses import NODE_URL
+from sexton.wal.explanation import TopicExplanation, TopicStanding
+from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Purge, Topic
+from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder
+
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+"""Kafka's rule for topic names."""
+NODE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+ROWS = 1_000
+MAX_STREAMS = 16
+TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
+Node = Annotated[str, Field(pattern=NODE, description="The node.")]
+Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
+NodeName = Annotated[str, Field(pattern=rf"^$|{NODE}")]
+Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
+"""An entry's id; also an epoch, or a generation."""
+EntryNumber = Annotated[Whole | None, Field(ge=0, le=MAX_NUMBER)]
+
+
+class MappedRegion(Body):
+    """A region that appends to the topic. ``first``: the topic's end before the region's first append.
+
+    ``node``: the only one that may report and open the region; empty: the first one that does in this epoch.
+    """
+
+    region: Region
+    epoch: Entry = 0
+    first: Entry | None = None
+    node: NodeName = ""
+
+
+class MovedRegion(Body):
+    """A region that appends to another topic now; ``epoch`` and ``node`` as in ``MappedRegion``."""
+
+    region: Region
+    epoch: Entry = 0
+    node: NodeName = ""
+
+
+class DroppedRegion(Body):
+    """A region that was dropped; the drop can be undone for ``undrop_seconds`` from now."""
+
+    region: Region
+    undrop_seconds: Annotated[int, Field(strict=True, ge=0, le=315_360_000)] = 0
+
+
+class RegionMap(Body):
+    """All regions of a topic. ``moved``: they append elsewhere now, and their last append here was answered."""
+
+    generation: Entry
+    regions: Annotated[tuple[MappedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
+    moved: Annotated[tuple[MovedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
+    dropped: Annotated[tuple[DroppedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
+
+
+class StreamReport(Body):
+    """The last flushed entry of a stream, and its idle mark, both inclusive. A value that is no id is ignored."""
+
+    flushed: Annotated[int, Field(ge=0)] | None = None
+    idle: Annotated[int, Field(ge=0)] | None = None
+
+
+class RegionReport(Body):
+    """The leader's report of one region in one topic."""
+
+    topic: Annotated[str, Field(pattern=TOPIC)]
+    region: Region
+    epoch: Annotated[int, Field(ge=0)]
+    streams: Annotated[tuple[StreamReport, ...], Field(min_length=1, max_length=MAX_STREAMS)]
+    leader: bool = True
+
+
+class Heartbeat(Body):
+    """A node's report of its regions. ``url``: where the node answers ``POST /v1/regions/flush``."""
+
+    url: Annotated[str, Field(max_length=500, pattern=rf"^$|^{NODE_URL}$")] = ""
+    reports: Annotated[tuple[RegionReport, ...], FailFast(), Field(max_length=MAX_TOPIC_REGIONS)] = ()
+
+
+class ShownTopic(Topic):
+    """A topic. ``lagging_regions``: how many block so much that a purge asks them to flush."""
+
+    lost_regions: int = 0
+    lagging_regions: int = 0
+
+
+class Topics(Page[ShownTopic]):
+    """Topics, in the order of their names."""
+
+
+class Purges(Page[Purge]):
+    """Purges of a topic, the newest first."""
+
+
+class Restored(Message):
+    """How many enabled topics wait for a map of their owner."""
+
+    waiting: int
+
+
+def instance_of(call: Call, topic: str, **_: object) -> str:
+    """Return the instance of a topic, or raise ``UnknownTopic``."""
+    return call.stores.wal.store.topic(topic).instance
+
+
+UNKNOWN = (
+    "topic {topic}: no map of its instance names it, and no operator has enabled it there; the owner sends its map "
+    "first: PUT /v1/topics/{topic}/regions"
+)
+OF_TOPIC = Logged("{topic}", of=instance_of, unknown=UNKNOWN, once=True)
+READS_TOPIC = Logged("{topic}", changes=False, of=instance_of, unknown=UNKNOWN)
+
+
+@operation("wal list", "GET /v1/topics", Grant.READ, READS)
+def topics(
+    call: Call,
+    instance: Covered = None,
+    *,
+    after: Annotated[str, Field(max_length=249, description="Only topics whose names come after this one.")] = "",
+) -> Topics:
+    """Print topics, a thousand at a time: how far each is purged, and what blocks it.
+
+    Example: sexton wal list
+    """
+    from collections import Counter
+
+    store = call.stores.wal.store
+    rows = store.topics(after, ROWS + 1, instance=instance)
+    names = [topic.name for topic in rows[:ROWS]]
+    lost, candidates = store.lost(names), call.stores.wal.floors.regions_to_flush(names)
+    lagging = Counter(candidate.topic for candidate in candidates)
+    shown = tuple(
+        ShownTopic(**t.model_dump(), lost_regions=lost.get(t.name, 0), lagging_regions=lagging[t.name])
+        for t in rows[:ROWS]
+    )
+    more = len(rows) > ROWS
+    return Topics(items=shown, more=more, next=names[-1] if more else "")
+
+
+@operation("wal show", "GET /v1/topics/{topic}", Grant.READ, READS_TOPIC)
+def topic(call: Call, topic: TopicName) -> Topic:
+    """Print a topic: its floor, the last state of its log, and what blocks its purge.
+
+    Example: sexton wal show orders-wal
+    """
+    return call.stores.wal.store.topic(topic)
+
+
+@operation("wal regions", "GET /v1/topics/{topic}/regions", Grant.READ, READS_TOPIC)
+def topic_regions(call: Call, topic: TopicName) -> TopicStanding:
+    """Print the regions of a topic, the one that needs the oldest entry first, and its replays; from SQL alone.
+
+    Example: sexton wal regions orders-wal
+    """
+    from sexton.wal import explain
+
+    return explain.standing(call.deployment.db, call.stores.wal, topic)
+
+
+@operation("wal explain", "GET /v1/topics/{topic}/explain", Grant.OPERATE, READS_TOPIC)
+def explain_topic(call: Call, topic: TopicName) -> TopicExplanation:
+    """Explain what a purge would delete now.
+
+    Also which regions block the rest, and how far each has flushed. It reads the log, stores what it saw of it, and
+    decides as a purge does; it deletes nothing.
+
+    Example: sexton wal explain orders-wal
+    """
+    from sexton.wal.explain import explain
+
+    return explain(call.deployment.db, call.stores.wal, topic)
+
+
+@operation("wal purges", "GET /v1/topics/{topic}/purges", Grant.READ, READS_TOPIC)
+def purges(call: Call, topic: TopicName) -> Purges:
+    """Print the newest purges of a topic: how far, when, what was deleted, and which regions blocked the rest.
+
+    Example: sexton wal purges orders-wal
+    """
+    call.stores.wal.store.topic(topic)
+    return Purges(items=tuple(call.stores.wal.store.purges(topic)))
+
+
+@operation("wal map", "PUT /v1/topics/{topic}/regions", Grant.OWNER, Logged("{topic}", routine=True), is_large=True)
+def map_regions(call: Call, topic: TopicName, map_: RegionMap, *, instance: Instance = "") -> Topic:
+    """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness.
+
+    The first map gives the topic to the instance.
+    """
+    return call.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **map_.model_dump()))
+
+
+@operation(
+    "wal heartbeat",
+    "POST /v1/nodes/{node}/heartbeat",
+    Grant.OPERATE,
+    Logged("{node}", routine=True, node="{node}"),
+    is_large=True,
+)
+def heartbeat(call: Call, node: Node, beat: Heartbeat, *, instance: Instance = "") -> HeartbeatReceipt:
+    """Store the reports of a node. A report that is outdated, impossible or of another instance's topic is ignored.
+
+    With a report of another node's region the answer is a refusal; the node's other reports are stored.
+    """
+    reports = [LeaderReport.model_validate(report, from_attributes=True) for report in beat.reports]
+    return call.stores.wal.heartbeats.record_reports(instance, node, reports, beat.url)
+
+
+@operation("wal enable", "POST /v1/topics/{topic}/enable", Grant.OPERATE, Logged("{topic}"))
+def enable_topic(
+    call: Call,
+    topic: TopicName,
+    *,
+    instance: Instance = "",
+    logical: Annotated[bool, Field(description="Only raise its floor; Kafka's retention deletes.")] = False,
+) -> Topic:
+    """Enable purges of a topic, which the log must have. Repeatable.
+
+    Nothing is deleted before the owner's map and the reports of all regions have arrived. A topic belongs to the
+    instance whose owner mapped it first, or for which it was enabled first.
+
+    Example: sexton wal enable orders-wal
+    """
+    wal, mode = call.stores.wal, Mode.LOGICAL if logical else Mode.DELETE
+    return wal.enable(topic, mode, instance, wal.log.facts([topic])[topic])
+
+
+@operation(
+    "wal disable",
+    "POST /v1/topics/{topic}/disable",
+    Grant.OPERATE,
+    Logged("{topic}", keeps=True, reserved=True, of=instance_of, unknown=UNKNOWN),
+)
+def disable_topic(call: Call, topic: TopicName) -> Topic:
+    """Disable purges of a topic. Entries whose deletion was already requested from the log are still deleted.
+
+    Example: sexton wal disable orders-wal
+    """
+    return call.stores.wal.store.disable(topic)
+
+
+@operation("wal purge", "POST /v1/topics/{topic}/purge", Grant.OPERATE, OF_TOPIC)
+def purge(call: Call, topic: TopicName) -> StartedWork:
+    """Purge a topic now.
+
+    Regions flush, the new floor is persisted, and the entries below it are deleted. Prints the result. Ctrl-C stops
+    waiting, not the purge. What it would do: sexton wal explain.
+
+    Example: sexton wal purge orders-wal
+    """
+    instance = call.stores.wal.store.topic(topic).instance
+    deployment = call.deployment.settings.require_deployment()
+    order = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by)
+    run = call.deployment.starter.start_purge(order)
+    return StartedWork(instance=instance, topic=topic, workflow=run.workflow, run=run.run)
+
+
+@operation("wal round run", "POST /v1/topics-round", Grant.OPERATE, Logged(once=True))
+def run_topic_round(call: Call) -> StartedWork:
+    """Start a round of topics now: a purge for each topic that is due and has work; the purges go on without it.
+
+    Example: sexton wal round run
+    """
+    order = PurgeRoundRequest(deployment=call.deployment.settings.require_deployment(), requested_by=call.by)
+    run = call.deployment.starter.start_purge_round(order)
+    return StartedWork(workflow=run.workflow, run=run.run)
+
+
+@operation(
+    "wal reset",
+    "POST /v1/topics/{topic}/reset",
+    Grant.ADMIN,
+    Logged("{topic} {region}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
+)
+def reset_topic(
+    call: Call,
+    topic: TopicName,
+    *,
+    reason: Reason,
+    region: Annotated[Region | None, Field(description="Only this region: set what it still needs.")] = None,
+    to: Annotated[EntryNumber, Field(description="The first entry that it needs.")] = None,
+    epoch: Annotated[EntryNumber, Field(description="Its next epoch, if its last one is wrong.")] = None,
+) -> TopicStanding:
+    """Accept lost entries, or a recreated topic.
+
+    A reset ends a LOSS, or a quarantine. With --region: the region needs nothing below --to (by default: what is
+    deleted), and opens there. Without: all that is known of the topic is forgotten; it is purged again when its owner
+    has sent its map and its regions have reported, in newer epochs.
+
+    Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
+    """
+    from sexton.wal import explain
+
+    if region is None and (to is not None or epoch is not None):
+        raise WrongUsage("--to and --epoch set what one region needs: name it with --region")
+    if region is None:
+        call.stores.wal.resets.reset_topic(topic)
+    else:
+        call.stores.wal.resets.reset_region(topic, region, to, epoch)
+    return explain.standing(call.deployment.db, call.stores.wal, topic)
+
+
+@operation(
+    "wal assign",
+    "POST /v1/topics/{topic}/assign",
+    Grant.ADMIN,
+    Logged("{topic} to {to}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
+)
+def assign_topic(
+    call: Call,
+    topic: TopicName,
+    to: Annotated[
+        str, Flag(shown="INSTANCE"), Field(min_length=1, max_length=63, description="Whose topic it is from now on.")
+    ],
+    *,
+    reason: Reason,
+) -> Topic:
+    """Give a topic to another instance, and forget all that is known of it, as a reset does.
+
+    It is purged again when the new owner has sent its map and its regions have reported, in newer epochs.
+
+    Example: sexton wal assign orders-wal shop --reason 'the map of test had the wrong name'
+    """
+    call.caller.require(Grant.ADMIN, to)
+    call.stores.registry.instance(to)
+    return call.stores.wal.resets.reset_topic(topic, to)
+
+
+@operation("wal restored", "POST /v1/topics-restored", Grant.OPERATE, Logged(keeps=True))
+def restored(call: Call, *, reason: Reason) -> Restored:
+    """Report that Sexton's database was restored. No topic is purged before its owner has sent its map again.
+
+    Example: sexton wal restored --reason 'restored from last night'
+    """
+    return Restored(waiting=call.stores.wal.resets.distrust_maps())

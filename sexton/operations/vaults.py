@@ -1,0 +1,235 @@
+"""Vaults: a bucket with a prefix, or a directory; where objects are, and how fast they are deleted from it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sexton.kernel.errors import WrongUsage
+from sexton.kernel.message import Message
+from sexton.operations.fields import Covered, Flag, Instance, Page, Reason, Remark, Whole
+from sexton.operations.registry import Call, Logged, operation
+from sexton.operators.access.model import Grant
+from sexton.recycle.pacing.model import Cap
+from sexton.storage.model import Probe, VaultSpec
+
+PROVED = "ours"
+"""Shown for a vault whose identity was proved."""
+Vault = Annotated[str, Field(max_length=63, description="The vault.")]
+Rate = Annotated[Whole, Field(ge=1, le=1_000_000, description="The most objects deleted in a second.")]
+
+
+class ShownVault(Message):
+    """A vault. ``proof``: ``ours``, or why it could not be proved just now; empty: that was not asked."""
+
+    instance: str
+    vault: str
+    kind: str
+    place: str
+    endpoint: str
+    versions: str
+    conditional: bool
+    keys_per_second: int | None
+    """The cap of its deletions; None: it has none."""
+    proof: str = ""
+
+
+class VaultList(Page[ShownVault]):
+    """Vaults, by instance and name."""
+
+
+class AddedVault(Message):
+    """A vault that was registered. ``fault``: why rounds of its instance keep every mark; empty: they need not."""
+
+    instance: str
+    vault: str
+    kind: str
+    place: str
+    marker: str
+    fault: str = ""
+
+
+class Trusted(Message):
+    """A vault whose marker names ``round`` now, the newest round of this database."""
+
+    instance: str
+    vault: str
+    round: int
+
+
+class Probed(Probe):
+    """What a store does. ``unsupported``: which option of the vault it does not support; empty: none."""
+
+    unsupported: str = ""
+
+
+class Uncapped(Message):
+    """A vault without a cap."""
+
+    instance: str
+    vault: str
+    had_cap: bool
+
+
+@operation("vault add", "", Grant.ADMIN, Logged("{name}"))
+def add_vault(
+    call: Call,
+    instance: Instance,
+    name: Annotated[
+        str, Flag(shown="VAULT"), Field(description="The name marks use: lower-case letters, digits, - and _.")
+    ],
+    *,
+    s3: Annotated[str, Flag(shown="BUCKET[/PREFIX]"), Field(description="BUCKET or BUCKET/PREFIX.")] = "",
+    local: Annotated[str, Flag(shown="DIR"), Field(description="An existing directory.")] = "",
+    endpoint: Annotated[str, Field(description="S3 endpoint URL; default: the setting s3.endpoint_url.")] = "",
+    region: Annotated[str, Field(description="S3 region.")] = "",
+    profile: Annotated[str, Field(description="AWS profile whose credentials are used.")] = "",
+    versions: Annotated[
+        Literal["keep", "purge"],
+        Field(description="In a versioned bucket: keep (hide; `sexton undelete`) or purge."),
+    ] = "keep",
+    conditional: Annotated[
+        bool, Field(description="Delete an object only while it has the ETag that was resolved.")
+    ] = False,
+    take_over: Annotated[
+        bool, Field(description="Accept the marker of an unregistered vault of this deployment.")
+    ] = False,
+) -> AddedVault:
+    """Register a vault.
+
+    Overlaps are refused. Then the behaviour of the store is probed, and the marker and the row are written. Safe to
+    repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
+
+    --take-over is for a marker that another name or instance of this deployment left without a row in the database.
+
+    Example: sexton vault add shop cold --s3 shop-data/prod
+    """
+    if bool(s3) == bool(local):
+        raise WrongUsage("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
+    if local and (endpoint or region or profile or conditional or versions != "keep"):
+        raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
+    bucket, prefix = _bucket_and_prefix(s3)
+    spec = VaultSpec(
+        instance=instance,
+        name=name,
+        kind="local" if local else "s3",
+        location=local or bucket,
+        prefix=prefix,
+        endpoint=endpoint,
+        region=region,
+        profile=profile,
+        versions=versions,
+        conditional=conditional,
+    )
+    added = call.deployment.add_vault(spec, take_over=take_over)
+    return AddedVault(
+        instance=instance,
+        vault=added.name,
+        kind=added.kind,
+        place=f"{added.location}/{added.prefix}",
+        marker=added.uuid,
+        fault=call.deployment.live_fault(instance),
+    )
+
+
+def _bucket_and_prefix(s3: str) -> tuple[str, str]:
+    """Split ``BUCKET/PREFIX``; the prefix is empty or ends with a slash."""
+    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/")
+    if slash and not prefix:
+        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
+    return bucket, f"{prefix}/" if prefix else ""
+
+
+@operation("vault list", "GET /v1/instances/{instance}/vaults", Grant.READ, Logged(changes=False, long=True))
+def vaults(
+    call: Call,
+    instance: Covered = None,
+    *,
+    prove: Annotated[bool, Field(description="Compare the marker of each vault now, and name the fault.")] = True,
+) -> VaultList:
+    """Print vaults, and prove each of them now.
+
+    A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
+
+    Example: sexton vault list shop
+    """
+    caps = {(cap.instance, cap.vault): cap.keys_per_second for cap in call.stores.paces.caps(instance)}
+    fault = call.stores.vaults.fault
+    rows = (
+        ShownVault(
+            instance=spec.instance,
+            vault=spec.name,
+            kind=spec.kind,
+            place=f"{spec.location}/{spec.prefix}",
+            endpoint=spec.endpoint or "default",
+            versions=spec.versions,
+            conditional=spec.conditional,
+            keys_per_second=caps.get((spec.instance, spec.name)),
+            proof=(fault(spec.instance, spec.name) or PROVED) if prove else "",
+        )
+        for spec in call.stores.registry.vaults(instance)
+    )
+    return VaultList(items=tuple(rows))
+
+
+@operation(
+    "vault cap",
+    "PUT /v1/instances/{instance}/vaults/{vault}/cap",
+    Grant.OPERATE,
+    Logged("{vault}: {rate}/s", keeps=True),
+)
+def cap(call: Call, instance: Instance, vault: Vault, rate: Rate, *, reason: Remark = "") -> Cap:
+    """Cap the deletions in a vault over all workers, within 5 s. Repeatable; needs no Temporal.
+
+    Example: sexton vault cap shop cold 500 --reason 'the bucket is shared'
+    """
+    call.stores.registry.vault(instance, vault)
+    return call.stores.paces.put_cap(f"{instance}/{vault}", rate, reason, call.by)
+
+
+@operation("vault uncap", "DELETE /v1/instances/{instance}/vaults/{vault}/cap", Grant.OPERATE, Logged("{vault}"))
+def uncap(call: Call, instance: Instance, vault: Vault) -> Uncapped:
+    """Remove the cap of a vault. Repeatable.
+
+    Example: sexton vault uncap shop cold
+    """
+    call.stores.registry.vault(instance, vault)
+    _, had_cap = call.stores.paces.clear_cap(f"{instance}/{vault}")
+    return Uncapped(instance=instance, vault=vault, had_cap=had_cap)
+
+
+@operation(
+    "vault probe", "POST /v1/instances/{instance}/vaults/{vault}/probe", Grant.OPERATE, Logged("{vault}", long=True)
+)
+def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
+    """Probe a vault's store again.
+
+    The result is stored and printed. Workers use it within 5 s.
+
+    Exit code 1: the store does not support the vault's options.
+
+    Example: sexton vault probe shop cold
+    """
+    from sexton.storage.policy import unsupported_options
+
+    result = call.deployment.probe(instance, vault)
+    spec = call.stores.registry.vault(instance, vault)
+    stored = spec.probe or result
+    return Probed(**stored.model_dump(), unsupported=unsupported_options(spec, stored))
+
+
+@operation(
+    "vault trust",
+    "POST /v1/instances/{instance}/vaults/{vault}/trust",
+    Grant.ADMIN,
+    Logged("{vault}", asks=True),
+)
+def trust_vault(call: Call, instance: Instance, vault: Vault, *, reason: Reason) -> Trusted:
+    """Allow deletions in a vault after a restore.
+
+    It resolves fault BEHIND: a newer copy of this database has deleted in the vault. First verify that no mark of this
+    copy was undropped in the newer one: its files would be deleted.
+
+    Example: sexton vault trust shop cold --reason 'restored from last night; nothing was undropped since'
+    """
+    return Trusted(instance=instance, vault=vault, round=call.deployment.trust(instance, vault))

@@ -1,0 +1,146 @@
+"""List what blocks binlog deletions of an instance: its clock, approvals, consumers, and replicas (by backend)."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sexton.insight.views import Blocker
+from sexton.insight.wording import quantity
+
+if TYPE_CHECKING:
+    from sexton.deployment import Deployment
+    from sexton.replication.binlog.explanation import LastRun
+    from sexton.replication.binlog.model import Consumer, Log
+    from sexton.replication.replicas.model import BackendStanding, RetainingReplica
+
+SILENT_MS = 600_000
+"""A backend or follower that was seen within this time works; it is only behind."""
+NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
+
+
+def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
+    """Yield what blocks cuts and deletions, as of the last run; never a row per tablet."""
+    from sexton.replication.binlog.sql.figures import find_last_run, logs_with_blocker
+    from sexton.replication.replicas.sql import figures
+
+    with service.db.read() as c:
+        last_run, logs = find_last_run(service.db, c, instance), logs_with_blocker(service.db, c, instance)
+        retaining = figures.retaining_by_backend(service.db, c, instance)
+        standings, now = figures.backend_standings(service.db, c, instance), service.db.now(c)
+    consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
+    yield from _clock(instance, last_run)
+    yield from _approvals(instance, logs)
+    yield from _consumers(instance, logs, consumers)
+    yield from _replicas(instance, retaining)
+    yield from _backends(instance, standings, now)
+    yield from _followers(service, instance)
+
+
+def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
+    if last_run.refused:
+        yield Blocker(
+            instance=instance,
+            held_by="clock",
+            what="binlogs",
+            since=last_run.checked_at,
+            why=last_run.refused,
+            way_out=f"if it is right: wait; wrong: sexton stop {instance}",
+        )
+
+
+def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
+    for log in logs:
+        if log.awaiting_seq is not None:
+            yield Blocker(
+                instance=instance,
+                held_by="approval",
+                what=f"binlog {log.name}: records up to {log.awaiting_seq}",
+                since=log.awaiting_since,
+                why="the cut is very large",
+                way_out=f"sexton binlog approve {log.name.replace('/', ' ')} --upto {log.awaiting_seq} "
+                f"--instance {instance}",
+            )
+
+
+def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
+    """Yield each consumer that blocks cuts once, however many logs it reads."""
+    active = {(consumer.db, consumer.name) for consumer in consumers if consumer.lost_at is None}
+    blocked_logs: dict[str, list[Log]] = {}
+    for log in logs:
+        for name in log.held:
+            if (log.db, name) in active:  # as of the last run: it may be LOST, or removed, since
+                blocked_logs.setdefault(name, []).append(log)
+    for name, logs_of_consumer in sorted(blocked_logs.items()):
+        first = min(logs_of_consumer, key=lambda log: (log.held_since or 0, log.name))
+        others = f" and {len(logs_of_consumer) - 1:,} more" if len(logs_of_consumer) > 1 else ""
+        yield Blocker(
+            instance=instance,
+            held_by=f"consumer {name}",
+            what=f"binlog {first.name}{others}: records after {first.held[name]}",
+            since=first.held_since,
+            why="it has not acknowledged them",
+            way_out=f"sexton binlog explain {first.db} {first.tbl}".rstrip() + f" --instance {instance}",
+            count=len(logs_of_consumer),
+        )
+
+
+def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterator[Blocker]:
+    """Yield each backend whose replicas block deletions, and the tablets of which no replica decides."""
+    for group in retaining:
+        if group.backend:
+            held_by, what = f"replicas on {group.backend}", f"cuts, for {group.copies:,} of its replicas"
+            way_out = _backend_way_out(instance, group)
+        else:
+            held_by, what = "replicas", f"cuts of {quantity(group.copies, 'tablet')}"
+            way_out = NO_REPLICA_DECIDES
+        yield Blocker(
+            instance=instance,
+            held_by=held_by,
+            what=what,
+            since=group.since,
+            why=group.why,
+            way_out=way_out,
+            count=group.copies,
+        )
+
+
+def _backends(instance: str, standings: "Sequence[BackendStanding]", now: int) -> Iterator[Blocker]:
+    """Yield backends that do not delete what was cut: they do not ask for orders, or report problems."""
+    for b in standings:
+        is_silent = b.pulled_at is None or b.pulled_at < now - SILENT_MS
+        if b.behind and (is_silent or b.problems):
+            since = " since" if b.pulled_at else ""
+            yield Blocker(
+                instance=instance,
+                held_by=f"backend {b.backend}",
+                what=f"binlogs of {quantity(b.behind, 'replica')}",
+                since=b.pulled_at,
+                why=b.problem or f"it has {'not' if b.pulled_at else 'never'} asked for orders to delete{since}",
+                way_out=f"sexton replica backends {instance}",
+                count=b.behind,
+            )
+
+
+def _followers(service: "Deployment", instance: str) -> Iterator[Blocker]:
+    """Yield the follower that retains the most entries of the journal, if it is silent."""
+    journal = service.stores.binlogs.journal
+    with service.db.read() as c:
+        now = service.db.now(c)
+        head, _ = journal.bounds(c, instance)
+    for follower in journal.followers(instance):
+        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
+            yield Blocker(
+                instance=instance,
+                held_by=f"follower {follower.name}",
+                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
+                since=follower.seen_at,
+                why="it has not replayed them",
+                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
+                count=head - follower.applied,
+            )
+
+
+def _backend_way_out(instance: str, group: "RetainingReplica") -> str:
+    see = f"sexton replica list {instance}"
+    if "report" not in group.why:
+        return see
+    return f"{see}; if the backend never returns: sexton replica decommission {group.backend} --instance {instance}"

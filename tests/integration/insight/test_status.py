@@ -1,0 +1,142 @@
+"""`sexton status` reads every instance by a few statements, and each instance's part equals its own status."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, insert
+
+from sexton.contract import NewMark
+from sexton.insight.status import overview
+from sexton.insight.views import InstanceStatus
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.holds.model import Hold
+from sexton.operators.settings.store import SettingStore
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.planning.sql.measure import MOST_KINDS
+from tests.support.command import run
+from tests.support.rig import DAY, Rig, stores_of
+
+INSTANCES = 20
+MOST_STATEMENTS = 15
+CHECK = {"cutoff": 1_000, "open_counts": {"LOST": [3, 2]}, "evidence": {"prefixes": 4}}
+
+
+@contextmanager
+def recorded_statements() -> Iterator[list[str]]:
+    """Record what any engine sends, but for BEGIN and COMMIT, and what a connection sends as it is opened."""
+    statements: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        statements.append(str(arguments[2]))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def add_instance(rig: Rig, n: int) -> None:
+    """Add an instance whose rows depend on its number: no two of them have the same status."""
+    name = f"i{n:02}"
+    rig.instance(name, enable=n % 5 > 0)
+    for kind in ("dropped", "compacted", "orphan", *(f"own{k:02}" for k in range(n)))[: 2 + n % 3 + n // 2]:
+        marks = [NewMark(id=f"{kind}-{m}", vault="disk", keys=(f"{m}.dat",), bytes=10) for m in range(n + 2)]
+        rig.mark(kind, *marks, instance=name)
+    for h in range(n % 4):
+        rig.holds.place(Hold(instance=name, scope="instance", reason=f"audit {h}"), DAY)
+    with rig.db.write() as c:
+        t, now = rig.db.t, rig.db.now(c)
+        for p, state in enumerate(("ACTIVE", "SOFT")[: n % 3]):
+            registered = {"registered_at": now, "expires_at": now, "digest": "", "owner": "ada"}
+            c.execute(insert(t.protection).values(instance=name, job=f"copy:{p}", state=state, **registered))
+        for r in range(n % 4):
+            report = {"round": n, "state": "SUCCEEDED", "instance": name, "removed": n + r}
+            ended = {"instance": name, "state": "SUCCEEDED", "started_at": 1_000, "ended_at": 2_000 + r}
+            c.execute(insert(t.round).values(**ended, run_id=f"{name}-{r}", report=report))
+        for r, state in enumerate(("WHOLE", "PARTIAL", "RUNNING")[: n % 4]):
+            check = CHECK | {"open_counts": None} if state == "RUNNING" else CHECK
+            c.execute(insert(t.check_run).values(instance=name, run=f"{name}-{r}", state=state, **check))
+        for _ in range(n % 2):
+            plan = Plan(
+                instance=name, created_at=now, policy=rig.policy, kinds=(KindPlan(kind="x", cutoff=1, marks=n),)
+            )
+            row = {"created_at": now, "planned_by": "round", "policy_version": "1", "body": plan.model_dump()}
+            c.execute(insert(t.plan).values(instance=name, awaits="a limit", expires_at=now + DAY * 1000, **row))
+            c.execute(insert(t.pace_cap).values(instance=name, vault="disk", keys_per_second=n, since=now))
+
+
+@pytest.fixture
+def many(rig: Rig) -> Rig:
+    """A deployment of twenty instances: some halted, some at work, with marks that wait, are due or quarantined."""
+    for n in range(1, INSTANCES):
+        add_instance(rig, n)
+    rig.controls.put(ControlKind.STOP, "i04", "a migration", "ada")
+    rig.controls.put(ControlKind.BLACKLIST, "i05", "not ours", "bob")
+    rig.later(10_801)
+    SettingStore(rig.db).put("recycle.dropped_partition_retention_seconds", "99999", "i07", "an audit", "ada")
+    for name in ("i10", "i11"):
+        rig.rounds.open(name, f"running-{name}", None, rig.policy)
+    rig.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at WHERE run_id = 'running-i11'")
+    rig.sql("UPDATE {}instance SET turn_at = sexton.now() - interval '5 min', failures = 2 WHERE id < 'i06'")
+    rig.sql("UPDATE {}mark SET quarantined_reason = 'UNKNOWN_VAULT' WHERE id = 'dropped-1' AND instance > 'i08'")
+    claimed = "state = 'CLAIMED', claimed_at = sexton.now(), lease_epoch = 1, batch = 1, claimed_batch = 1"
+    rig.sql("UPDATE {}mark SET " + claimed + " WHERE id = 'compacted-0' AND instance > 'i15'")
+    rig.sql("UPDATE {}mark SET first_pass_at = claimed_at WHERE id = 'compacted-0' AND instance > 'i18'")
+    lease = "INSERT INTO {}lease (instance, job, state, acquired_at, expires_at) VALUES (:i, 'recycle', 'BUSY', "
+    rig.sql(lease + "sexton.now(), sexton.now() + interval '60 s')", i="i13")
+    rig.sql(lease + "sexton.now() - interval '9 min', sexton.now() - interval '8 min')", i="i14")
+    return rig
+
+
+def comparable(status: InstanceStatus) -> InstanceStatus:
+    """Return a status without the moment at which it was read."""
+    running, at_once = status.running, status.next_round == status.now
+    if running is not None:
+        running = running.model_copy(update={"progress": running.progress.model_copy(update={"elapsed_ms": 0})})
+    next_round = None if at_once else status.next_round
+    return status.model_copy(update={"now": 0, "running": running, "next_round": next_round})
+
+
+def test_few_statements_read_any_number_of_instances(many: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    with recorded_statements() as sent:
+        shown = run(many, capsys, "status", "--json")
+    with recorded_statements() as sent_for_one:
+        run(many, capsys, "status", "i01", "--json")
+
+    assert len(json.loads(shown.out)["instances"]) == INSTANCES
+    assert max(len(sent), len(sent_for_one)) <= MOST_STATEMENTS < INSTANCES
+
+
+def test_each_instance_has_the_status_of_its_own(many: Rig) -> None:
+    stores, policy = stores_of(many.db), many.policy
+    whole = overview(many.db, stores.insight, policy, 3)
+    alone = [overview(many.db, stores.insight, policy, 3, status.instance) for status in whole.instances]
+
+    assert [comparable(status) for status in whole.instances] == [comparable(one.instances[0]) for one in alone]
+    assert len({comparable(s).model_dump_json(exclude={"instance"}) for s in whole.instances}) == INSTANCES
+    assert {one.slots_used for one in alone} == {whole.slots_used} == {3}
+
+
+def test_the_status_of_many_equals_the_rows(many: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {i["instance"]: i for i in json.loads(run(many, capsys, "status", "--json").out)["instances"]}
+    kinds = {name: {k["kind"]: k for k in i["kinds"]} for name, i in shown.items()}
+
+    assert {name for name, i in shown.items() if i["halt"]} == {"i04", "i05"}
+    assert {name for name, i in shown.items() if i["running"]} == {"i10", "i11", "i13", "i14"}
+    assert {name for name, i in shown.items() if i["next_round_at"] is None} == {"i10", "i11", "i13", "i14"}
+    assert (shown["i14"]["running"]["cut_off"], shown["i13"]["running"]["cut_off"]) == (True, False)
+    assert (kinds["i06"]["dropped"]["due"], kinds["i07"]["dropped"]["due"]) == (8, 0)
+    assert (kinds["i06"]["dropped"]["due_bytes"], kinds["i07"]["dropped"]["next_due_at"] > 0) == (80, True)
+    assert kinds["i19"]["own00"]["note"].startswith("kept: no retention is set")
+    assert len(kinds["i19"]) <= MOST_KINDS + 3
+    assert (shown["i09"]["quarantined"], shown["i08"]["quarantined"]) == ({"UNKNOWN_VAULT": 1}, {})
+    assert [(shown[n]["claimed"], shown[n]["late"]) for n in ("i15", "i17", "i19")] == [(0, 0), (1, 0), (1, 1)]
+    assert [(shown[n]["holds"], shown[n]["protections"]) for n in ("i07", "i08")] == [(3, 1), (0, 2)]
+    assert (shown["i07"]["last"]["removed"], shown["i07"]["last_ended_at"]) == (9, 2_002)
+    assert (shown["i07"]["checked"]["lost"], shown["i07"]["checked"]["last"]) == (2, "PARTIAL")
+    assert (shown["i07"]["approvals"][0]["marks"], shown["i07"]["caps"][0]["keys_per_second"]) == (7, 7)
+    assert (shown["i08"]["approvals"], shown["i08"]["caps"], shown["i03"]["failures"]) == ([], [], 2)
