@@ -283,7 +283,8 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
     **{
         f"{work} {signal}": _signalled
         for work in ("round", "check", "wal", "wal round", "binlog")
-        for signal in ("cancel", "pause", "resume", "retry", "now")
+        for signal in ("cancel", "pause", "resume", "retry")
     },
+    "wal now": _signalled,
 }
 """Operation → the lines that are printed; those that begin with a warning or an error go to standard error."""

@@ -1,5 +1,6 @@
 """Which instances and vaults rounds may work on, and when."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -104,7 +105,7 @@ LOGGED = Logged("{which} {name}", of=_instance_in)
     "lists add",
     "POST /v1/lists/{which}/add",
     Grant.OPERATE,
-    Logged("{which} {name}", of=_instance_in, keeps=_adds_to_blacklist),
+    replace(LOGGED, keeps=_adds_to_blacklist),
 )
 def add_to_list(call: Call, which: List, name: Name, *, reason: Remark = "") -> ListChange:
     """Add a name to a list, or a window; effective after the current page, within 5 s. Repeatable.
