@@ -143,13 +143,13 @@ def _sent(visit: Visit, operation: Operation) -> Response:
     if not PAGE.fullmatch(to):
         raise BadInput("the form names no page; open the page again, then send it")
     operation.refuse_bare(visit.form)
-    if operation.record.asks and not visit.form.get("sure"):
+    if operation.record.asks:
         values = visit.values(operation)
         operation.admit(visit.call, values)
         question = QUESTIONS[operation.name](visit.call, values)
-        if question is not None:
+        if question is not None and visit.form.get("sure") != question.text:
             cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.instance
-            form = {name: value for name, value in visit.form.items() if name != session.FORM_FIELD}
+            form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
             shown = {"operation": operation, "question": question, "form": form, "instance": instance}
             return visit.show("confirm.html", "operations", cli=cli, **shown)
     result, given = visit.run(operation)
