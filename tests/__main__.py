@@ -1,4 +1,4 @@
-"""Run the linters and all tests, repeat what failed, and end with what was not tested: ``make test``.
+"""Run the linters beside all tests, repeat what failed, and end with what was not tested: ``make test``.
 
 ``python -m tests`` runs everything but slow tests, with ``CI=true`` those too; ``python -m tests slow`` runs those
 alone, ``python -m tests lint`` the linters. Further words are paths or options of pytest: ``make test TESTS="tests/unit
@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -47,6 +49,7 @@ ACCEPTED_IN_CI = 3
 """So many tests may fail beside others and pass alone."""
 FAILURES = (1, 2)
 """Exit codes of pytest: tests failed, or the run was interrupted."""
+say_now = partial(print, flush=True)
 
 
 def main(words: Sequence[str]) -> int:
@@ -56,28 +59,31 @@ def main(words: Sequence[str]) -> int:
         return lint()
     machine.prepare()
     downloads.fetch()
-    linted = 0 if words else lint()
+    said: list[str] = []
     marks = "slow and not soak" if "slow" in words else "not soak" if CI else "not soak and not slow"
     options = [word for word in words if word != "slow"]
-    with temporary_directory() as scratch, surroundings.poisoned() as poisoned:
+    with temporary_directory() as scratch, surroundings.poisoned() as poisoned, ThreadPoolExecutor(1) as beside:
+        linting = None if words else beside.submit(lint, said.append)
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
         code, outcomes = pytest(["-n", WORKERS, "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
         passed_alone = [name for name in failed[:REPEATED] if len(failed) <= REPEATED and alone(name, environment)]
+        linted = linting.result() if linting else 0
+    print("", *said, sep="\n")
     failed = [name for name in failed if name not in passed_alone]
     return summary(outcomes, failed, passed_alone, began) or linted or (code not in (0, *FAILURES))
 
 
-def lint() -> int:
-    """Run the linters; return the exit code."""
+def lint(say: Callable[[str], object] = say_now) -> int:
+    """Run the linters, and say what they found; return the exit code."""
     failed = 0
     for command in LINTERS:
         line = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
         ran = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        print(f"{' '.join(command)}: {'failed' if ran.returncode else 'ok'}", flush=True)
+        say(f"{' '.join(command)}: {'failed' if ran.returncode else 'ok'}")
         if ran.returncode:
             failed = 1
-            print(ran.stdout + REMEDIES.get(command[0], ""))
+            say(ran.stdout + REMEDIES.get(command[0], ""))
     return failed
 
 

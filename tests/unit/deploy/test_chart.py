@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -30,6 +29,8 @@ def _named(made: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
 
 
 def test_objects_match_the_schemas_of_kubernetes(values: dict[str, Any]) -> None:
+    import kubernetes_validate  # takes seconds, which every process of a run would wait
+
     made = documents(values)
 
     for document in made:

@@ -1,24 +1,30 @@
 """The schema of the chart's values accepts what works, and refuses typing errors and secrets."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from tests.support.chart import CHART, MINIMAL, VALUES, defaults, merged
 
+if TYPE_CHECKING:
+    from jsonschema import Draft7Validator
+
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-VALIDATOR = Draft7Validator(SCHEMA)
 
 
-def test_the_schema_is_one() -> None:
+@pytest.fixture(scope="module")
+def validator() -> "Draft7Validator":
+    """Import what takes seconds, which every process of a run would wait, only here."""
+    from jsonschema import Draft7Validator
+
     Draft7Validator.check_schema(SCHEMA)
+    return Draft7Validator(SCHEMA)
 
 
-def test_defaults_and_examples_are_accepted() -> None:
+def test_defaults_and_examples_are_accepted(validator: "Draft7Validator") -> None:
     for values in ({}, *VALUES.values()):
-        assert [error.message for error in VALIDATOR.iter_errors(merged(defaults(), values))] == []
+        assert [error.message for error in validator.iter_errors(merged(defaults(), values))] == []
 
 
 @pytest.mark.parametrize(
@@ -48,8 +54,8 @@ def test_defaults_and_examples_are_accepted() -> None:
     ],
     ids=json.dumps,
 )
-def test_a_mistake_is_refused(change: dict[str, Any]) -> None:
-    assert list(VALIDATOR.iter_errors(merged(defaults(), merged(MINIMAL, change))))
+def test_a_mistake_is_refused(validator: "Draft7Validator", change: dict[str, Any]) -> None:
+    assert list(validator.iter_errors(merged(defaults(), merged(MINIMAL, change))))
 
 
 def test_every_value_is_described_by_the_schema() -> None:
