@@ -179,7 +179,7 @@ def apply(call: Call, plan: PlanNumber, *, reason: Remark = "") -> StartedWork:
     instance = call.stores.plans.find_plan(plan).instance
     request = RecycleRequest(instance=instance, plan=plan, requested_by=call.by)
     with call.stores.plans.approvals.approving(plan, instance, call.by):
-        run = call.deployment.starter.start_round(request)
+        run = call.deployment.starter.start(request)
     return StartedWork(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
 

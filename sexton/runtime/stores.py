@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sexton.recycle.rounds.sql.reports import Reports
     from sexton.recycle.rounds.sql.schedule import RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
-    from sexton.runtime.spark.store import SparkWorkerStore
     from sexton.runtime.workers.store import WorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
@@ -125,13 +124,6 @@ class DeploymentStores:
         from sexton.protection.sql.store import ProtectionStore
 
         return ProtectionStore(self.db, self.settings.protection)
-
-    @cached_property
-    def spark_workers(self) -> "SparkWorkerStore":
-        """Which Spark workers run."""
-        from sexton.runtime.spark.store import SparkWorkerStore
-
-        return SparkWorkerStore(self.db)
 
     @cached_property
     def registrar(self) -> "Registrar":
@@ -264,7 +256,7 @@ class DeploymentStores:
 
     @cached_property
     def workers(self) -> "WorkerStore":
-        """Which workers run, and the settings of their files."""
+        """Which workers run, the settings of their files, and how busy those of Spark are."""
         from sexton.runtime.workers.store import WorkerStore
 
         return WorkerStore(self.db)

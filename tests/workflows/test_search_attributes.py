@@ -14,10 +14,7 @@ from sexton.contract import NewMark
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
-from sexton.runtime.temporal.binlogs import BINLOG_GCS
-from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
-from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, put

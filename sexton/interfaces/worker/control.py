@@ -52,7 +52,7 @@ async def build(
                 lambda: stores.binlogs.schedule.due(),
             ),
             check,
-            activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
+            activities.SparkActivities(ids.spark_queue(deployment), stores.workers.count_slots),
             wal,
             activities.BinlogActivities(stores.binlogs.live_rounds),
         ),

@@ -10,12 +10,13 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings, home
 from sexton.database.engine import Database
+from sexton.insight.spark_slots import SPARK
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.live import live_settings
-from sexton.runtime.spark.presence import reporting
-from sexton.runtime.temporal.activity_counter import ActivityCounter
+from sexton.runtime.temporal.log_context import ActivityCounter
 from sexton.runtime.temporal.observing import SdkMetrics, observe_process
+from sexton.runtime.workers.presence import reporting
 from workflows import ids
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def spark_worker(
         **slots(settings, AT_ONCE),
     )
     observe_process(settings, db, client, (worker,), sdk)
-    async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
+    async with worker, reporting(engine.stores.workers, SPARK, settings, AT_ONCE, lambda: counter.running):
         yield worker
 
 

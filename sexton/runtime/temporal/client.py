@@ -12,6 +12,8 @@ from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import PydanticPayloadConverter, ToJsonOptions
+from temporalio.converter import DataConverter
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -21,8 +23,21 @@ from sexton.kernel.extras import missing_extra
 from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.connection import connection, explain_failure
 from sexton.runtime.temporal.log_context import LogContext
-from sexton.runtime.temporal.payloads import CONVERTER
 from workflows import ids
+
+
+class PayloadConverter(PydanticPayloadConverter):
+    """Writes values by the names of their fields, not with those that users see in JSON.
+
+    A worker of an older version may read them, and knows no newer name. Without options the SDK writes aliases. It
+    makes a converter without arguments.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ToJsonOptions(exclude_unset=False))
+
+
+CONVERTER = DataConverter(payload_converter_class=PayloadConverter)
 
 
 async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:

@@ -6,10 +6,9 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
+from sexton.insight import spark_slots
 from sexton.kernel.message import Message
 
-ABSENT_MS = 30_000
-"""A worker that has not reported for this long is absent."""
 FORGET_MS = 86_400_000
 """A worker that has not reported for a day has no row."""
 
@@ -17,15 +16,18 @@ FORGET_MS = 86_400_000
 class WorkerPresence(Message):
     """A worker that runs. ``settings``: those that the database may change, as its own environment and file set them.
 
-    ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970.
+    ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970. ``slots``: how
+    many activities a Spark worker takes at once; ``busy``: how many it runs.
     """
 
     worker: str
     role: str
-    build: str
-    metrics: str
-    settings: Mapping[str, str]
+    build: str = ""
+    metrics: str = ""
+    settings: Mapping[str, str] = {}
     started_at: int = 0
+    slots: int = 0
+    busy: int = 0
 
 
 class WorkerStore:
@@ -44,7 +46,7 @@ class WorkerStore:
             row = upsert(t).values(**values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=changes))
             # A row from the future was written while the database's clock was ahead.
-            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))
+            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + spark_slots.ABSENT_MS)))
 
     def remove(self, worker: str) -> None:
         """Remove a worker that ends, or one that starts under the name of another that has ended."""
@@ -56,5 +58,11 @@ class WorkerStore:
         """Return the workers that run, in the order of their names."""
         t = self._db.t.worker_presence
         with self._db.read() as c:
-            seen = t.c.seen_at > self._db.machine_now(c) - ABSENT_MS
+            seen = t.c.seen_at > self._db.machine_now(c) - spark_slots.ABSENT_MS
             return [WorkerPresence(**row._mapping) for row in c.execute(select(t).where(seen).order_by(t.c.worker))]
+
+    def count_slots(self) -> tuple[int, int]:
+        """Return how many activities all Spark workers that run take at once, and how many more they would take now."""
+        with self._db.read() as c:
+            present = spark_slots.read_slots(self._db, c)
+        return present.slots, present.slots - present.busy

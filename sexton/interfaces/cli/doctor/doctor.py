@@ -135,7 +135,7 @@ def _reports_workers(settings: "Settings", database: DoctorFinding) -> bool:
 
 
 def _spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFinding:
-    slots, free = stores.spark_workers.count_slots()
+    slots, free = stores.workers.count_slots()
     if slots:
         return DoctorFinding("OK", "spark", f"Spark workers take {slots} ranges or checks at once, {free} more now")
     threshold = f"{settings.spark.spark_threshold_objects:,} objects"

@@ -5,7 +5,7 @@ import json
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from sexton.recycle.planning.model import KindPlan
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.temporal.client import CONVERTER
 
 KIND = KindPlan(kind="dropped", cutoff=5, since=4, marks=1)
 

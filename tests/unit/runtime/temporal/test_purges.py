@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.runtime.temporal.purges import describe
+from sexton.runtime.temporal.works import PURGES
 from sexton.wal.messages import PurgeProgress
 
 
@@ -10,5 +10,5 @@ from sexton.wal.messages import PurgeProgress
 def test_a_purge_counts_the_regions_that_it_waits_for(behind: int, regions: str) -> None:
     progress = PurgeProgress(topic="orders", doing="FLUSHING", behind=behind)
 
-    assert describe(progress).startswith(f"it waits for {regions} to flush old entries; ")
-    assert describe(progress).endswith("sexton wal now orders")
+    assert PURGES.describe(progress, "orders").startswith(f"it waits for {regions} to flush old entries; ")
+    assert PURGES.describe(progress, "orders").endswith("sexton wal now orders")
