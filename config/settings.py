@@ -10,10 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
-from config.observability import LogSection, MetricsSection, TelemetrySection
 from config.owners import owner_policies
 from config.sections import (
     ApiSection,
@@ -21,6 +19,8 @@ from config.sections import (
     BinlogSection,
     CheckSection,
     KindSection,
+    LogSection,
+    MetricsSection,
     OidcSection,
     PricesSection,
     ProtectionSection,
@@ -28,8 +28,13 @@ from config.sections import (
     ReplicaSection,
     S3Section,
     SparkSection,
+    TelemetrySection,
     TemporalSection,
     WalSection,
+    check_ca_certs,
+    check_database,
+    check_deployment,
+    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked, reads_home
 from sexton.check.model import CheckSettings

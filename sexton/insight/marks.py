@@ -17,10 +17,13 @@ from sexton.database.ranges import beyond
 from sexton.insight.search import SEARCH_SECONDS, SearchedPlace
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
 from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
-from sexton.recycle.planning.model import Plan, Policy
+from sexton.operators.holds.model import Hold
+from sexton.recycle.planning.estimate import Estimate
+from sexton.recycle.planning.model import Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
 
 
@@ -260,3 +263,28 @@ def _place(section: _MarkRange, row: Any) -> str:
     """Return the place of a row in the list, behind which the next page begins."""
     position = [str(row._mapping[name]) for name in section.position]
     return "/".join([section.listed, *filter(None, [section.kind]), *position])
+
+
+class PlanReview(Message):
+    """One stored plan, and what an operator should know of it."""
+
+    row: PlanRow
+    plan: Plan
+    estimate: Estimate
+    observes: bool = False
+    holds: tuple[Hold, ...] = ()
+    """The holds of its instance that are active now."""
+    halt: str = ""
+    """What stops its instance now; empty: nothing does."""
+    marks: tuple[ListedMark, ...] = ()
+    """The first marks of each kind that are due now, up to its cutoffs."""
+
+
+def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedMark, ...]:
+    """Return the first marks of each kind of a plan that wait now, in the order in which they became due."""
+    listing = MarkListing(db, plan.policy)
+    marks: list[ListedMark] = []
+    with db.read() as c:
+        for kind in plan.kinds:
+            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).marks
+    return tuple(marks)

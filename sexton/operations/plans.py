@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sexton.insight.marks import MarkFilter
-from sexton.insight.plan_review import PlanReview
+from sexton.insight.marks import MarkFilter, PlanReview
 from sexton.insight.views import ListedMark
 from sexton.kernel.message import Message
 from sexton.operations.fields import (

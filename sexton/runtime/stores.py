@@ -4,10 +4,13 @@ The engine of a worker, the commands and the API get their stores here. Modules 
 that reads one table must not wait for the libraries of S3 and Parquet.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from config.engine_settings import EngineSettings
+from config.live import LiveSettings
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.kernel.live import Live
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
+    from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
@@ -186,7 +190,7 @@ class DeploymentStores:
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.sql.store import pipeline_stores
-        from sexton.runtime.keepers import keepers
+        from sexton.runtime.stores import keepers
 
         return pipeline_stores(self.db, self.controls, keepers(self.db))
 
@@ -267,3 +271,18 @@ class DeploymentStores:
         from sexton.operators.settings.store import SettingStore
 
         return SettingStore(self.db)
+
+
+def live_settings(db: Database, settings: Settings) -> LiveSettings:
+    """Return the settings in force: those of a process, and over them those of its database."""
+    return LiveSettings(settings, DeploymentStores(db, settings.engine_settings()).setting_rows.all)
+
+
+def keepers(db: Database) -> "Sequence[Keeper]":
+    """Return everything that may block a deletion, in order of precedence."""
+    from sexton.marks.sql.prepared import PreparedKeeper
+    from sexton.operators.holds.keeper import HoldKeeper
+    from sexton.protection.sql.keeper import ProtectionKeeper
+    from sexton.replication.replicas.sql.keeper import ReplicaKeeper
+
+    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db), PreparedKeeper(db))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.embedded.child import find_binary
 from sexton.runtime.temporal.client import CONVERTER
 from tests.support.eventually import eventually_async
 

@@ -8,8 +8,7 @@ from sqlalchemy import and_, select
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why import audit
-from sexton.insight.why.blocking import blocking_events, hold_events, load_events, unclaimed_events
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext, blocking_events, hold_events, load_events, unclaimed_events
 from sexton.marks.file_list import ListedFile
 from sexton.marks.model import MarkState, Reason, Ref
 from sexton.marks.sql.file_lists import find_spans, in_span, read_lists

@@ -13,10 +13,10 @@ from sexton.database.engine import Database
 from sexton.insight.spark_slots import SPARK
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
-from sexton.runtime.live import live_settings
+from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal.log_context import ActivityCounter
 from sexton.runtime.temporal.observing import SdkMetrics, observe_process
-from sexton.runtime.workers.presence import reporting
+from sexton.runtime.workers.store import reporting
 from workflows import ids
 
 if TYPE_CHECKING:

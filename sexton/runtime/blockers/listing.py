@@ -8,10 +8,9 @@ from sexton.insight.wording import quantity
 from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.recycle.model import NO_FAULT
 from sexton.runtime.blockers.binlogs import binlog_blockers
-from sexton.runtime.blockers.controls import ALL_INSTANCES, control_blockers
 from sexton.runtime.blockers.temporal import temporal_blockers
 from sexton.runtime.blockers.topics import topic_blockers
-from sexton.runtime.blockers.work import work_blockers
+from sexton.runtime.blockers.work import ALL_INSTANCES, control_blockers, work_blockers
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment

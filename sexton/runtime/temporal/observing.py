@@ -28,7 +28,7 @@ from sexton.insight.metrics.server import serve
 from sexton.insight.metrics.temporal_sdk import SdkCollector
 from sexton.kernel.errors import SextonError
 from sexton.runtime.engine import Engine
-from sexton.runtime.live import live_settings
+from sexton.runtime.stores import live_settings
 
 ANSWER = timedelta(seconds=2)
 BUFFERED_UPDATES = 100_000

@@ -10,9 +10,8 @@ from config.live import LiveSettings
 from config.settings import load
 from sexton.interfaces.cli.doctor.workers import HERE, examine_settings, examine_workers
 from sexton.operators.settings.store import SettingStore
-from sexton.runtime.workers import presence
-from sexton.runtime.workers.presence import own_settings, reporting
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from sexton.runtime.workers import store
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore, own_settings, reporting
 from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
 
@@ -55,7 +54,7 @@ def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: Worker
 
 
 async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
 
@@ -74,8 +73,8 @@ def test_slots_are_summed_over_spark_workers_that_run(rig: Rig, workers: WorkerS
     workers.report(spark("silent", slots=8))
     older(rig, "silent", seconds=31)
     workers.report(worker("control"))
-    for presence_ in (spark("a", busy=2), spark("b"), spark("b", busy=1)):
-        workers.report(presence_)
+    for reported in (spark("a", busy=2), spark("b"), spark("b", busy=1)):
+        workers.report(reported)
     rig.later(86_400)  # a trial's clock
 
     assert workers.count_slots() == (4, 1)
@@ -84,7 +83,7 @@ def test_slots_are_summed_over_spark_workers_that_run(rig: Rig, workers: WorkerS
 async def test_a_spark_worker_reports_until_it_ends(
     rig: Rig, workers: WorkerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
     busy, refused = 0, 0
     report = workers.report
 
@@ -132,11 +131,11 @@ def test_doctor_names_what_differs() -> None:
 
 
 def test_doctor_names_rows_that_are_ignored(rig: Rig) -> None:
-    live, store = LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0), SettingStore(rig.db)
+    live, rows = LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0), SettingStore(rig.db)
     nothing = list(examine_settings(live))
-    store.put(RETENTION, "7000")
+    rows.put(RETENTION, "7000")
     [used] = examine_settings(live)
-    store.put(RETENTION, "7")
+    rows.put(RETENTION, "7")
     [ignored] = examine_settings(live)
 
     assert nothing == []

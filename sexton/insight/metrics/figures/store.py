@@ -6,6 +6,7 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -15,7 +16,6 @@ from sqlalchemy.exc import DBAPIError
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.instances import read_instances
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
-from sexton.insight.metrics.figures.tables import table_bytes
 from sexton.insight.metrics.figures.topics import figures as wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.progress import running_rounds
@@ -213,3 +213,30 @@ def _awaits_check_since(row: Row[Any]) -> int | None:
 
 def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {kind: max(r[kind] for r in retentions if kind in r) for kind in {k for r in retentions for k in r}}
+
+
+log = logging.getLogger(__name__)
+
+LOCK_MS = 500
+"""How long the sizes wait for a table that is locked exclusively, for example by VACUUM FULL."""
+# The sizes need no right to any table: every role may read pg_class and call pg_total_relation_size.
+_SIZES = (
+    "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
+    " WHERE relnamespace = 'sexton'::regnamespace AND relname = ANY(%(tables)s::name[])"
+)
+
+
+def table_bytes(db: Database) -> Mapping[str, int] | None:
+    """Return the bytes of each table with its indexes and TOAST; None where the database does not answer.
+
+    The transaction is its own, so the other figures are read anyway.
+    """
+    try:
+        with db.read() as c:
+            c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
+            rows = c.exec_driver_sql(_SIZES, {"tables": [table.name for table in fields(db.t)]}).all()
+    except AWAY as e:
+        cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+        log.warning("the sizes of Sexton's tables are unknown for this scrape: %s", cause)
+        return None
+    return {name: size for name, size in sorted(map(tuple, rows)) if size is not None}

@@ -98,9 +98,8 @@ def _limits(settings: "Mapping[str, Settings]") -> Iterator[DoctorFinding]:
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
-    from sexton.runtime.live import live_settings
-    from sexton.runtime.stores import DeploymentStores
-    from sexton.runtime.workers.presence import own_settings
+    from sexton.runtime.stores import DeploymentStores, live_settings
+    from sexton.runtime.workers.store import own_settings
 
     db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from httpx import AsyncClient
 
-from config.observability import MetricsSection
+from config.sections import MetricsSection
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.interfaces.worker import control, spark
 from sexton.runtime.embedded.ports import free_port

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.spark import java
-from sexton.runtime.spark.java import Java, find_java, read_version
+from sexton.runtime.embedded.child import EmbeddedError
+from sexton.runtime.spark import server
+from sexton.runtime.spark.server import Java, find_java, read_version
 
 WHEEL = 25
 BROKEN, ABSENT = "broken", "absent"
@@ -95,7 +95,7 @@ def test_versions_are_read_as_java_prints_them(line: str, tmp_path: Path) -> Non
 
 
 def test_a_java_that_does_not_answer_is_ignored(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.1)
     program = fake(machine / "path", ABSENT) / "bin/java"
     program.write_text("#!/bin/sh\nwhile :; do :; done\n")
     program.chmod(0o755)

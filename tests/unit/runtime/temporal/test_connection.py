@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from config.sections import TemporalSection
 from config.settings import Settings
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.runtime.temporal.client import connect
-from sexton.runtime.temporal.connection import connection
+from sexton.runtime.temporal.client import connect, connection
 
 ADDRESS = 'address = "temporal.example.org:7233"'
 
