@@ -131,13 +131,9 @@ def explain_live(live: "LiveSettings", instance: str = "", now: int | None = Non
             database.put(row.key.split("."), row.value, source(row, now))
     before = {row.key: row for row in rows(live.own)}
     shown = rows(live.current(instance), [database, *layers()])
-    return [row._replace(overrides=_replaced(before.get(row.key), row, database)) for row in shown]
-
-
-def _replaced(before: SettingRow | None, row: SettingRow, database: Layer) -> str:
-    if row.key not in database.sources:
-        return ""
-    return "no value" if before is None else f"{before.value} ({before.source})"
+    replaced = {key: f"{row.value} ({row.source})" for key, row in before.items()}
+    changed = database.sources
+    return [r._replace(overrides=replaced.get(r.key, "no value") if r.key in changed else "") for r in shown]
 
 
 class LiveSettings:

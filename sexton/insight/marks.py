@@ -216,7 +216,8 @@ class MarkListing:
             if section.listed == listed and rest.startswith(prefix):
                 texts = rest.removeprefix(prefix).split("/")
                 if len(texts) == len(section.position) and _numbers_fit(section, texts):
-                    return number, [_value(name, text) for name, text in zip(section.position, texts, strict=True)]
+                    named = zip(section.position, texts, strict=True)
+                    return number, [int(text) if name in NUMBERS else text for name, text in named]
         raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
 
     def _mark(self, row: Any) -> ListedMark:
@@ -253,10 +254,6 @@ def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
             if not re.fullmatch("-?[0-9]{1,19}", text) or not least <= int(text) <= most:
                 return False
     return True
-
-
-def _value(name: str, text: str) -> Any:
-    return int(text) if name in NUMBERS else text
 
 
 def _place(section: _MarkRange, row: Any) -> str:

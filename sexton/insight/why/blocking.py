@@ -100,7 +100,7 @@ def _blocking_events(db: Database, mark_row: Any, context: WhyContext, orders: _
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
     if orders.halt is not None:
-        yield _halt_event(orders.halt)
+        yield Event(at=orders.halt.since or 0, event=f"halted_{orders.halt.by}", text=f"kept: {orders.halt}")
     whitelist = orders.whitelist
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
@@ -156,10 +156,6 @@ def _overlaps(held_prefix: str, place: Place) -> bool:
     if place.prefix and held_prefix.startswith(place.prefix):
         return True
     return any(name.startswith(held_prefix) for name in (place.prefix, *(place.keys or ())) if name)
-
-
-def _halt_event(halt: Halt) -> Event:
-    return Event(at=halt.since or 0, event=f"halted_{halt.by}", text=f"kept: {halt}")
 
 
 def _next_round_event(next_round_at: int | None, now: int) -> Event:

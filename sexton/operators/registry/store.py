@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
@@ -259,11 +259,8 @@ class Registry:
             query = query.where(t.c.instance == instance)
         if name is not None:
             query = query.where(t.c.name == name)
-        return [_vault(row) for row in c.execute(query)]
-
-
-def _vault(row: Row[Any]) -> VaultSpec:
-    return VaultSpec(**{name: value for name, value in row._mapping.items() if name in VaultSpec.model_fields})
+        fields = VaultSpec.model_fields
+        return [VaultSpec(**{n: v for n, v in row._mapping.items() if n in fields}) for row in c.execute(query)]
 
 
 NO_VIEW = "none"
