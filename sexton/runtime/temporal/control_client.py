@@ -179,17 +179,6 @@ class ControlClient(Generic[Request, Report, Progress]):
         except SextonError:  # the signal was sent all the same
             return 0
 
-    async def cancel(self, client: Client, settings: Settings, subject: str) -> None:
-        """Have Temporal cancel the running workflow; raises ``NotRunning``, or ``RPCError`` if Temporal refuses."""
-        handle = self._handle(client, settings, subject)
-        try:
-            await self._require_running(handle, subject)  # Temporal accepts the cancel of an ended one, without effect
-            await handle.cancel()
-        except RPCError as e:
-            if e.status is RPCStatusCode.NOT_FOUND:
-                raise self._not_running(subject) from e
-            raise
-
     def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))
 
