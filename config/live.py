@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from config.engine_settings import EngineSettings
-from config.explain import SettingRow, rows, sentence
-from config.mutable import FOR_ALL, PER_INSTANCE, is_mutable, is_per_instance, kind_of
+from config.explain import FOR_ALL, PER_INSTANCE, SettingRow, is_mutable, is_per_instance, kind_of, rows, sentence
 from config.sections import KindSection
 from config.settings import Settings
 from config.sources import Layer, SettingsError, layers

@@ -33,8 +33,8 @@ async def spark_worker(
     control worker ran.
     """
     from sexton.runtime.spark.compare import scratch_of
+    from sexton.runtime.spark.deleter import AT_ONCE, SparkEngine
     from sexton.runtime.spark.deletion import Work
-    from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark

@@ -98,8 +98,10 @@ _HTTP = ("SIGNING", "SIGNING_READ", "FILER_SIGNING", "FILER_SIGNING_READ")
 def create_identity(directory: Path) -> dict[str, str]:
     """Write a new certificate and its key; return the environment with which every part asks for them.
 
-    The parts speak gRPC over TLS and ask each other for this certificate; over HTTP they ask for tokens of new keys.
-    Both last as long as the server: each start makes new ones.
+    SeaweedFS is several servers. Only its S3 port asks for the user's keys. Its own ports would obey whoever reaches
+    them: `GET /col/delete?collection=BUCKET` of the master, for example, deletes every object of a bucket. So the parts
+    speak gRPC over TLS and ask each other for this certificate; over HTTP they ask for tokens of new keys. Both last as
+    long as the server: each start makes new ones.
     """
     make_directory(directory)
     certificate, key = directory / "s3-certificate.pem", directory / "s3-key.pem"

@@ -204,11 +204,15 @@ class S3Vault:
             check_own(name)
         keys = [RESERVED_PREFIX + name for name in dict.fromkeys(names)]
         for start in range(0, len(keys), PAGE_KEYS):
-            page = dict.fromkeys(keys[start : start + PAGE_KEYS], "")
-            for result in self._delete(page, time.monotonic() + PAGE_SECONDS, conditional=False).values():
+            page = keys[start : start + PAGE_KEYS]
+            if self.spec.versions == "purge" and self._bucket.versioning() != "":
+                results = list(purge(self._bucket, page, time.monotonic() + PAGE_SECONDS).values())
+            else:
+                results = list(delete(self._bucket, [Target(key) for key in page]).values())
+            for result in results:
                 if result.outcome is KeyOutcome.THROTTLED:
                     raise self._bucket.fault("UNREACHABLE", f"{result.key} was not removed: {result.reason}")
-                if result.outcome not in (KeyOutcome.DELETED, KeyOutcome.HIDDEN, KeyOutcome.ABSENT):
+                if result.outcome not in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
                     raise self._bucket.fault("DENIED", f"{result.key} was not removed: {result.reason}")
 
     def probe(self) -> Probe:

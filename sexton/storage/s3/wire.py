@@ -52,7 +52,11 @@ CONNECT_SECONDS = 5.0
 
 
 class _InTime:
-    """Gives up a connection that took longer than ``CONNECT_SECONDS``; nothing was sent over it yet."""
+    """Gives up a connection that took longer than ``CONNECT_SECONDS``; nothing was sent over it yet.
+
+    A name may have several addresses, and each silent one costs a connect timeout before the next is tried; looking the
+    name up and the TLS handshake are not limited at all. A delete that is sent after all this was permitted long ago.
+    """
 
     def connect(self) -> None:
         began = time.monotonic()

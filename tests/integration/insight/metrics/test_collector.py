@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.operators.controls.model import ControlKind

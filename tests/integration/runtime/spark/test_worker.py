@@ -9,7 +9,7 @@ from config.sections import MetricsSection
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.interfaces.worker import control, spark
 from sexton.runtime.embedded.ports import free_port
-from sexton.runtime.spark.engine import AT_ONCE
+from sexton.runtime.spark.deleter import AT_ONCE
 from sexton.runtime.spark.session import Sessions
 from sexton.runtime.workers.store import WorkerStore
 from tests.integration.check.conftest import Owned, file_keys
