@@ -226,9 +226,9 @@ PER_INSTANCE = frozenset(
 )
 """Settings that the database may change for each instance; ``kinds.NAME.retention_seconds`` too.
 
-Only those that change the course of work may be changed there, for all workers at once and without a restart. Addresses,
-secrets, sizes of pools, and bounds that limit other parties are not: a party that can write to the database must not be
-able to change them.
+Only those that change the course of work are here: they change for all workers at once and without a restart.
+Addresses, secrets, sizes of pools, and bounds that limit other parties are not: a party that can write to the database
+must not be able to change them.
 """
 
 FOR_ALL = frozenset(

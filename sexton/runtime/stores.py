@@ -190,7 +190,6 @@ class DeploymentStores:
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.sql.store import pipeline_stores
-        from sexton.runtime.stores import keepers
 
         return pipeline_stores(self.db, self.controls, keepers(self.db))
 

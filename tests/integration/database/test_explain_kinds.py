@@ -1,21 +1,21 @@
-"""PostgreSQL finds the kinds of marks that wait with a look-up for each kind, also with statistics of empty tables."""
+"""PostgreSQL finds kinds with a look-up for each, and reads for a scrape neither all marks nor all checks."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from sexton.insight.metrics.figures.store import FigureStore
 from sexton.recycle.planning.sql.measure import count_by_kind, find_kinds, kinds_by_instance
 from tests.integration.database.query_plans import (
     FILL,
     bad_plans,
-    keep_statistics,
+    crowded,
     maintain,
     recorded,
     rows_read,
     run_script,
 )
-from tests.servers.postgres import Cluster
-from tests.support.rig import RETENTION, Rig
+from tests.support.rig import INTERVAL, RETENTION, Rig, stores_of
 
 OTHERS = """
 SET LOCAL session_replication_role = replica;
@@ -24,14 +24,10 @@ UPDATE sexton.mark SET instance = 'crowd' || right(id, 1), kind = 'own' || lengt
 
 
 @pytest.fixture
-def rig(postgres: Cluster) -> Iterator[Rig]:
+def rig() -> Iterator[Rig]:
     """An instance with 20,000 marks, of which PostgreSQL knows nothing."""
-    rig = Rig(postgres.new_database()).instance("crowd")
-    keep_statistics(rig.db)
-    maintain(rig.db, "ANALYZE")
-    run_script(rig.db, FILL)
-    yield rig
-    rig.db.close()
+    with crowded("empty", FILL) as rig:
+        yield rig
 
 
 def test_the_kinds_are_found_without_reading_all_marks(rig: Rig) -> None:
@@ -61,3 +57,27 @@ def test_kinds_of_many_instances_are_found_by_look_ups(rig: Rig, statistics: str
     assert rows_read(rig.db, sent) < 1_000
     assert [(count.waiting, count.due) for count in counts.values()] == [(90, 90), (900, 0), (0, 0)]
     assert "reads all of mark" not in faults
+
+
+MORE = """
+SET LOCAL session_replication_role = replica;
+UPDATE sexton.check_run SET open_counts = '{"ORPHAN": [1, 0]}';
+UPDATE sexton.mark SET quarantined_reason = 'UNKNOWN_VAULT' WHERE id IN ('o-1', 'o-2');
+"""
+
+
+@pytest.fixture(params=["empty", "full"])
+def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """An instance with 20,000 marks and checks."""
+    with crowded(request.param, FILL, MORE) as rig:
+        yield rig
+
+
+def test_a_scrape_reads_neither_all_marks_nor_all_checks(crowd: Rig) -> None:
+    figures = FigureStore(crowd.db, stores_of(crowd.db).insight, crowd.policy, INTERVAL)
+    with recorded(crowd.db) as sent:
+        (found,) = figures.read().instances
+
+    faults = {fault for of_statement in bad_plans(crowd.db, sent).values() for fault in of_statement}
+    assert (found.quarantined, found.findings) == ({"UNKNOWN_VAULT": 2}, {"ORPHAN": (1, 0)})
+    assert faults.isdisjoint({"reads all of mark", "reads all of check_run"})
