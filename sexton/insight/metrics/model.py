@@ -15,9 +15,12 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import PlaceFigures
 
 
-def metric(name: str, text: str, default: int | None = 0) -> Any:
-    """Return a field that is exported as ``sexton_<name>``; an instant, as the seconds since it, and 0 for None."""
-    return Field(default, title=name, description=text)
+def metric(name: str, text: str, default: int | None = 0, alias: str | None = None) -> Any:
+    """Return a field that is exported as ``sexton_<name>``.
+
+    One that is None by default is an instant: the seconds since it are exported, and 0 for None.
+    """
+    return Field(default, alias=alias, title=name, description=text)
 
 
 class InstanceFigures(Message):
@@ -81,28 +84,34 @@ class InstanceFigures(Message):
 class WalFigures(Message):
     """All topics together. Instants are ms since 1970; ages begin there."""
 
-    topics: int = 0
-    """Enabled topics; the other figures count only these."""
+    topics: int = metric("wal_topics", "Topics that are enabled (sexton wal enable).")
+    """The other figures count only these."""
     blocked: dict[str, int] = Field(default_factory=dict)
     """Reason → topics, as in ``wal.model.Why`` without NOT_ENABLED."""
-    blocked_since: int | None = Field(None, alias="blocked_since_at")
-    """When the topic that is blocked longest was blocked; operators' stops are not counted."""
-    quarantined: int = 0
-    faulty: int = 0
-    """Topics whose log refused a request, or did not answer, at their last purge."""
-    lost_regions: int = 0
-    """Regions that need entries that are deleted."""
-    lagging_regions: int = 0
-    """Regions so far behind that a purge asks them to flush."""
-    ok_since: int | None = Field(None, alias="ok_since_at")
-    """The last purge without an error of the topic for which that is longest ago."""
-    entries: int = 0
-    """Entries in the topics, at their last purge."""
-    bytes: int = 0
+    blocked_since: int | None = metric(
+        "wal_oldest_block_age_seconds",
+        "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",
+        None,
+        alias="blocked_since_at",
+    )
+    quarantined: int = metric("wal_quarantined_topics", "Topics that are set aside: recreated, or cut at their end.")
+    faulty: int = metric(
+        "wal_faulty_topics", "Topics whose log refused a request, or did not answer, at their last purge."
+    )
+    lost_regions: int = metric("wal_lost_regions", "Regions that need entries that are deleted: LOSS.")
+    lagging_regions: int = metric("wal_lagging_regions", "Regions so far behind that a purge asks them to flush.")
+    ok_since: int | None = metric(
+        "wal_seconds_since_purge",
+        "Longest time since any topic was last purged without an error.",
+        None,
+        alias="ok_since_at",
+    )
+    entries: int = metric("wal_kept_entries", "Entries in the topics, at their last purge.")
+    bytes: int = metric("wal_kept_bytes", "The same in bytes, estimated from some entries.")
     freed: int = 0
     """Entries deleted so far."""
-    replays: int = 0
-    oldest_replay: int | None = None
+    replays: int = metric("wal_replays", "Regions that replay their topic, and retain the entries they read.")
+    oldest_replay: int | None = metric("wal_oldest_replay_age_seconds", "Age of the oldest replay; 0: none.", None)
 
 
 class BinlogFigures(Message):
@@ -175,20 +184,26 @@ class Figures(Message):
     """All figures of one scrape. ``unreadable`` counts failed reads of stored reports and of the tables' sizes."""
 
     now: int
-    interval_seconds: int
+    interval_seconds: int = metric("round_interval_seconds", "Seconds between two rounds of an instance.")
     retention_seconds: dict[str, int]
     """Retention of each kind that an instance has; the longest, where two owners have a kind of the same name."""
-    max_delete_objects: int = 0
+    max_delete_objects: int = metric(
+        "max_delete_objects",
+        "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects).",
+    )
     running: int = 0
     unreadable: int = 0
     instances: tuple[InstanceFigures, ...] = ()
     paces: tuple[PlaceFigures, ...] = ()
     wal: WalFigures = WalFigures()
-    wal_interval_seconds: int = 0
+    wal_interval_seconds: int = metric("wal_purge_interval_seconds", "Seconds between two purges of a topic.")
     binlogs: tuple[BinlogFigures, ...] = ()
-    binlog_interval_seconds: int = 0
-    expiring_tokens: int = 0
-    """Tokens that were used lately and end within two weeks."""
+    binlog_interval_seconds: int = metric(
+        "binlog_gc_interval_seconds", "Seconds between two binlog GCs of an instance."
+    )
+    expiring_tokens: int = metric(
+        "expiring_tokens", "Tokens of the API that were used within the last 14 days and end within the next 14."
+    )
     spark: SparkSlots = SparkSlots()
     table_bytes: dict[str, int] = Field(default_factory=dict)
     """Table of Sexton → bytes on disk; empty: unknown."""

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UnknownMetricFamily
 
-from sexton.insight.metrics.model import BinlogFigures, InstanceFigures
+from sexton.kernel.message import Message
 
 Samples: TypeAlias = Iterable[tuple[Sequence[str], float | None]]
 """The values of the labels, and the value; None: there is no such sample."""
@@ -27,12 +27,12 @@ def age(since: int | None, now: int) -> float:
 
 
 def families_of_fields(
-    model: type[InstanceFigures] | type[BinlogFigures], figures: Sequence[InstanceFigures | BinlogFigures], now: int
+    model: type[Message], labels: Sequence[str], rows: Sequence[tuple[Sequence[str], Message]], now: int
 ) -> Iterator[Metric]:
-    """Yield the family of each field that ``model.metric`` made, with the label ``instance_id``."""
+    """Yield the family of each field that ``model.metric`` made; ``rows``: the values of the labels, and figures."""
     for field, info in model.model_fields.items():
-        if name := info.title:
-            values = [((f.instance,), getattr(f, field)) for f in figures]
-            if "seconds" in name.split("_"):
-                values = [(labels, age(since, now)) for labels, since in values]
-            yield family(f"sexton_{name}", info.description or "", ["instance_id"], values)
+        if info.title:
+            values = [(label_values, getattr(figures, field)) for label_values, figures in rows]
+            if info.default is None:
+                values = [(label_values, age(since, now)) for label_values, since in values]
+            yield family(f"sexton_{info.title}", info.description or "", labels, values)

@@ -21,48 +21,6 @@ from sexton.storage.port import NOT_LISTED
 
 HALTS = (ControlKind.STOP, ControlKind.BLACKLIST, ControlKind.WHITELIST, ControlKind.WINDOW)
 
-DEPLOYMENT: Mapping[str, tuple[str, Callable[[Figures], float]]] = {
-    "round_interval_seconds": ("Seconds between two rounds of an instance.", lambda f: f.interval_seconds),
-    "max_delete_objects": (
-        "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects).",
-        lambda f: f.max_delete_objects,
-    ),
-    "expiring_tokens": (
-        "Tokens of the API that were used within the last 14 days and end within the next 14.",
-        lambda f: f.expiring_tokens,
-    ),
-    "binlog_gc_interval_seconds": (
-        "Seconds between two binlog GCs of an instance.",
-        lambda f: f.binlog_interval_seconds,
-    ),
-    "spark_workers": ("Spark workers that run.", lambda f: f.spark.workers),
-    "spark_slots": ("Activities that all Spark workers take at once.", lambda f: f.spark.slots),
-    "spark_busy_slots": ("Activities that all Spark workers run now.", lambda f: f.spark.busy),
-    "wal_purge_interval_seconds": ("Seconds between two purges of a topic.", lambda f: f.wal_interval_seconds),
-}
-TOPICS: Mapping[str, tuple[str, Callable[[WalFigures, int], float]]] = {
-    "topics": ("Topics that are enabled (sexton wal enable).", lambda w, _: w.topics),
-    "quarantined_topics": ("Topics that are set aside: recreated, or cut at their end.", lambda w, _: w.quarantined),
-    "faulty_topics": (
-        "Topics whose log refused a request, or did not answer, at their last purge.",
-        lambda w, _: w.faulty,
-    ),
-    "lost_regions": ("Regions that need entries that are deleted: LOSS.", lambda w, _: w.lost_regions),
-    "lagging_regions": ("Regions so far behind that a purge asks them to flush.", lambda w, _: w.lagging_regions),
-    "oldest_block_age_seconds": (
-        "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",
-        lambda w, now: age(w.blocked_since, now),
-    ),
-    "seconds_since_purge": (
-        "Longest time since any topic was last purged without an error.",
-        lambda w, now: age(w.ok_since, now),
-    ),
-    "kept_entries": ("Entries in the topics, at their last purge.", lambda w, _: w.entries),
-    "kept_bytes": ("The same in bytes, estimated from some entries.", lambda w, _: w.bytes),
-    "replays": ("Regions that replay their topic, and retain the entries they read.", lambda w, _: w.replays),
-    "oldest_replay_age_seconds": ("Age of the oldest replay; 0: none.", lambda w, now: age(w.oldest_replay, now)),
-}
-"""Figures of all topics together: ``sexton wal list`` names the topics."""
 RUNNING: Mapping[str, tuple[str, Callable[[Running], float | None]]] = {
     "elapsed_seconds": ("Seconds since the running round began.", lambda r: r.progress.elapsed_ms / 1000),
     "eta_seconds": (
@@ -142,11 +100,10 @@ TOTALS = {
 def families(f: Figures) -> Iterator[Metric]:
     """Yield the families; without instances, families of instances have no samples."""
     by_instance = ["instance_id"]
-    for name, (text, of_all) in DEPLOYMENT.items():
-        yield GaugeMetricFamily(f"sexton_{name}", text, value=of_all(f))
-    for name, (text, of_topics) in TOPICS.items():
-        yield GaugeMetricFamily(f"sexton_wal_{name}", text, value=of_topics(f.wal, f.now))
-    yield from families_of_fields(InstanceFigures, f.instances, f.now)
+    yield from families_of_fields(Figures, [], [((), f)], f.now)
+    yield from families_of_fields(WalFigures, [], [((), f.wal)], f.now)
+    yield from families_of_fields(InstanceFigures, by_instance, [((i.instance,), i) for i in f.instances], f.now)
+    yield from families_of_fields(BinlogFigures, by_instance, [((b.instance,), b) for b in f.binlogs], f.now)
     for name, (text, of_instance) in INSTANCE.items():
         yield family(f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances))
     rounds = {i.instance: i.running for i in f.instances if i.running is not None}
@@ -163,7 +120,12 @@ def families(f: Figures) -> Iterator[Metric]:
 
 
 def _of_deployment(f: Figures) -> Iterator[Metric]:
-    """Yield the families with a label other than the instance."""
+    """Yield the families of Spark, and those with a label other than the instance."""
+    yield GaugeMetricFamily("sexton_spark_workers", "Spark workers that run.", value=f.spark.workers)
+    text = "Activities that all Spark workers take at once."
+    yield GaugeMetricFamily("sexton_spark_slots", text, value=f.spark.slots)
+    text = "Activities that all Spark workers run now."
+    yield GaugeMetricFamily("sexton_spark_busy_slots", text, value=f.spark.busy)
     text = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
     retentions = (((kind,), seconds) for kind, seconds in sorted(f.retention_seconds.items()))
     yield family("sexton_retention_seconds", text, ["kind"], retentions)
@@ -197,7 +159,6 @@ def _of_instances(f: Figures) -> Iterator[Metric]:
 
 def _binlogs(f: Figures) -> Iterator[Metric]:
     """Yield the families of binlogs, journals and replicas; instances without any have no samples."""
-    yield from families_of_fields(BinlogFigures, f.binlogs, f.now)
     by_instance = ["instance_id"]
     text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
     quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
