@@ -208,8 +208,6 @@ def _report(row: Row[Any]) -> RoundReport | None:
         return None
 
 
-log = logging.getLogger(__name__)
-
 LOCK_MS = 500
 """How long the sizes wait for a table that is locked exclusively, for example by VACUUM FULL."""
 # The sizes need no right to any table: every role may read pg_class and call pg_total_relation_size.
