@@ -110,7 +110,8 @@ class MarkListing:
                 if len(marks) == limit:
                     return MarkPage(marks=tuple(marks), next=place)
                 marks.append(self._mark(row))
-                place = _place(section, row)
+                position = [str(row._mapping[name]) for name in section.position]
+                place = "/".join([section.listed, *filter(None, [section.kind]), *position])
         return MarkPage(marks=tuple(marks))
 
     def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
@@ -254,12 +255,6 @@ def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
             if not re.fullmatch("-?[0-9]{1,19}", text) or not least <= int(text) <= most:
                 return False
     return True
-
-
-def _place(section: _MarkRange, row: Any) -> str:
-    """Return the place of a row in the list, behind which the next page begins."""
-    position = [str(row._mapping[name]) for name in section.position]
-    return "/".join([section.listed, *filter(None, [section.kind]), *position])
 
 
 class PlanReview(Message):

@@ -94,7 +94,10 @@ class SparkDeletion:
         while not self.has_tried(to):
             self._send(1)  # no more files are claimed meanwhile
             self._active_lease.keep_alive()
-            self._count_under_way()
+            now = time.monotonic()
+            if now - self._counted_at >= RENEW_SECONDS:  # for the progress that people see
+                self._counted_at = now
+                self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
             wait([self._jobs[0].results], POLL_SECONDS)  # the other jobs' results are taken after this one's
 
     def has_tried(self, to: int) -> bool:
@@ -132,13 +135,6 @@ class SparkDeletion:
             _Job(self._sent_to, to, self._pool.submit(_run, self._session, {self._batch, self._tag}, order))
         )
         self._sent_to = to
-
-    def _count_under_way(self) -> None:
-        """Count the tried files of jobs under way, every few seconds, for the progress that people see."""
-        now = time.monotonic()
-        if now - self._counted_at >= RENEW_SECONDS:
-            self._counted_at = now
-            self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
 
     def _take_results(self) -> None:
         """Take the results of jobs that have ended, in the order of their files."""
