@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.interfaces.worker.backend import build_backend
@@ -54,14 +55,15 @@ class Gc:
         sweeper.sweep(lambda: None)  # as at its start
         return build_backend(self.served.client, self.settings, backend, sweeper)
 
-    async def start(self) -> WorkflowHandle[Any, GcReport]:
-        """Start a binlog GC."""
+    async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
+        """Start a binlog GC; ``signal`` is delivered before its first step."""
         return await self.served.client.start_workflow(
             ids.GC_BINLOG,
             GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),
             id=ids.gc_binlog(DEPLOYMENT, SHOP),
             task_queue=ids.control_queue(DEPLOYMENT),
             result_type=GcReport,
+            start_signal=signal,
         )
 
     async def until(self, handle: WorkflowHandle[Any, GcReport], doing: str) -> GcProgress:
@@ -97,6 +99,21 @@ async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatc
         assert (gc.disks["b1"].binlog_files("t1"), len(gc.disks["b2"].binlog_files("t1"))) == ([], 2)
         gc.worker("b2")
         assert gc.disks["b2"].binlog_files("t1") == []
+
+
+async def test_binlog_run_can_be_paused_resumed_and_cancelled(gc: Gc) -> None:
+    gc.commit(1)
+    handle = await gc.start("pause")
+    progress = await gc.until(handle, "PAUSED")
+    with pytest.raises(WorkflowAlreadyStartedError):
+        await gc.start()
+    await handle.signal("resume")
+    report = await handle.result()
+    assert (progress.instance, report.cancelled) == (SHOP, False)
+
+    handle = await gc.start("pause")
+    await handle.signal("cancel")
+    assert (await handle.result()).cancelled
 
 
 async def test_stopped_instance_is_a_result_and_no_failure(gc: Gc) -> None:
