@@ -3,10 +3,13 @@
 import pytest
 
 from config.settings import Settings
+from sexton.check.model import CheckProgress
 from sexton.insight.views import RunningWork
+from sexton.interfaces.cli.render.results import RENDERERS
+from sexton.replication.binlog.messages import GcProgress
 from sexton.runtime.temporal.links import link_of
 from sexton.runtime.temporal.works import PURGES
-from sexton.wal.messages import PurgeProgress
+from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 
 
 @pytest.mark.parametrize(("behind", "regions"), [(1, "1 region"), (2, "2 regions"), (1_200, "1,200 regions")])
@@ -36,3 +39,21 @@ def test_link_names_the_workflow(work: str, name: str, path: str) -> None:
 
     assert link == f"http://127.0.0.1:8233/namespaces/gc/workflows/{path}"
     assert link_of(SETTINGS, running) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "progress"),
+    [
+        ("check", CheckProgress(instance="shop", doing="PAUSED")),
+        ("wal", PurgeProgress(topic="orders", doing="PAUSED")),
+        ("wal round", PurgeRoundProgress(doing="PAUSED")),
+        ("binlog", GcProgress(instance="shop", doing="PAUSED")),
+    ],
+)
+def test_a_paused_run_names_the_command_that_resumes_it(
+    command: str, progress: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RENDERERS[f"{command} progress"](progress)
+
+    subject = getattr(progress, "topic", "") or getattr(progress, "instance", "")
+    assert capsys.readouterr().out.strip().endswith(f"go on: sexton {command} resume {subject}".strip())
