@@ -144,8 +144,8 @@ def direct(job: Job) -> Callable[[], None]:
 
 def spark(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by executors on ``CORES`` cores, as many requests at once."""
+    from sexton.runtime.spark.deleter import SparkEngine
     from sexton.runtime.spark.deletion import Work
-    from sexton.runtime.spark.engine import SparkEngine
     from sexton.runtime.spark.locations import ConnectionTarget
     from sexton.runtime.spark.session import Sessions
 

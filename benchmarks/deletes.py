@@ -19,7 +19,7 @@ from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import Scratch, scratch
 from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
 from config.engine_settings import EngineSettings
-from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.embedded.child import find_binary
 from tests.servers.postgres import Cluster
 
 THREADS = (2, 4, 8, 16, 32)

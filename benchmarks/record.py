@@ -34,7 +34,7 @@ from sexton.check.model import CheckReport, CheckRequest
 from sexton.database.engine import Database
 from sexton.interfaces.worker import control
 from sexton.operators.registry.store import Registry
-from sexton.runtime.spark.store import SparkWorkerStore
+from sexton.runtime.workers.store import WorkerStore
 from tests.servers.postgres import Cluster, live_url
 from tests.servers.temporal import DevServer, start_local
 from workflows import ids
@@ -136,7 +136,7 @@ async def _check(database: str, endpoint: str, home: Path) -> tuple[CheckReport,
         client = await server.connect()
         with _spark_workers(database, endpoint, server.address, home) as start, _watched(home) as use:
             first = start()
-            while not SparkWorkerStore(db).count_slots()[0]:
+            while not WorkerStore(db).count_slots()[0]:
                 if first.poll() is not None:
                     raise AssertionError((home / "spark-worker.log").read_text()[-500:])
                 await asyncio.sleep(0.2)

@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.embedded.child import find_binary
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3 import S3Server
 

@@ -1,4 +1,4 @@
-"""Explain settings: the source of each value, and each problem as a sentence with its remedy."""
+"""Explain settings: the source of each value, whether the database may change it, and each problem as a sentence."""
 
 import difflib
 import re
@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from config.mutable import is_mutable
 from config.sources import Layer, layers, masked
 
 SHOWN = frozenset(
@@ -207,3 +206,60 @@ def _bound(field: FieldInfo) -> str:
     high = [f"ceiling {m.le}" for m in field.metadata if isinstance(m, Le)]
     default = [] if field.is_required() else [f"default {field.default}" if field.default != "" else "default empty"]
     return ", ".join(low + high + default)
+
+
+PER_INSTANCE = frozenset(
+    {
+        "recycle.recycle_interval_seconds",
+        "recycle.retention_seconds",
+        "recycle.compacted_rowset_retention_seconds",
+        "recycle.dropped_partition_retention_seconds",
+        "recycle.dropped_index_retention_seconds",
+        "recycle.label_keep_max_second",
+        "recycle.fallback_retention_seconds",
+        "recycle.upload_grace_seconds",
+        "recycle.max_delete_objects",
+        "recycle.max_delete_fraction",
+        "check.check_object_interval_seconds",
+        "check.check_grace_seconds",
+    }
+)
+"""Settings that the database may change for each instance; ``kinds.NAME.retention_seconds`` too.
+
+Only those that change the course of work are here: they change for all workers at once and without a restart.
+Addresses, secrets, sizes of pools, and bounds that limit other parties are not: a party that can write to the database
+must not be able to change them.
+"""
+
+FOR_ALL = frozenset(
+    {
+        "spark.spark_threshold_objects",
+        "wal.auto_purge_interval_seconds",
+        "wal.purge_trigger_entries",
+        "wal.purge_trigger_bytes",
+        "wal.trigger_flush_entries",
+        "wal.trigger_flush_bytes",
+        "binlog.gc_binlog_interval_seconds",
+        "binlog.hold_limit_seconds",
+        "binlog.max_cut_fraction",
+    }
+)
+"""Those that it may change for all instances alone: their work concerns several of them."""
+
+_OF_KIND = re.compile(r"kinds\.([^.]+)\.retention_seconds")
+
+
+def kind_of(key: str) -> str | None:
+    """Return the kind whose retention a key sets, or None."""
+    match = _OF_KIND.fullmatch(key)
+    return match[1] if match else None
+
+
+def is_mutable(key: str) -> bool:
+    """Return whether the database may change a setting."""
+    return key in PER_INSTANCE or key in FOR_ALL or kind_of(key) is not None
+
+
+def is_per_instance(key: str) -> bool:
+    """Return whether a setting may differ between instances."""
+    return key in PER_INSTANCE or kind_of(key) is not None

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from config.engine_settings import EngineSettings
-from config.explain import SettingRow, rows, sentence
-from config.mutable import FOR_ALL, PER_INSTANCE, is_mutable, is_per_instance, kind_of
+from config.explain import FOR_ALL, PER_INSTANCE, SettingRow, is_mutable, is_per_instance, kind_of, rows, sentence
 from config.sections import KindSection
 from config.settings import Settings
 from config.sources import Layer, SettingsError, layers
@@ -131,13 +130,9 @@ def explain_live(live: "LiveSettings", instance: str = "", now: int | None = Non
             database.put(row.key.split("."), row.value, source(row, now))
     before = {row.key: row for row in rows(live.own)}
     shown = rows(live.current(instance), [database, *layers()])
-    return [row._replace(overrides=_replaced(before.get(row.key), row, database)) for row in shown]
-
-
-def _replaced(before: SettingRow | None, row: SettingRow, database: Layer) -> str:
-    if row.key not in database.sources:
-        return ""
-    return "no value" if before is None else f"{before.value} ({before.source})"
+    replaced = {key: f"{row.value} ({row.source})" for key, row in before.items()}
+    changed = database.sources
+    return [r._replace(overrides=replaced.get(r.key, "no value") if r.key in changed else "") for r in shown]
 
 
 class LiveSettings:

@@ -1,15 +1,70 @@
 """The sections of the settings, each with its keys, units, defaults and bounds."""
 
 import re
+import ssl
 from ipaddress import ip_network
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from config.checks import check_fallback
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
+
+RETENTION_FLOOR = 600
+"""The shortest retention of any kind, in seconds."""
+
+
+def check_database(url: str) -> str:
+    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
+    for plain in ("postgresql://", "postgres://"):
+        if url.startswith(plain):
+            url = "postgresql+psycopg://" + url.removeprefix(plain)
+    if url and not re.match(r"postgresql\+psycopg://.", url):
+        raise ValueError("use postgresql://USER@HOST/NAME")
+    return url
+
+
+def check_live_database(url: str) -> str:
+    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
+
+    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
+    """
+    url = check_database(url)
+    login, _, server = url.partition("://")[2].rpartition("@")
+    user, _, password = login.partition(":")
+    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
+        raise ValueError(
+            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
+        )
+    return url
+
+
+def check_deployment(text: str) -> str:
+    """Return a deployment id; raise ``ValueError`` if it is malformed."""
+    if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):
+        raise ValueError(
+            "use 3 to 63 of a-z, 0-9 and '-', beginning with a letter or digit; `sexton init` prints a new one"
+        )
+    return text
+
+
+def check_ca_certs(path: str) -> str:
+    """Return the path of a file in PEM with certificates; raise ``ValueError`` if it has none."""
+    if path:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except OSError as e:
+            raise ValueError(f"{path} cannot be read as certificates in PEM: {e}") from e
+    return path
+
+
+def check_fallback(seconds: int) -> int:
+    """Return the retention of kinds without one of their own: 0, they have none, or at least 600 s."""
+    if 0 < seconds < RETENTION_FLOOR:
+        raise ValueError(f"use 0 for none, or {RETENTION_FLOOR} or more")
+    return seconds
+
 
 RETENTION_CEILING = 3650 * 86_400
 """Ten years, in seconds: a larger value is probably a typing error."""
@@ -293,3 +348,25 @@ class KindSection(_Section):
 
     retention_seconds: Annotated[int, _seconds(600)]
     after: Names = []
+
+
+class MetricsSection(_Section):
+    """The address at which a worker answers ``GET /metrics``, ``/livez`` and ``/readyz``."""
+
+    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
+        "127.0.0.1:9464"
+    )
+    enable_recycler_stats_metrics: bool = True
+
+
+class LogSection(_Section):
+    """How much workers and the API log, and in which form."""
+
+    format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
+    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+
+
+class TelemetrySection(_Section):
+    """Where workers and commands send traces of workflows and activities."""
+
+    otlp_endpoint: Web = ""

@@ -6,21 +6,20 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.checks import check_ca_certs, check_database, check_deployment, check_live_database
 from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
-from config.observability import LogSection, MetricsSection, TelemetrySection
-from config.owners import owner_policies
 from config.sections import (
     ApiSection,
     AuditSection,
     BinlogSection,
     CheckSection,
     KindSection,
+    LogSection,
+    MetricsSection,
     OidcSection,
     PricesSection,
     ProtectionSection,
@@ -28,8 +27,13 @@ from config.sections import (
     ReplicaSection,
     S3Section,
     SparkSection,
+    TelemetrySection,
     TemporalSection,
     WalSection,
+    check_ca_certs,
+    check_database,
+    check_deployment,
+    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked, reads_home
 from sexton.check.model import CheckSettings
@@ -37,11 +41,15 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
-from sexton.recycle.planning.model import Policy
+from sexton.recycle.planning.model import OwnerPolicy, Policy
 from sexton.recycle.planning.policy import policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings
 from sexton.wal.model import WalSettings
+
+if TYPE_CHECKING:
+    from sexton.owners.plugin import OwnerKind, OwnerPlugin
+
 
 __all__ = [
     "ENGINE_KINDS",
@@ -303,3 +311,33 @@ def _known_keys() -> set[str]:
 def explain() -> list[SettingRow]:
     """Return every setting with its value, its source, its unit, and its bounds and default."""
     return rows(load())
+
+
+def owner_policies(recycle: RecycleSection, kinds: Mapping[str, KindSection]) -> dict[str, OwnerPolicy]:
+    """Return what the settings say of the kinds of each owner that is installed."""
+    from sexton.owners.plugins import installed
+
+    plugins = {name: owner.plugin for name, owner in installed().items() if owner.plugin is not None}
+    return {
+        name: owner_policy(plugin, {kind.name: _retention(kind, recycle, kinds) for kind in plugin.kinds})
+        for name, plugin in plugins.items()
+        if plugin.kinds
+    }
+
+
+def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) -> OwnerPolicy:
+    """Return a policy for an owner's kinds with these retentions."""
+    return OwnerPolicy(
+        retention_seconds=dict(retention_seconds),
+        after=dict(plugin.after),
+        fileless=tuple(kind.name for kind in plugin.kinds if not kind.has_files),
+        unlimited=tuple(kind.name for kind in plugin.kinds if not kind.limited),
+    )
+
+
+def _retention(kind: "OwnerKind", recycle: RecycleSection, kinds: Mapping[str, KindSection]) -> int:
+    """Return the retention of an owner's kind in seconds."""
+    if kind.setting:
+        return int(getattr(recycle, kind.setting))
+    own = None if kind.fixed else kinds.get(kind.name)
+    return kind.own_retention if own is None else own.retention_seconds

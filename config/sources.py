@@ -67,12 +67,9 @@ def home() -> Path:
 
 def masked(text: str) -> str:
     """Return the text with secrets of URLs masked: passwords (all up to the last ``@``), and unknown parameters."""
-    return _PARAMETER.sub(_masked_parameter, _PASSWORD.sub(r"\1***@", text))
-
-
-def _masked_parameter(match: re.Match[str]) -> str:
-    start, name, value = match.groups()
-    return f"{start}{name}={value if name.lower() in _SHOWN_PARAMETERS else '***'}"
+    return _PARAMETER.sub(
+        lambda m: m[0] if m[2].lower() in _SHOWN_PARAMETERS else f"{m[1]}{m[2]}=***", _PASSWORD.sub(r"\1***@", text)
+    )
 
 
 def is_service_link(name: str, value: str) -> bool:

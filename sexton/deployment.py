@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.runtime.live import live_settings
-from sexton.runtime.stores import DeploymentStores
+from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
-    from sexton.insight.marks import MarkFilter
+    from sexton.insight.marks import MarkFilter, PlanReview
     from sexton.insight.metrics.model import WalFigures
-    from sexton.insight.plan_review import PlanReview
     from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Expansion, Ref
@@ -93,7 +91,7 @@ class Deployment:
         """
         from sexton.insight.search import names_of
         from sexton.insight.why.audit import audit_hint, forgotten
-        from sexton.insight.why.context import WhyContext
+        from sexton.insight.why.blocking import WhyContext
         from sexton.insight.why.story import story
 
         stores = self.stores
@@ -201,7 +199,7 @@ class Deployment:
 
     def plan_review(self, plan: int, marks_per_kind: int) -> "PlanReview":
         """Return a stored plan, what blocks it now, and the first marks of each kind. Raise ``PlanRefused``."""
-        from sexton.insight.plan_review import PlanReview, sample_marks
+        from sexton.insight.marks import PlanReview, sample_marks
 
         stores, stored = self.stores, self.stores.plans.find_plan(plan)
         instance = stored.instance

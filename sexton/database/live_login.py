@@ -35,7 +35,8 @@ SELECT f.fault FROM pg_roles r, LATERAL (VALUES
 
 def statements(login: str, view: str) -> list[str]:
     """Return the SQL that creates the login of a live view (``SCHEMA.VIEW``), which an administrator runs."""
-    return [f"CREATE ROLE {_quoted(login)} LOGIN CONNECTION LIMIT {MAX_CONNECTIONS};", *reader_grants(view, login)]
+    name = login.replace('"', '""')
+    return [f'CREATE ROLE "{name}" LOGIN CONNECTION LIMIT {MAX_CONNECTIONS};', *reader_grants(view, login)]
 
 
 def make_login(db: Database, instance: str, view: str) -> None:
@@ -68,7 +69,3 @@ def _encrypted(c: Connection, login: str, password: str) -> str:
     session: Any = c.connection.driver_connection
     hashed = session.pgconn.encrypt_password(password.encode(), login.encode(), b"scram-sha-256").decode()
     return f" PASSWORD '{hashed}'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

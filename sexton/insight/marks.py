@@ -17,10 +17,13 @@ from sexton.database.ranges import beyond
 from sexton.insight.search import SEARCH_SECONDS, SearchedPlace
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
 from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
-from sexton.recycle.planning.model import Plan, Policy
+from sexton.operators.holds.model import Hold
+from sexton.recycle.planning.estimate import Estimate
+from sexton.recycle.planning.model import Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
 
 
@@ -107,7 +110,8 @@ class MarkListing:
                 if len(marks) == limit:
                     return MarkPage(marks=tuple(marks), next=place)
                 marks.append(self._mark(row))
-                place = _place(section, row)
+                position = [str(row._mapping[name]) for name in section.position]
+                place = "/".join([section.listed, *filter(None, [section.kind]), *position])
         return MarkPage(marks=tuple(marks))
 
     def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
@@ -213,7 +217,8 @@ class MarkListing:
             if section.listed == listed and rest.startswith(prefix):
                 texts = rest.removeprefix(prefix).split("/")
                 if len(texts) == len(section.position) and _numbers_fit(section, texts):
-                    return number, [_value(name, text) for name, text in zip(section.position, texts, strict=True)]
+                    named = zip(section.position, texts, strict=True)
+                    return number, [int(text) if name in NUMBERS else text for name, text in named]
         raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
 
     def _mark(self, row: Any) -> ListedMark:
@@ -252,11 +257,26 @@ def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
     return True
 
 
-def _value(name: str, text: str) -> Any:
-    return int(text) if name in NUMBERS else text
+class PlanReview(Message):
+    """One stored plan, and what an operator should know of it."""
+
+    row: PlanRow
+    plan: Plan
+    estimate: Estimate
+    observes: bool = False
+    holds: tuple[Hold, ...] = ()
+    """The holds of its instance that are active now."""
+    halt: str = ""
+    """What stops its instance now; empty: nothing does."""
+    marks: tuple[ListedMark, ...] = ()
+    """The first marks of each kind that are due now, up to its cutoffs."""
 
 
-def _place(section: _MarkRange, row: Any) -> str:
-    """Return the place of a row in the list, behind which the next page begins."""
-    position = [str(row._mapping[name]) for name in section.position]
-    return "/".join([section.listed, *filter(None, [section.kind]), *position])
+def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedMark, ...]:
+    """Return the first marks of each kind of a plan that wait now, in the order in which they became due."""
+    listing = MarkListing(db, plan.policy)
+    marks: list[ListedMark] = []
+    with db.read() as c:
+        for kind in plan.kinds:
+            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).marks
+    return tuple(marks)

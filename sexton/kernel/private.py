@@ -17,8 +17,4 @@ def make_directory(directory: Path) -> None:
 
 def open_file(file: Path, mode: str) -> IO[Any]:
     """Open a file as ``open`` does; a new one gets mode 0600."""
-    return open(file, mode, opener=_private)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return open(file, mode, opener=lambda path, flags: os.open(path, flags, 0o600))

@@ -1,10 +1,10 @@
 """Decide whom an outgoing connection trusts: the authorities of certificates, and whether plain HTTP is acceptable."""
 
+import ipaddress
 import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 
@@ -44,3 +44,11 @@ class Trust(Message):
 
 
 STRICT = Trust()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine for certain: ``localhost``, or an address of its loopback interface."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

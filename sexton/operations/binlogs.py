@@ -362,7 +362,7 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
     """
     deployment = call.deployment.settings.require_deployment()
     order = GcRequest(deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start_gc(order)
+    run = call.deployment.starter.start(order)
     return StartedWork(instance=instance, workflow=run.workflow, run=run.run)
 
 

@@ -87,7 +87,7 @@ def status(call: Call, instance: Covered = None) -> Status:
 
     Example: sexton status --watch
     """
-    from sexton.insight.running import read_running
+    from sexton.insight.progress import read_running
     from sexton.runtime.temporal.links import link_of
 
     deployment = call.deployment

@@ -85,7 +85,7 @@ def add_instance(
 
     Example: sexton instance add shop --live-view shop.sexton_live
     """
-    from sexton.operators.registry.view_names import check_view_name
+    from sexton.operators.registry.store import check_view_name
     from sexton.owners import plugins
 
     if live_view:

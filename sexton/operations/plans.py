@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sexton.insight.marks import MarkFilter
-from sexton.insight.plan_review import PlanReview
+from sexton.insight.marks import MarkFilter, PlanReview
 from sexton.insight.views import ListedMark
 from sexton.kernel.message import Message
 from sexton.operations.fields import (
@@ -179,7 +178,7 @@ def apply(call: Call, plan: PlanNumber, *, reason: Remark = "") -> StartedWork:
     instance = call.stores.plans.find_plan(plan).instance
     request = RecycleRequest(instance=instance, plan=plan, requested_by=call.by)
     with call.stores.plans.approvals.approving(plan, instance, call.by):
-        run = call.deployment.starter.start_round(request)
+        run = call.deployment.starter.start(request)
     return StartedWork(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
 
 

@@ -74,5 +74,5 @@ def run_round(call: Call, instance: Instance) -> StartedWork:
     """
     call.stores.controls.admit(instance)
     request = RecycleRequest(instance=instance, requested_by=call.by)
-    started = call.deployment.starter.start_round(request)
+    started = call.deployment.starter.start(request)
     return StartedWork(instance=instance, workflow=started.workflow, run=started.run)

@@ -53,8 +53,8 @@ def settings(call: Call, *, instance: Covered = None) -> SettingList:
 
     Example: sexton settings show --json
     """
+    from config.explain import is_per_instance
     from config.live import explain_live
-    from config.mutable import is_per_instance
 
     live, scope = call.deployment.live, instance or ""
     rows = explain_live(live, scope, call.stores.setting_rows.now())

@@ -32,7 +32,7 @@ class Family(NamedTuple):
 
     Attributes:
         command: the group of its commands.
-        control: module and name of its ``ControlClient`` in ``sexton.runtime.temporal``.
+        control: name of its ``ControlClient`` in ``sexton.runtime.temporal.works``.
         path: of its signals.
         name: what it is called.
         progress: the type of its progress.
@@ -40,7 +40,7 @@ class Family(NamedTuple):
     """
 
     command: str
-    control: tuple[str, str]
+    control: str
     path: str
     name: str
     progress: type
@@ -48,10 +48,9 @@ class Family(NamedTuple):
 
     def client(self) -> "ControlClient[Any, Any, Any]":
         """Return what signals it."""
-        from importlib import import_module
+        from sexton.runtime.temporal import works
 
-        module, name = self.control
-        client: ControlClient[Any, Any, Any] = getattr(import_module(f"sexton.runtime.temporal.{module}"), name)
+        client: ControlClient[Any, Any, Any] = getattr(works, self.control)
         return client
 
 
@@ -59,7 +58,7 @@ AGAIN = "if it is backing off, it tries again now"
 WORKS = (
     Family(
         "round",
-        ("rounds", "ROUNDS"),
+        "ROUNDS",
         "/v1/instances/{instance}/rounds/running",
         "round",
         RoundProgress,
@@ -73,7 +72,7 @@ WORKS = (
     ),
     Family(
         "check",
-        ("checks", "CHECKS"),
+        "CHECKS",
         "/v1/instances/{instance}/checks/running",
         "check",
         CheckProgress,
@@ -86,7 +85,7 @@ WORKS = (
     ),
     Family(
         "wal",
-        ("purges", "PURGES"),
+        "PURGES",
         "/v1/topics/{topic}/purge",
         "purge of a topic",
         PurgeProgress,
@@ -100,7 +99,7 @@ WORKS = (
     ),
     Family(
         "wal round",
-        ("purges", "PURGE_ROUNDS"),
+        "PURGE_ROUNDS",
         "/v1/topics-round",
         "round of topics",
         PurgeRoundProgress,
@@ -113,7 +112,7 @@ WORKS = (
     ),
     Family(
         "binlog",
-        ("binlogs", "BINLOG_GCS"),
+        "BINLOG_GCS",
         "/v1/instances/{instance}/binlog-gc/running",
         "binlog GC",
         GcProgress,

@@ -277,7 +277,7 @@ def purge(call: Call, topic: TopicName) -> StartedWork:
     instance = call.stores.wal.store.topic(topic).instance
     deployment = call.deployment.settings.require_deployment()
     order = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start_purge(order)
+    run = call.deployment.starter.start(order)
     return StartedWork(instance=instance, topic=topic, workflow=run.workflow, run=run.run)
 
 
@@ -288,7 +288,7 @@ def run_topic_round(call: Call) -> StartedWork:
     Example: sexton wal round run
     """
     order = PurgeRoundRequest(deployment=call.deployment.settings.require_deployment(), requested_by=call.by)
-    run = call.deployment.starter.start_purge_round(order)
+    run = call.deployment.starter.start(order)
     return StartedWork(workflow=run.workflow, run=run.run)
 
 

@@ -4,10 +4,13 @@ The engine of a worker, the commands and the API get their stores here. Modules 
 that reads one table must not wait for the libraries of S3 and Parquet.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from config.engine_settings import EngineSettings
+from config.live import LiveSettings
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.kernel.live import Live
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
+    from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
@@ -39,7 +43,6 @@ if TYPE_CHECKING:
     from sexton.recycle.rounds.sql.reports import Reports
     from sexton.recycle.rounds.sql.schedule import RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
-    from sexton.runtime.spark.store import SparkWorkerStore
     from sexton.runtime.workers.store import WorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
@@ -127,13 +130,6 @@ class DeploymentStores:
         return ProtectionStore(self.db, self.settings.protection)
 
     @cached_property
-    def spark_workers(self) -> "SparkWorkerStore":
-        """Which Spark workers run."""
-        from sexton.runtime.spark.store import SparkWorkerStore
-
-        return SparkWorkerStore(self.db)
-
-    @cached_property
     def registrar(self) -> "Registrar":
         """Registers protections, and checks that the protected objects exist."""
         from sexton.protection.registrar import Registrar
@@ -194,7 +190,6 @@ class DeploymentStores:
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.sql.store import pipeline_stores
-        from sexton.runtime.keepers import keepers
 
         return pipeline_stores(self.db, self.controls, keepers(self.db))
 
@@ -264,7 +259,7 @@ class DeploymentStores:
 
     @cached_property
     def workers(self) -> "WorkerStore":
-        """Which workers run, and the settings of their files."""
+        """Which workers run, the settings of their files, and how busy those of Spark are."""
         from sexton.runtime.workers.store import WorkerStore
 
         return WorkerStore(self.db)
@@ -275,3 +270,18 @@ class DeploymentStores:
         from sexton.operators.settings.store import SettingStore
 
         return SettingStore(self.db)
+
+
+def live_settings(db: Database, settings: Settings) -> LiveSettings:
+    """Return the settings in force: those of a process, and over them those of its database."""
+    return LiveSettings(settings, DeploymentStores(db, settings.engine_settings()).setting_rows.all)
+
+
+def keepers(db: Database) -> "Sequence[Keeper]":
+    """Return everything that may block a deletion, in order of precedence."""
+    from sexton.marks.sql.prepared import PreparedKeeper
+    from sexton.operators.holds.keeper import HoldKeeper
+    from sexton.protection.sql.keeper import ProtectionKeeper
+    from sexton.replication.replicas.sql.keeper import ReplicaKeeper
+
+    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db), PreparedKeeper(db))

@@ -8,8 +8,8 @@ import re
 import string
 from urllib.parse import urlsplit
 
-from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import BadInput
+from sexton.kernel.trust import is_loopback
 from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
@@ -141,10 +141,10 @@ def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
     if a.kind != b.kind:
         return False
     if a.kind == "local":
-        return _nested(_directory(a), _directory(b))
+        return nested(_directory(a), _directory(b))
     if canonical_endpoint(a.endpoint or endpoint_url) != canonical_endpoint(b.endpoint or endpoint_url):
         return False
-    return a.location == b.location and _nested(a.prefix, b.prefix)
+    return a.location == b.location and nested(a.prefix, b.prefix)
 
 
 def canonical_endpoint(url: str) -> str:
@@ -193,7 +193,8 @@ def _check_path(path: str, noun: str, segments: list[str]) -> None:
         raise BadInput(f"{noun} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
 
 
-def _nested(a: str, b: str) -> bool:
+def nested(a: str, b: str) -> bool:
+    """Tell whether a key may begin with both prefixes."""
     return a.startswith(b) or b.startswith(a)
 
 

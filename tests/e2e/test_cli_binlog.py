@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import BinlogSettings
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.temporal.client import CONVERTER
 from tests.e2e.conftest import Run
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 from workflows import ids

@@ -30,7 +30,7 @@ from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.runtime.keepers import keepers
+from sexton.runtime.stores import keepers
 from tests.servers.api import Api
 from tests.servers.postgres import live_url
 from tests.servers.s3 import RunningS3

@@ -14,8 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.embedded.child import Child, stop_leftovers
+from sexton.runtime.embedded.child import Child, EmbeddedError, stop_leftovers
 from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
 from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
 from tests.surroundings import variables

@@ -28,8 +28,8 @@ from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.engine import Engine
-from sexton.runtime.spark.store import SparkWorkerStore
 from sexton.runtime.temporal import search_attributes
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer, start_local
@@ -96,7 +96,7 @@ async def record(scratch: Path) -> dict[str, str]:
             handle = await served.start("shop")
             await handle.result()
             found["recycle-instance-no_spark_worker"] = await handle.fetch_history()
-            SparkWorkerStore(rig.db).report("gone", slots=2, busy=0)
+            WorkerStore(rig.db).report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))
             rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
             rig.later(10_801)
             handle = await served.start("shop")
@@ -176,7 +176,7 @@ async def record_endings(scratch: Path) -> dict[str, str]:
     queue, threads = ids.spark_queue(DEPLOYMENT), ThreadPoolExecutor(2)
     spark = Worker(client, task_queue=queue, activities=[by_spark.recycle_range], activity_executor=threads)
     async with await control.build(client, heavy, rig.db), spark:
-        SparkWorkerStore(rig.db).report("spark", slots=2, busy=0)
+        WorkerStore(rig.db).report(WorkerPresence(worker="spark", role="spark", slots=2, busy=0))
         fill(3, "d")
         handle = await Served(rig, client).start("shop")
         await handle.result()

@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.temporal.client import CONVERTER
 from tests.replay.record import HISTORIES
 from workflows import registry
 from workflows.sandbox import runner

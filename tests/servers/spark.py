@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sexton.runtime.spark.java import find_java
-from sexton.runtime.spark.server import SPARK_HOME, ConnectServer
+from sexton.runtime.spark.server import SPARK_HOME, ConnectServer, find_java
 from sexton.runtime.spark.session import Sessions
 
 QUICK = {

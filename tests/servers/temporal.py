@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from sexton.runtime.embedded.binaries import find_binary
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.embedded.child import find_binary
+from sexton.runtime.temporal.client import CONVERTER
 from tests.support.eventually import eventually_async
 
 STARTS = 5

@@ -47,8 +47,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.runtime.keepers import keepers
-from sexton.runtime.stores import DeploymentStores
+from sexton.runtime.stores import DeploymentStores, keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from tests.servers.postgres import DEPLOYMENT, shared

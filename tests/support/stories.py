@@ -1,7 +1,7 @@
 """Ask why an object or a mark is as it is, as ``sexton why`` does."""
 
 from sexton.insight.views import Story
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader

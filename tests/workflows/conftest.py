@@ -42,6 +42,12 @@ class Served:
     def __init__(self, rig: Rig, client: Client) -> None:
         self.rig, self.client = rig, client
 
+    def filled(self, instance: str, folder: Path, marks: int) -> Path:
+        """Register an instance with a vault, and create so many due marks of one file each; return the vault's root."""
+        root = self.rig.instance(instance).local(folder / "v", instance=instance)
+        fill(self.rig, root, instance, marks)
+        return root
+
     async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[Any, RoundReport]:
         if plan is not None:
             with suppress(PlanRefused):  # its round is started all the same

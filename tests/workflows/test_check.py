@@ -18,7 +18,7 @@ from sexton.check.checker import Checker
 from sexton.check.model import CheckReport, CheckRequest, RunState
 from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import DueInstances, TickRequest
-from sexton.runtime.spark.store import SparkWorkerStore
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
@@ -145,7 +145,7 @@ async def test_control_worker_does_a_heavy_check_without_spark(
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
     monkeypatch.setattr("sexton.insight.spark_slots.ABSENT_MS", 3_600_000)
     [shop] = shops(served.rig, tmp_path, 1)
-    SparkWorkerStore(served.rig.db).report("nobody", slots=1, busy=busy)
+    WorkerStore(served.rig.db).report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
 
     report = await (await started(served, shop)).result()
 

@@ -14,11 +14,8 @@ from sexton.kernel.errors import SextonError
 from sexton.operations.registry import Call, operations
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
-from sexton.runtime.temporal.binlogs import BINLOG_GCS
-from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.control_client import ControlClient
-from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
-from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async

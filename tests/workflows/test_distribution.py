@@ -11,7 +11,7 @@ from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.recycle.planning import policy as planning
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.temporal.client import CONVERTER
 from tests.servers.temporal import DevServer
 from tests.support.rig import Rig
 from tests.workflows.conftest import Served, fill

@@ -20,7 +20,7 @@ from sexton.recycle.planning import policy as planning
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.session import SparkFailed
-from sexton.runtime.spark.store import SparkWorkerStore
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
@@ -60,7 +60,7 @@ async def test_round_does_not_wait_for_an_absent_spark_worker(served: Served, sh
 async def test_range_does_not_wait_for_busy_spark_workers(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     fill(rig, rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
-    SparkWorkerStore(rig.db).report("one", slots=2, busy=2)
+    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=2, busy=2))
 
     report = await served.round(shop)
 
@@ -81,7 +81,7 @@ async def test_control_worker_deletes_if_no_spark_worker_starts(
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
     rig = served.rig.instance(shop)
     fill(rig, root := rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
-    SparkWorkerStore(rig.db).report("gone", slots=2, busy=0)  # it died a moment ago
+    WorkerStore(rig.db).report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))  # it died a moment ago
 
     report = await served.round(shop)
 
@@ -110,7 +110,7 @@ async def test_control_worker_deletes_the_rest_after_a_spark_error(
     rig = served.rig.instance(shop)
     fill(rig, root := rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
     queue = ids.spark_queue(DEPLOYMENT)
-    SparkWorkerStore(rig.db).report("broken", slots=2, busy=0)
+    WorkerStore(rig.db).report(WorkerPresence(worker="broken", role="spark", slots=2, busy=0))
     async with Worker(served.client, task_queue=queue, activities=[Broken().recycle_range]):
         report = await served.round(shop)
 
@@ -141,7 +141,7 @@ async def test_ten_million_objects_need_few_events(
     fill(rig, rig.local(tmp_path / "v", instance=shop), shop, MARKS)
     engine = Engine(rig.db, settings.engine_settings())
     as_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), settings.policy())
-    SparkWorkerStore(rig.db).report("one", slots=4, busy=0)
+    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=4, busy=0))
     with ThreadPoolExecutor(4) as threads:
         async with Worker(
             served.client,

@@ -1,26 +1,29 @@
-"""Every workflow can be found by instance and by who asked, and the Temporal UI shows what it did."""
+"""Workflows have search attributes; a namespace that loses one starts nothing for the schedule, and doctor says so."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
+from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
-from sexton.runtime.temporal.binlogs import BINLOG_GCS
-from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
-from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
-from tests.support.rig import DEPLOYMENT, put
+from tests.support.rig import DEPLOYMENT, Rig, put
+from tests.workflows.test_blockers import find, service
 from tests.workflows.topics import Topics, rig, settings, topics
 from workflows import ids
 from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE
@@ -172,3 +175,39 @@ async def test_workflows_run_without_attributes(
 
     assert (await round_.describe()).typed_search_attributes.get(CAPABILITY) is None
     assert topics.topic(topic).floor == 10
+
+
+async def until_described(client: Client, deployment: str) -> list[schedules.ScheduleInfo]:
+    """Wait until Temporal knows the attributes again, some seconds after they were registered."""
+
+    async def described() -> list[schedules.ScheduleInfo]:
+        with suppress(schedules.AttributesMissing):
+            return await schedules.describe(client, deployment)
+        return []
+
+    return await eventually_async("the schedule is described again", described)
+
+
+@pytest.mark.slow
+async def test_lost_attribute_of_the_schedule_is_named(
+    rig: Rig, settings: Settings, temporal_server: DevServer
+) -> None:
+    deployment = f"test-{uuid.uuid4().hex[:8]}"
+    at, client = service(rig, settings, temporal_server.address, deployment), await temporal_server.connect()
+    await search_attributes.register(client)
+    await schedules.apply(client, at.settings)
+    removal = RemoveSearchAttributesRequest(namespace=client.namespace, search_attributes=[REQUESTED_BY.name])
+    await client.operator_service.remove_search_attributes(removal)
+    try:
+        rows = await find(at)
+        findings = await asyncio.to_thread(lambda: list(examine_temporal(at.settings)))
+    finally:
+        await search_attributes.register(client)
+        known = await until_described(client, deployment)
+        await schedules.handle(client, deployment).delete()
+
+    assert REQUESTED_BY.name in rows["search attributes"].why
+    assert rows["search attributes"].way_out == "sexton schedules apply"
+    broken = next(finding for finding in findings if finding.state == "FAIL" and REQUESTED_BY.name in finding.detail)
+    assert broken.todo == "sexton schedules apply"
+    assert len(known) == 1

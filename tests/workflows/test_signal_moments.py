@@ -19,8 +19,7 @@ from tests.workflows.conftest import Served, fill
 async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 500)
+    root = served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -39,8 +38,7 @@ async def test_pause_and_resume_within_a_page_costs_only_a_lease(
 async def test_signal_during_a_refused_lease_attempt_is_obeyed(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    root = served.filled(shop, tmp_path, 10)
     thief = served.rig.leases.acquire(shop, "recycle", "somebody")
     acquire, door = LeaseStore.acquire, Door()
 
@@ -93,8 +91,7 @@ async def test_round_set_to_observe_while_paused_fails(
 async def test_round_paused_during_a_backoff_reports_the_pause(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    served.filled(shop, tmp_path, 10)
 
     def broken(self: ClaimStore, *given: Any) -> Any:
         raise BadInput("broken for the test")

@@ -14,7 +14,7 @@ from sexton.operators.controls.model import ControlKind
 from tests.support.door import door_at
 from tests.support.eventually import happened
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, at_rest, fill
+from tests.workflows.conftest import Served, at_rest
 
 
 def failing(broken: threading.Event) -> Callable[[str], None]:
@@ -29,8 +29,7 @@ def failing(broken: threading.Event) -> Callable[[str], None]:
 async def test_a_cancel_signal_ends_the_round_with_a_report(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 1_000)
+    root = served.filled(shop, tmp_path, 1_000)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -51,8 +50,7 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
 async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 1_000)
+    root = served.filled(shop, tmp_path, 1_000)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -79,8 +77,7 @@ async def test_paused_round_has_no_lease_and_deletes_nothing(
 
 
 async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_path: Path) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    served.filled(shop, tmp_path, 10)
 
     with door_at("resolve.stored") as door:
         handle = await served.start(shop)
@@ -96,8 +93,7 @@ async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_pa
 
 
 async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str, tmp_path: Path) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    served.filled(shop, tmp_path, 10)
     broken = threading.Event()
     broken.set()
 
@@ -121,8 +117,7 @@ async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str,
 async def test_persistently_failing_kind_fails_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    root = served.filled(shop, tmp_path, 10)
     broken = threading.Event()
     broken.set()
 
@@ -144,8 +139,7 @@ async def test_persistently_failing_kind_fails_the_round(
 
 
 async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, shop: str, tmp_path: Path) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    root = served.filled(shop, tmp_path, 10)
     served.rig.leases.acquire(shop, "recycle", "somebody")
 
     handle = await served.start(shop)
@@ -163,8 +157,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
 
 
 async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served, shop: str, tmp_path: Path) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 10)
+    root = served.filled(shop, tmp_path, 10)
     plan = served.rig.plan(shop).id
     somebody = served.rig.leases.acquire(shop, "recycle", "somebody")
 
@@ -189,8 +182,7 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.2)
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 1_000)
+    root = served.filled(shop, tmp_path, 1_000)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -212,8 +204,7 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
 
 
 async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
-    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 500)
+    served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed", visit=3) as door:
         handle = await served.start(shop)

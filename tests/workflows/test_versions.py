@@ -23,10 +23,9 @@ from sexton.interfaces.worker import control
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal import versions
-from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
-from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.runtime.temporal.versions import BuildState, explain_no_tasks
+from sexton.runtime.temporal.works import CHECKS, ROUNDS
 from tests.servers.temporal import DevServer, start_local
 from tests.support.door import door_at
 from tests.support.eventually import eventually_async, happened

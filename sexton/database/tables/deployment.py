@@ -17,9 +17,6 @@ clock = table(
 instance_guard = table("instance_guard", text("instance", key=True), bigint("seq", default=0))
 """One row per instance, and one (``*``) for all of them: every deciding transaction updates it first."""
 
-spark_worker = table("spark_worker", word("worker", key=True), instant("seen_at"), bigint("slots"), bigint("busy"))
-"""One row per Spark worker: how many activities it takes at once, how many it runs, and when it last reported."""
-
 worker_presence = table(
     "worker_presence",
     word("worker", key=True),
@@ -29,5 +26,7 @@ worker_presence = table(
     instant("seen_at"),
     text("metrics", default=""),  # where it answers GET /metrics; empty: nowhere
     jsonb("settings"),  # key → value, of those that the database may change
+    bigint("slots", default=0),  # of a Spark worker: how many activities it takes at once
+    bigint("busy", default=0),  # and how many it runs
 )
-"""One row per worker of this database: its role and build, and the settings of its environment and file."""
+"""One row per worker of this database: its role and build, the settings of its environment and file, and its slots."""

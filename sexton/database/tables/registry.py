@@ -24,7 +24,6 @@ class Tables:
     # deployment.py
     clock: Table
     instance_guard: Table
-    spark_worker: Table
     worker_presence: Table
     # operators.py
     instance: Table

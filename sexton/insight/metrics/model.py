@@ -1,4 +1,9 @@
-"""The figures of one scrape, as values. Instants are ms since 1970."""
+"""The figures of one scrape, as values. Instants are ms since 1970.
+
+A figure that is exported as it stands has the name of its metric as its title, and its help text as its description.
+"""
+
+from typing import Any
 
 from pydantic import Field
 
@@ -10,12 +15,20 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import PlaceFigures
 
 
+def metric(name: str, text: str, default: int | None = 0, alias: str | None = None) -> Any:
+    """Return a field that is exported as ``sexton_<name>``.
+
+    One that is None by default is an instant: the seconds since it are exported, and 0 for None.
+    """
+    return Field(default, alias=alias, title=name, description=text)
+
+
 class InstanceFigures(Message):
     """One instance. ``quiet_since``: its last success, or when it was enabled if later; None while it observes."""
 
     instance: str
-    enabled: bool
-    failures: int = 0
+    enabled: bool = metric("instance_enabled", "1 where rounds delete, 0 where they only observe.")
+    failures: int = metric("rounds_failed_in_a_row", "Failed rounds since the last that did not fail.")
     last_success_at: int | None = None
     quiet_since: int | None = None
     next_round: int | None = None
@@ -28,58 +41,77 @@ class InstanceFigures(Message):
     claimed: int = 0
     awaiting_second_pass: int = 0
     """Claimed marks whose files are deleted, and whose prefix waits for its second pass."""
-    holds: int = 0
-    oldest_hold: int | None = None
-    protections: int = 0
-    """Protections that their jobs have not finished."""
-    soft_protections: int = 0
-    """Finished protections that wait for the watermark."""
-    oldest_protection: int | None = None
-    approvals: int = 0
-    oldest_approval: int | None = None
-    unasked_objects: int = 0
-    """Objects claimed under the limits, without approval, in the last 24 hours."""
+    holds: int = metric("holds", "Active holds of operators.")
+    oldest_hold: int | None = metric("oldest_hold_age_seconds", "Age of the oldest active hold; 0: none.", None)
+    protections: int = metric("protections", "Unfinished protections of sync jobs.")
+    soft_protections: int = metric(
+        "soft_protections", "Finished protections of sync jobs that wait for the owner's watermark."
+    )
+    oldest_protection: int | None = metric(
+        "oldest_protection_age_seconds", "Age of the oldest protection, finished or not; 0: none.", None
+    )
+    approvals: int = metric("approvals_waiting", "Plans that wait for an operator's approval.")
+    oldest_approval: int | None = metric(
+        "oldest_approval_age_seconds",
+        "Seconds that an approval has been pending, over all unanswered plans in a row; 0: none is.",
+        None,
+    )
+    unasked_objects: int = metric(
+        "unapproved_objects",
+        "Objects under a limit that were claimed without an operator's approval in the last 24 hours.",
+    )
     findings: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """Type → findings open at the end of the last check, and the confirmed ones among them."""
-    live_prefixes: int = 0
-    """Live rows of the last check that name a prefix."""
-    too_late_vaults: int = 0
-    """Vaults for which the last check reported that checks are too rare to undo a loss in time."""
+    live_prefixes: int = metric(
+        "live_prefixes",
+        "Live rows of the last check that name a prefix: the loss of an object inside one cannot be detected.",
+    )
+    too_late_vaults: int = metric(
+        "vaults_checked_too_rarely",
+        "Vaults whose store expires deleted versions too early for a check to detect a loss in time to undo it.",
+    )
     whole_check: int | None = None
     """When the last complete check began; before the first: when an instance with a live view was enabled."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
     running: Running | None = None
     """The round that has not ended."""
-    check_since: int | None = None
-    """When the check began that runs now."""
+    check_since: int | None = metric(
+        "check_elapsed_seconds", "Seconds since the check began that runs now; 0: none runs.", None
+    )
 
 
 class WalFigures(Message):
     """All topics together. Instants are ms since 1970; ages begin there."""
 
-    topics: int = 0
-    """Enabled topics; the other figures count only these."""
+    topics: int = metric("wal_topics", "Topics that are enabled (sexton wal enable).")
+    """The other figures count only these."""
     blocked: dict[str, int] = Field(default_factory=dict)
     """Reason → topics, as in ``wal.model.Why`` without NOT_ENABLED."""
-    blocked_since: int | None = Field(None, alias="blocked_since_at")
-    """When the topic that is blocked longest was blocked; operators' stops are not counted."""
-    quarantined: int = 0
-    faulty: int = 0
-    """Topics whose log refused a request, or did not answer, at their last purge."""
-    lost_regions: int = 0
-    """Regions that need entries that are deleted."""
-    lagging_regions: int = 0
-    """Regions so far behind that a purge asks them to flush."""
-    ok_since: int | None = Field(None, alias="ok_since_at")
-    """The last purge without an error of the topic for which that is longest ago."""
-    entries: int = 0
-    """Entries in the topics, at their last purge."""
-    bytes: int = 0
+    blocked_since: int | None = metric(
+        "wal_oldest_block_age_seconds",
+        "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",
+        None,
+        alias="blocked_since_at",
+    )
+    quarantined: int = metric("wal_quarantined_topics", "Topics that are set aside: recreated, or cut at their end.")
+    faulty: int = metric(
+        "wal_faulty_topics", "Topics whose log refused a request, or did not answer, at their last purge."
+    )
+    lost_regions: int = metric("wal_lost_regions", "Regions that need entries that are deleted: LOSS.")
+    lagging_regions: int = metric("wal_lagging_regions", "Regions so far behind that a purge asks them to flush.")
+    ok_since: int | None = metric(
+        "wal_seconds_since_purge",
+        "Longest time since any topic was last purged without an error.",
+        None,
+        alias="ok_since_at",
+    )
+    entries: int = metric("wal_kept_entries", "Entries in the topics, at their last purge.")
+    bytes: int = metric("wal_kept_bytes", "The same in bytes, estimated from some entries.")
     freed: int = 0
     """Entries deleted so far."""
-    replays: int = 0
-    oldest_replay: int | None = None
+    replays: int = metric("wal_replays", "Regions that replay their topic, and retain the entries they read.")
+    oldest_replay: int | None = metric("wal_oldest_replay_age_seconds", "Age of the oldest replay; 0: none.", None)
 
 
 class BinlogFigures(Message):
@@ -88,46 +120,62 @@ class BinlogFigures(Message):
     instance: str
     quiet_since: int | None = None
     """The last successful GC, or when the instance was enabled if later; None: it only observes, or has no log."""
-    logs: int = 0
-    """Enabled logs: a database's own log, or those of its tables where it has none."""
-    records: int = 0
-    bytes: int = 0
-    held: int = 0
-    """Logs with expired records that a consumer holds."""
-    held_since: int | None = None
-    waiting: int = 0
-    """Cuts that wait for an operator's approval."""
-    waiting_since: int | None = None
+    logs: int = metric("binlog_logs", "Logs: databases' own ones, and those of tables in databases without.")
+    records: int = metric("binlog_kept_records", "Records in these logs.")
+    bytes: int = metric("binlog_kept_bytes", "Bytes of these records, as the owner sent them.")
+    held: int = metric("binlog_held_logs", "Logs with expired records that consumers hold.")
+    held_since: int | None = metric("binlog_oldest_held_age_seconds", "Age of the oldest such hold; 0: none.", None)
+    waiting: int = metric(
+        "binlog_cuts_waiting", "Cuts that wait for an operator's approval, as they exceed max_cut_fraction."
+    )
+    waiting_since: int | None = metric(
+        "binlog_oldest_cut_waiting_age_seconds", "Age of the oldest such cut; 0: none.", None
+    )
     refusals: int = 0
     """GCs so far that cut nothing because of the clock."""
     cuts: int = 0
     """Cuts so far."""
-    consumers: int = 0
-    lost_consumers: int = 0
-    entries: int = 0
-    """Entries of the journal that can be read."""
-    followers: int = 0
-    lag: int = 0
-    """Entries that the slowest follower, LOST ones not counted, has not applied yet."""
-    lost_followers: int = 0
-    backends: int = 0
-    """Backends that have sent a report or pulled cuts."""
-    behind_backends: int = 0
-    """Backends with copies whose binlogs should be deleted."""
-    unheard_backends: int = 0
-    """Such backends that have never pulled cuts."""
-    pulled_since: int | None = None
-    """The last pull of such a backend for which that is longest ago."""
-    behind: int = 0
-    """Copies with binlogs that should be deleted and are not reported as deleted."""
-    blocked: int = 0
-    """Such copies of which not everything may be deleted, as another copy may need it; a lower bound where there are
-    many."""
+    consumers: int = metric("binlog_consumers", "Registered consumers.")
+    lost_consumers: int = metric(
+        "binlog_lost_consumers", "Consumers that are LOST: silent for too long, they hold nothing."
+    )
+    entries: int = metric("journal_kept_entries", "Entries of the journal that can be read.")
+    followers: int = metric("journal_followers", "Followers of the journal, LOST ones included.")
+    lag: int = metric(
+        "journal_slowest_follower_lag_entries",
+        "Entries that the slowest follower has not applied yet; LOST followers are not counted.",
+    )
+    lost_followers: int = metric(
+        "journal_lost_followers",
+        "Followers that are LOST: no entry is retained for them, and they restart from a snapshot.",
+    )
+    backends: int = metric("backends", "Backends that have sent a report or pulled cuts.")
+    behind_backends: int = metric("backends_behind", "Backends with copies whose binlogs should be deleted.")
+    unheard_backends: int = metric("backends_never_pulled", "Such backends that have never pulled cuts.")
+    pulled_since: int | None = metric(
+        "backend_seconds_since_pull",
+        "Longest time since such a backend pulled cuts, without those that never did; 0: no backend is behind.",
+        None,
+    )
+    behind: int = metric(
+        "replica_cuts_pending",
+        "Copies with binlogs that should be deleted (desired) and are not reported as deleted (acknowledged).",
+    )
+    blocked: int = metric(
+        "replica_cuts_blocked",
+        "Such copies of which not everything may be deleted now, as another copy of the tablet may need it.",
+    )
+    """A lower bound where there are many."""
     unwell: dict[str, int] = Field(default_factory=dict)
     """State (``metrics.labels.STATES``) → copies; one copy may be in several states."""
-    bad_since: int | None = None
-    missing_since: int | None = None
-    """When the oldest gap began, of copies that are marked for repair."""
+    bad_since: int | None = metric(
+        "replica_oldest_bad_age_seconds", "Longest time that a copy has been bad; 0: none is.", None
+    )
+    missing_since: int | None = metric(
+        "replica_oldest_missing_age_seconds",
+        "Longest time that a copy marked as missing versions has lacked them; 0: none does.",
+        None,
+    )
     problems: dict[str, int] = Field(default_factory=dict)
     """Outcome (``metrics.labels.OUTCOMES``) → copies for which their backend reported it last."""
 
@@ -136,20 +184,26 @@ class Figures(Message):
     """All figures of one scrape. ``unreadable`` counts failed reads of stored reports and of the tables' sizes."""
 
     now: int
-    interval_seconds: int
+    interval_seconds: int = metric("round_interval_seconds", "Seconds between two rounds of an instance.")
     retention_seconds: dict[str, int]
     """Retention of each kind that an instance has; the longest, where two owners have a kind of the same name."""
-    max_delete_objects: int = 0
+    max_delete_objects: int = metric(
+        "max_delete_objects",
+        "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects).",
+    )
     running: int = 0
     unreadable: int = 0
     instances: tuple[InstanceFigures, ...] = ()
     paces: tuple[PlaceFigures, ...] = ()
     wal: WalFigures = WalFigures()
-    wal_interval_seconds: int = 0
+    wal_interval_seconds: int = metric("wal_purge_interval_seconds", "Seconds between two purges of a topic.")
     binlogs: tuple[BinlogFigures, ...] = ()
-    binlog_interval_seconds: int = 0
-    expiring_tokens: int = 0
-    """Tokens that were used lately and end within two weeks."""
+    binlog_interval_seconds: int = metric(
+        "binlog_gc_interval_seconds", "Seconds between two binlog GCs of an instance."
+    )
+    expiring_tokens: int = metric(
+        "expiring_tokens", "Tokens of the API that were used within the last 14 days and end within the next 14."
+    )
     spark: SparkSlots = SparkSlots()
     table_bytes: dict[str, int] = Field(default_factory=dict)
     """Table of Sexton → bytes on disk; empty: unknown."""

@@ -1,10 +1,11 @@
-"""The registry of a process, and the one place that names the deployment of everything that it exports."""
+"""The registry of a process, which names the deployment of everything that it exports, and its connections."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from sqlalchemy import Engine, QueuePool
 
 
 class DeploymentRegistry(CollectorRegistry):
@@ -25,3 +26,23 @@ class DeploymentRegistry(CollectorRegistry):
         for family in super().collect():
             family.samples = [s._replace(labels=self._labels | s.labels) for s in family.samples]
             yield family
+
+
+class PoolCollector(Collector):
+    """The connection pool of an engine: how many connections are in use. A thread that finds none waits for one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the connections by state, and their maximum."""
+        text = "Connections to the database that this process has open: used by a thread, or idle."
+        connections = GaugeMetricFamily("sexton_database_connections", text, labels=["state"])
+        text = "Connections that this process may open at once; above that, threads wait for one."
+        most = GaugeMetricFamily("sexton_database_connections_max", text)
+        pool = self._engine.pool
+        if isinstance(pool, QueuePool):
+            connections.add_metric(["used"], pool.checkedout())
+            connections.add_metric(["idle"], pool.checkedin())
+            most.add_metric([], pool.size() + pool._max_overflow)
+        yield from (connections, most)

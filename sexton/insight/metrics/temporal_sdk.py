@@ -115,7 +115,8 @@ class SdkCollector(Collector):
 
     def _take(self, update: SdkUpdate) -> None:
         metric = update.metric
-        labels = tuple(sorted((k, _text(v)) for k, v in update.attributes.items() if k not in LEFT_OUT))
+        values = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in update.attributes.items()}
+        labels = tuple(sorted((k, v) for k, v in values.items() if k not in LEFT_OUT))
         key = metric.name, labels
         if metric.kind not in KINDS or (key not in self._values and len(self._values) >= MOST_SERIES):
             return
@@ -126,7 +127,3 @@ class SdkCollector(Collector):
             bounds = BUCKETS.get(metric.name, _DEFAULT)
             counts = self._buckets.setdefault(key, [0] * (len(bounds) + 1))
             counts[bisect_left(bounds, update.value)] += 1
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,14 +1,14 @@
 """List everything that blocks the deletion of one mark now, when it falls due, and when the next round starts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import or_, select
 
 from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
+from sexton.insight.stores import InsightStores
 from sexton.insight.views import Event
-from sexton.insight.why.context import WhyContext
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
 from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Place, Ref
@@ -19,13 +19,30 @@ from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.store import Instance
-from sexton.owners.port import OwnerSilent
+from sexton.owners.port import Owner, OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import Plan, PlanState
+from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.rounds.sql.reports import Reports
 from sexton.storage.port import NOT_LISTED
+
+if TYPE_CHECKING:
+    from sexton.recycle.audit.store import AuditReader
+
+
+class WhyContext(NamedTuple):
+    """Where explanations get their facts, beside the rows of marks and of history."""
+
+    policy: Policy | Live[Policy]
+    """The settings in force, which decide whether a mark is due."""
+    stores: InsightStores
+    """Instances, what operators ordered, plans that wait, and when rounds start."""
+    owner: Owner
+    """Answers what is live, and which files a mark stands for."""
+    audit: "AuditReader"
+    """The deletion log: what became of each object, also after SQL has deleted its rows."""
+
 
 MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes")
 
@@ -83,7 +100,7 @@ def _blocking_events(db: Database, mark_row: Any, context: WhyContext, orders: _
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
     if orders.halt is not None:
-        yield _halt_event(orders.halt)
+        yield Event(at=orders.halt.since or 0, event=f"halted_{orders.halt.by}", text=f"kept: {orders.halt}")
     whitelist = orders.whitelist
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
@@ -139,10 +156,6 @@ def _overlaps(held_prefix: str, place: Place) -> bool:
     if place.prefix and held_prefix.startswith(place.prefix):
         return True
     return any(name.startswith(held_prefix) for name in (place.prefix, *(place.keys or ())) if name)
-
-
-def _halt_event(halt: Halt) -> Event:
-    return Event(at=halt.since or 0, event=f"halted_{halt.by}", text=f"kept: {halt}")
 
 
 def _next_round_event(next_round_at: int | None, now: int) -> Event:

@@ -8,8 +8,7 @@ from sqlalchemy import and_, select
 from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why import audit
-from sexton.insight.why.blocking import blocking_events, hold_events, load_events, unclaimed_events
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext, blocking_events, hold_events, load_events, unclaimed_events
 from sexton.marks.file_list import ListedFile
 from sexton.marks.model import MarkState, Reason, Ref
 from sexton.marks.sql.file_lists import find_spans, in_span, read_lists
@@ -37,7 +36,10 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
     if mark_row.claimed_at:
         yield from _claimed_events(db, mark_row, names, context, now)
     if mark_row.first_pass_at:
-        yield from _first_pass_events(mark_row)
+        text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
+        yield Event(at=mark_row.first_pass_at, event="swept", text=text)
+        text = "its prefix is listed a second time, then its record is deleted"
+        yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
         yield from hold_events(db, mark_row, context)
         yield from load_events(db, mark_row, context)
     if mark_row.last_error:
@@ -114,13 +116,6 @@ def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyCo
     yield from _stored_file_events(db, mark_row, names)
     yield from _audit_events(mark_row, batch, now, names, context)
     yield from blocking_events(db, mark_row, context)
-
-
-def _first_pass_events(mark_row: Any) -> Iterator[Event]:
-    text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
-    yield Event(at=mark_row.first_pass_at, event="swept", text=text)
-    text = "its prefix is listed a second time, then its record is deleted"
-    yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
 
 
 def _quarantine_events(mark_row: Any) -> Iterator[Event]:

@@ -12,8 +12,7 @@ from sexton.database.engine import Database
 from sexton.deployment import Deployment
 from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.pool import PoolCollector
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.description import describe, operation_id

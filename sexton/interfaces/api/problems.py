@@ -35,9 +35,7 @@ from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Uncon
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
 from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
-from sexton.runtime.temporal.control_client import NotRunning
-from sexton.runtime.temporal.purges import AlreadyPurging
-from sexton.runtime.temporal.rounds import AlreadyRunning
+from sexton.runtime.temporal.control_client import AlreadyRunning, NotRunning
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.wal.port import (
     EpochTooHigh,
@@ -101,7 +99,6 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (OldEpoch, 409),
     (EpochTooHigh, 409),
     (ReplayRefused, 409),
-    (AlreadyPurging, 409),
     (OutOfOrder, 409),
     (LastCopy, 409),
     (BootTooHigh, 409),

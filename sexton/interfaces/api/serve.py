@@ -13,9 +13,9 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.api.access_log import AccessLog
 from sexton.interfaces.api.app import create
-from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
 from sexton.kernel.memory import search_cycles_rarely
+from sexton.kernel.trust import is_loopback
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10

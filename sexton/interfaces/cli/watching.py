@@ -45,7 +45,7 @@ def watch(read: Read, idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
 
 def watch_one(service: "Deployment", work: str, number: int) -> None:
     """Show one round or check until it no longer runs."""
-    from sexton.insight.running import read_running
+    from sexton.insight.progress import read_running
 
     def read() -> "Sequence[RunningWork] | None":
         return [w for w in read_running(service.db) if (w.work, w.name) == (work, str(number))] or None

@@ -23,7 +23,7 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
-from sexton.runtime.keepers import keepers
+from sexton.runtime.stores import keepers
 
 HOUR_MS = 3_600_000
 MAX_RACES = 3

@@ -11,7 +11,7 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
-from sexton.runtime.live import live_settings
+from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.observing import SdkMetrics, observe
 from workflows import ids, options, sandbox
@@ -52,7 +52,7 @@ async def build(
                 lambda: stores.binlogs.schedule.due(),
             ),
             check,
-            activities.SparkActivities(ids.spark_queue(deployment), stores.spark_workers.count_slots),
+            activities.SparkActivities(ids.spark_queue(deployment), stores.workers.count_slots),
             wal,
             activities.BinlogActivities(stores.binlogs.live_rounds),
         ),

@@ -15,13 +15,11 @@ from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.replication.agent import serving
-from sexton.runtime.live import live_settings
-from sexton.runtime.stores import DeploymentStores
-from sexton.runtime.temporal import schedules, tick_interval, versions
-from sexton.runtime.temporal.client import connect
-from sexton.runtime.temporal.connection import connection
+from sexton.runtime.stores import DeploymentStores, live_settings
+from sexton.runtime.temporal import schedules, versions
+from sexton.runtime.temporal.client import connect, connection
 from sexton.runtime.temporal.observing import SdkMetrics, runtime
-from sexton.runtime.workers import presence
+from sexton.runtime.workers.store import reporting
 
 if TYPE_CHECKING:
     from sexton.runtime.spark.session import Sessions
@@ -57,12 +55,11 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
             worker = await build(client, settings, db, sdk)
-            await resources.enter_async_context(tick_interval.following(client, live_settings(db, settings)))
+            await resources.enter_async_context(schedules.following_interval(client, live_settings(db, settings)))
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(versions.promoting_first(client, settings))
-        if backend is None:
             workers = DeploymentStores(db, settings.engine_settings()).workers
-            await resources.enter_async_context(presence.reporting(workers, role, settings))
+            await resources.enter_async_context(reporting(workers, role, settings))
         async with worker:
             search_cycles_rarely()
             logging.info(

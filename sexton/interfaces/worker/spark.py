@@ -10,12 +10,13 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings, home
 from sexton.database.engine import Database
+from sexton.insight.spark_slots import SPARK
 from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
-from sexton.runtime.live import live_settings
-from sexton.runtime.spark.presence import reporting
-from sexton.runtime.temporal.activity_counter import ActivityCounter
+from sexton.runtime.stores import live_settings
+from sexton.runtime.temporal.log_context import ActivityCounter
 from sexton.runtime.temporal.observing import SdkMetrics, observe_process
+from sexton.runtime.workers.store import reporting
 from workflows import ids
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ async def spark_worker(
     control worker ran.
     """
     from sexton.runtime.spark.compare import scratch_of
+    from sexton.runtime.spark.deleter import AT_ONCE, SparkEngine
     from sexton.runtime.spark.deletion import Work
-    from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark
@@ -66,7 +67,7 @@ async def spark_worker(
         **slots(settings, AT_ONCE),
     )
     observe_process(settings, db, client, (worker,), sdk)
-    async with worker, reporting(engine.stores.spark_workers, AT_ONCE, lambda: counter.running):
+    async with worker, reporting(engine.stores.workers, SPARK, settings, AT_ONCE, lambda: counter.running):
         yield worker
 
 

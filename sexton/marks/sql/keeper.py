@@ -11,7 +11,7 @@ from sexton.marks.sql.file_lists import Span
 
 
 class Keeper(Protocol):
-    """Something that may block deletion. ``runtime/keepers.py`` hands all keepers to the claim, in order of precedence.
+    """Something that may block deletion. ``runtime/stores.py`` hands all keepers to the claim, in order of precedence.
 
     A keeper judges a mark by its name, its ancestors and the files stored for it in the token's batch.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
@@ -15,7 +15,6 @@ from sexton.database.live_login import make_login
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason
-from sexton.operators.registry.view_names import NO_VIEW, check_view_name
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
@@ -260,8 +259,17 @@ class Registry:
             query = query.where(t.c.instance == instance)
         if name is not None:
             query = query.where(t.c.name == name)
-        return [_vault(row) for row in c.execute(query)]
+        fields = VaultSpec.model_fields
+        return [VaultSpec(**{n: v for n, v in row._mapping.items() if n in fields}) for row in c.execute(query)]
 
 
-def _vault(row: Row[Any]) -> VaultSpec:
-    return VaultSpec(**{name: value for name, value in row._mapping.items() if name in VaultSpec.model_fields})
+NO_VIEW = "none"
+"""In place of a view's name: an operator has said that the instance has no live view."""
+_NAME = "[A-Za-z_][A-Za-z0-9_$]{0,62}"
+_VIEW_NAME = re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_NAME}\.{_NAME}")
+
+
+def check_view_name(view: str) -> None:
+    """Raise ``BadInput`` if a database can have no live view of this name; ``NO_VIEW`` is accepted."""
+    if view != NO_VIEW and not _VIEW_NAME.fullmatch(view):
+        raise BadInput(f"{view!r} is no name of a live view; write SCHEMA.VIEW, in a schema of the owner, or {NO_VIEW}")

@@ -3,9 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, column, exists, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
@@ -22,12 +22,27 @@ READ_ROWS = 2_000
 
 
 class _Target(NamedTuple):
-    """The objects to undelete: those under a prefix, or the keys."""
+    """The objects to undelete: those under a prefix, or the keys, which are in order."""
 
     instance: str
     vault: str
     prefix: str
     keys: Sequence[str]
+    key_set: frozenset[str]
+
+    @classmethod
+    def of(cls, instance: str, vault: str, prefix: str, keys: Sequence[str]) -> "_Target":
+        return cls(instance, vault, prefix, sorted(keys), frozenset(keys))
+
+    def contains(self, key: str) -> bool:
+        """Return whether a key is among the objects."""
+        return key.startswith(self.prefix) if self.prefix else key in self.key_set
+
+    def touches(self, prefix: str | None, keys: Sequence[str]) -> bool:
+        """Return whether a mark that names a prefix, or keys, may delete one of the objects."""
+        if prefix is not None and self.prefix and (prefix.startswith(self.prefix) or self.prefix.startswith(prefix)):
+            return True
+        return (prefix is not None and any_key_under(self.keys, prefix)) or any(map(self.contains, keys))
 
 
 class UndeleteUnsafe(SextonError):
@@ -58,7 +73,7 @@ def ensure_undelete_is_safe(
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
         _refuse_requests(db, c, instance)
-        target = _Target(instance, vault, prefix, keys)
+        target = _Target.of(instance, vault, prefix, keys)
         in_first_pass = _refuse_during_deletion(db, c, target)
         _refuse_second_passes(db, c, target, holds, ~in_first_pass)
         # Again: a take-over that settled its marks meanwhile left none of them to be seen, and perhaps a request.
@@ -76,19 +91,20 @@ def _refuse_second_passes(
     db: Database, c: Connection, target: _Target, holds: Sequence[Hold], after_first_pass: ColumnElement[bool]
 ) -> None:
     """Refuse what a second pass would delete again, unless a hold blocks it."""
-    instance, vault, prefix, keys = target
-    open_keys = _keys_without_hold(holds, vault, keys)
-    if _all_held(holds, vault, prefix) or not (prefix or open_keys):
+    instance, vault, prefix, keys, _ = target
+    held_prefixes = tuple(h.prefix for h in holds if h.scope == "prefix" and h.vault == vault and h.prefix)
+    open_keys = [key for key in keys if not key.startswith(held_prefixes)]
+    is_held = any(hold.scope == "instance" for hold in holds) or (bool(prefix) and prefix.startswith(held_prefixes))
+    if is_held or not (prefix or open_keys):
         return
-    unheld = _Target(instance, vault, prefix, open_keys)
-    if awaiting := _claimed_marks(db, c, unheld, after_first_pass) - _held_marks(holds):
+    unheld = _Target.of(instance, vault, prefix, open_keys)
+    held_marks = {Ref(str(hold.mark_kind), str(hold.mark_id)) for hold in holds if hold.scope == "mark"}
+    if awaiting := _claimed_marks(db, c, unheld, after_first_pass) - held_marks:
         place = prefix or common_folder(open_keys)
         hold = f"{instance} --prefix {vault}/{place}" if place else instance
-        first = min(awaiting)
         raise UndeleteUnsafe(
             f"{_first_of(awaiting)} of {instance} is claimed, and its second pass would delete the objects again; "
-            f"first: sexton hold add {hold} --for 7d --reason 'undelete'; then give the mark up permanently: "
-            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
+            f"first: sexton hold add {hold} --for 7d --reason 'undelete'; then {_discard(instance, awaiting)}"
         )
 
 
@@ -99,7 +115,10 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
     deleted_now = in_first_pass
     if may_be_deleting(db, c, instance):
         # Keepers were asked about the files of these marks already: a hold that is placed now comes too late for them.
-        in_work = or_(_is_in_second_pass(db), refs_in(mark, _second_passes_with_files(db, c, instance)))
+        # A round makes the second pass of a mark also where it has found no file.
+        batch = db.t.batch
+        of_batch = and_(batch.c.id == mark.c.batch, batch.c.kind == SECOND_PASS, batch.c.state == BatchState.OPEN)
+        in_work = or_(exists().where(of_batch), refs_in(mark, _second_passes_with_files(db, c, instance)))
         deleted_now = or_(in_first_pass, mark.c.finished, and_(mark.c.quarantined_reason.is_(None), in_work))
     if deleting := _claimed_marks(db, c, target, deleted_now):
         raise UndeleteUnsafe(
@@ -107,29 +126,16 @@ def _refuse_during_deletion(db: Database, c: Connection, target: _Target) -> Col
             f"finish (see: sexton status), then undelete"
         )
     is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
-    failed = and_(mark.c.first_pass_at.is_(None), is_tried_again)
-    if retried := _claimed_marks(db, c, target, failed):
-        first = min(retried)
-        raise UndeleteUnsafe(
-            f"{_first_of(retried)} of {instance} is claimed, and its failed deletes are tried again once a day, "
-            f"which no hold blocks; first give the mark up permanently: "
-            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
-        )
-    if finished := _claimed_marks(db, c, target, mark.c.finished):
-        first = min(finished)
-        raise UndeleteUnsafe(
-            f"{_first_of(finished)} of {instance} is claimed, and the next round removes the records of its files, "
-            f"which no hold blocks; first give the mark up permanently: "
-            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
-        )
+    for condition, effect in (
+        (and_(mark.c.first_pass_at.is_(None), is_tried_again), "its failed deletes are tried again once a day"),
+        (mark.c.finished, "the next round removes the records of its files"),
+    ):
+        if marks := _claimed_marks(db, c, target, condition):
+            raise UndeleteUnsafe(
+                f"{_first_of(marks)} of {instance} is claimed, and {effect}, which no hold blocks; first "
+                f"{_discard(instance, marks)}"
+            )
     return in_first_pass
-
-
-def _is_in_second_pass(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a round makes the second pass of a mark now, also where it has found no file."""
-    mark, batch = db.t.mark, db.t.batch
-    is_its_batch = and_(batch.c.id == mark.c.batch, batch.c.kind == SECOND_PASS, batch.c.state == BatchState.OPEN)
-    return exists().where(is_its_batch)
 
 
 def _second_passes_with_files(db: Database, c: Connection, instance: str) -> set[Ref]:
@@ -151,26 +157,6 @@ def _second_passes_with_files(db: Database, c: Connection, instance: str) -> set
     }
 
 
-def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
-    return tuple(hold.prefix for hold in holds if hold.scope == "prefix" and hold.vault == vault and hold.prefix)
-
-
-def _all_held(holds: Sequence[Hold], vault: str, prefix: str) -> bool:
-    """Return whether a hold covers the whole instance, or the whole prefix that is to be undeleted."""
-    if any(hold.scope == "instance" for hold in holds):
-        return True
-    return bool(prefix) and prefix.startswith(_held_prefixes(holds, vault))
-
-
-def _keys_without_hold(holds: Sequence[Hold], vault: str, keys: Sequence[str]) -> Sequence[str]:
-    held_prefixes = _held_prefixes(holds, vault)
-    return [key for key in keys if not key.startswith(held_prefixes)]
-
-
-def _held_marks(holds: Sequence[Hold]) -> set[Ref]:
-    return {Ref(str(hold.mark_kind), str(hold.mark_id)) for hold in holds if hold.scope == "mark"}
-
-
 def _claimed_marks(db: Database, c: Connection, target: _Target, condition: ColumnElement[bool]) -> set[Ref]:
     """Return the claimed marks that meet the condition and touch the target by prefix, by key or by a stored file.
 
@@ -181,21 +167,9 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
     claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", mark.c.absorbed.is_(False), condition)
     marks = _unnamed_marks(db, c, claimed) | _marks_with_files(db, c, target, claimed)
     in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
-    by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
-    by_key = select(mark.c.kind, mark.c.id).where(claimed, in_vault, mark.c["keys"].is_not(None))
-    if prefix := target.prefix:
-        name = _names(db)
-        inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix
-        around = func.substr(literal(prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
-        marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
-        with_key_inside = exists().select_from(name).where(func.substr(name.c.value, 1, len(prefix)) == prefix)
-        return marks | {Ref(*row) for row in c.execute(by_key.where(with_key_inside))}
-    ordered = sorted(target.keys)
-    marks |= {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
-    target_keys = set(ordered)
-    with_keys = by_key.add_columns(mark.c["keys"]).execution_options(yield_per=READ_ROWS)
-    rows = c.execute(with_keys)
-    marks.update(Ref(row.kind, row.id) for row in rows if not target_keys.isdisjoint(row._mapping["keys"]))
+    named = select(mark.c.kind, mark.c.id, mark.c.prefix, mark.c["keys"]).where(claimed, in_vault)
+    rows = c.execute(named.execution_options(yield_per=READ_ROWS))
+    marks.update(Ref(row.kind, row.id) for row in rows if target.touches(row.prefix, row._mapping["keys"] or ()))
     return marks
 
 
@@ -219,30 +193,20 @@ def _unnamed_marks(db: Database, c: Connection, claimed: ColumnElement[bool]) ->
 
 def _marks_with_files(db: Database, c: Connection, target: _Target, claimed: ColumnElement[bool]) -> set[Ref]:
     """Return claimed marks with a stored file among the target's objects, tried or not."""
-    keys = frozenset(target.keys)
-    in_target: ColumnElement[bool]
-    if target.prefix:
-        in_target = may_have_prefix(db, target.prefix)
-    elif keys:
-        in_target = may_have_keys(db, min(keys), max(keys))
-    else:
+    if not (target.prefix or target.keys):
         return set()
+    in_target = (
+        may_have_prefix(db, target.prefix) if target.prefix else may_have_keys(db, target.keys[0], target.keys[-1])
+    )
     touching = {
         run.ref
         for files in read_lists(db, c, of_instance(db, target.instance), in_target)
         for run in files.runs
-        if run.vault == target.vault
-        and any(key.startswith(target.prefix) if target.prefix else key in keys for key in files.keys_of(run))
+        if run.vault == target.vault and any(map(target.contains, files.keys_of(run)))
     }
     mark = db.t.mark
     rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, refs_in(mark, touching)))
     return {Ref(*row) for row in rows}
-
-
-def _names(db: Database) -> Any:
-    """Return the keys that a mark names, as rows of one column ``value``."""
-    keys = db.t.mark.c["keys"]
-    return func.jsonb_array_elements_text(keys).table_valued(column("value", Text()))
 
 
 def any_key_under(ordered_keys: Sequence[str], prefix: str) -> bool:
@@ -265,3 +229,12 @@ def _first_of(marks: set[Ref]) -> str:
     first = min(marks)
     others = f" (and {len(marks) - 1} more)" if len(marks) > 1 else ""
     return f"mark {first.kind} {first.id}{others}"
+
+
+def _discard(instance: str, marks: set[Ref]) -> str:
+    """Return how to give the first mark up, for an error message."""
+    first = min(marks)
+    return (
+        f"give the mark up permanently: sexton quarantine discard {instance} {first.kind}/{first.id} "
+        "--reason 'undelete'"
+    )

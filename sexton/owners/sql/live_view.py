@@ -30,8 +30,7 @@ from sexton.database.rows import in_list
 from sexton.database.tables import Instant
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes
-from sexton.operators.registry.store import Instance
-from sexton.operators.registry.view_names import NO_VIEW
+from sexton.operators.registry.store import NO_VIEW, Instance
 from sexton.owners.port import OwnerSilent
 
 LIVE_VIEW = "sexton_live"

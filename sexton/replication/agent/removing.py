@@ -13,7 +13,7 @@ from sexton.replication.agent.layout import BinlogFiles, Malformed
 from sexton.replication.agent.model import NOTHING, GrantedCut, Removed, SweepOutcome, Swept
 from sexton.replication.agent.port import MetaStore, StoreFault
 from sexton.storage import model as storage
-from sexton.storage.local.files import open_folder, unlink_together
+from sexton.storage.local.files import open_folder, unlink_all
 
 PAGE_KEYS = 1_000
 PAGE_FILES = 1_000
@@ -98,7 +98,7 @@ class Removal:
         try:
             with open_folder(root, [*folders, layout.FOLDER]) as inner:
                 while page := list(islice(names, PAGE_FILES)):
-                    for result in unlink_together(inner, "", page):
+                    for result in unlink_all(inner, page):
                         if result.outcome is storage.KeyOutcome.DELETED:
                             self._counts["files"] += 1
                             self._counts["bytes"] += result.bytes or 0

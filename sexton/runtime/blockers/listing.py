@@ -1,6 +1,6 @@
 """List everything that blocks deletions now: of one instance, or of all."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.insight.views import Blocker
@@ -8,10 +8,9 @@ from sexton.insight.wording import quantity
 from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.recycle.model import NO_FAULT
 from sexton.runtime.blockers.binlogs import binlog_blockers
-from sexton.runtime.blockers.controls import ALL_INSTANCES, control_blockers
 from sexton.runtime.blockers.temporal import temporal_blockers
 from sexton.runtime.blockers.topics import topic_blockers
-from sexton.runtime.blockers.work import work_blockers
+from sexton.runtime.blockers.work import ALL_INSTANCES, control_blockers, work_blockers
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
@@ -38,11 +37,13 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     registry = service.stores.registry
     instances = registry.instances() if instance is None else [registry.instance(instance)]
     rows = [b for i in instances for b in _instance_blockers(service, i)]
-    if instance is None:
-        rows = _without_repetition(rows)
-    rows = [*rows, *topic_blockers(service, instance)]
+    if instance is None:  # blockers of all instances once, and first
+        shared = {b.model_dump_json(): b for b in rows if b.instance == ALL_INSTANCES}
+        rows = [*shared.values(), *(b for b in rows if b.instance != ALL_INSTANCES)]
+    rows += topic_blockers(service, instance)
     from_temporal = temporal_blockers(service)
-    return BlockerList([*_of_instance(from_temporal or (), instance), *rows], from_temporal is None)
+    of_instance = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
+    return BlockerList([*of_instance, *rows], from_temporal is None)
 
 
 def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[Blocker]:
@@ -200,14 +201,3 @@ def _way_out_now(service: "Deployment", kept: Kept, instance: str) -> str:
     else:
         return way_out(kept, instance)
     return "" if kept.subject in blocking else "it has ended since, and blocks nothing in the next round"
-
-
-def _of_instance(rows: Iterable[Blocker], instance: str | None) -> list[Blocker]:
-    """Return the blockers of an instance, and those of all instances."""
-    return [b for b in rows if instance is None or b.instance in (instance, ALL_INSTANCES)]
-
-
-def _without_repetition(rows: Sequence[Blocker]) -> list[Blocker]:
-    """Return blockers of all instances once, first, and then the others."""
-    shared = {b.model_dump_json(): b for b in rows if b.instance == ALL_INSTANCES}
-    return [*shared.values(), *(b for b in rows if b.instance != ALL_INSTANCES)]

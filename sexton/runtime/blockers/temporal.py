@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexton.insight.views import Blocker
 from sexton.kernel.errors import SextonError
-from sexton.runtime.blockers.controls import ALL_INSTANCES
+from sexton.runtime.blockers.work import ALL_INSTANCES
 
 if TYPE_CHECKING:
     from temporalio.client import Client

@@ -1,4 +1,4 @@
-"""List what blocks an instance's rounds and marks now: quarantine, a lost worker, a check that was not complete."""
+"""List what blocks an instance's rounds and marks now: stops, lists, windows, quarantine, lost workers, checks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from sexton.insight.views import Blocker
 from sexton.insight.wording import quantity
 from sexton.marks.keepers import KeepReason, Kept, describe, way_out
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 if TYPE_CHECKING:
     from sexton.check.model import Run
     from sexton.deployment import Deployment
+
 
 REFUSED_MS = 60_000
 """After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
@@ -49,7 +51,7 @@ def _quarantined(service: "Deployment", instance: str) -> Iterator[Blocker]:
 
 
 def _cut_off(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    from sexton.insight.running import CUT_OFF, read_running
+    from sexton.insight.progress import CUT_OFF, read_running
 
     for work in read_running(service.db, instance):
         if work.state == CUT_OFF:
@@ -106,3 +108,58 @@ def _check(run: "Run", why: str, way_out: str) -> Blocker:
         why=why,
         way_out=way_out,
     )
+
+
+ALL_INSTANCES = "(all)"
+
+
+def control_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
+    """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
+    store = service.stores.controls
+    with service.db.read() as c:
+        controls, now = store.all_in(c), service.db.now(c)
+    for halt, scope in _halts(controls, instance, now):
+        removable = halt.since is not None or halt.by is ControlKind.WINDOW
+        yield Blocker(
+            instance=scope,
+            held_by=halt.by,
+            what="everything" if scope == ALL_INSTANCES else "the whole instance",
+            since=halt.since,
+            until=halt.until,
+            why=halt.why,
+            way_out=halt.todo if removable else "sexton lists show",
+        )
+    yield from _vaults_not_listed(service, controls, instance)
+
+
+def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
+    """Yield each control that halts the instance, even where another one already does, and what it halts."""
+    from sexton.operators.controls.policy import halt
+
+    for control in controls:
+        if control.kind in (ControlKind.STOP, ControlKind.BLACKLIST):
+            one_halt = halt([control], instance, now)
+            if one_halt is not None:
+                yield one_halt, ALL_INSTANCES if control.name == ALL else instance
+    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
+    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL_INSTANCES)):
+        list_halt = halt([c for c in controls if c.kind is kind], instance, now)
+        if list_halt is not None:
+            yield list_halt, scope
+
+
+def _vaults_not_listed(service: "Deployment", controls: tuple[Control, ...], instance: str) -> Iterator[Blocker]:
+    from sexton.operators.controls.policy import vault_allowed, vault_whitelist
+
+    whitelist = vault_whitelist(controls)
+    entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
+    for vault in service.stores.registry.vaults(instance):
+        if not vault_allowed(whitelist, instance, vault.name):
+            yield Blocker(
+                instance=instance,
+                held_by="vault whitelist",
+                what=f"vault {vault.name}",
+                since=max((c.since for c in entries if c.since), default=None),
+                why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
+                way_out=f"sexton lists add vaults {instance}/{vault.name}",
+            )

@@ -5,6 +5,7 @@ The pid file of a killed parent is trusted only where it also has the process' s
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from sexton.kernel.errors import SextonError
 from sexton.kernel.private import CHILD_UMASK, make_directory, open_file
-from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
 # Runs in its own interpreter before it executes the real program, as a preexec_fn may deadlock in a process with
@@ -195,3 +196,16 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
     except ProcessLookupError:
         return
+
+
+class EmbeddedError(SextonError):
+    """A part of the embedded stack is missing, does not start, or died."""
+
+
+def find_binary(name: str) -> str:
+    """Return the path of a program: beside this Python, else in PATH; raise ``EmbeddedError`` where it is missing."""
+    # Not resolved: a venv's python is a link into a directory without these programs.
+    path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if path is None:
+        raise EmbeddedError(f"the program {name!r} is missing: pip install 'sexton[embedded]'")
+    return path

@@ -19,8 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sexton.kernel.private import make_directory
-from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import Ports
 
 READY_SECONDS = 120.0

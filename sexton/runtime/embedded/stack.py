@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from config.sources import home_env
 from sexton.kernel.private import make_directory, open_file
-from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.embedded.child import Child, stop_leftovers
+from sexton.runtime.embedded.child import Child, EmbeddedError, stop_leftovers
 from sexton.runtime.embedded.ports import Ports, write_atomically
 from sexton.runtime.embedded.postgres import PostgresServer
 from sexton.runtime.embedded.s3 import S3Server

@@ -4,8 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from sexton.runtime.embedded.binaries import find_binary
-from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.child import Child, find_binary
 from sexton.runtime.embedded.ports import Ports, is_open
 
 READY_SECONDS = 60.0

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from config.sources import masked
 from sexton.kernel.errors import SextonError
-from sexton.runtime.embedded.binaries import EmbeddedError
-from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.stack import SPARK_WORKER, WORKER, WORKER_READY_SECONDS, Stack
 
 WATCH_SECONDS = 0.5

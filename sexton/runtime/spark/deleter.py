@@ -1,4 +1,4 @@
-"""Delete on Spark: the driver's side, in the process that claims and settles. It runs jobs over a batch's stored files.
+"""Delete and compare on Spark, in the process that claims and settles: jobs run over a batch's stored files.
 
 No key passes through this process: jobs get numbers of files, and return results of parts.
 """
@@ -18,6 +18,8 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Outcomes
+from sexton.runtime.engine import Engine
+from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
 from sexton.runtime.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
@@ -92,7 +94,10 @@ class SparkDeletion:
         while not self.has_tried(to):
             self._send(1)  # no more files are claimed meanwhile
             self._active_lease.keep_alive()
-            self._count_under_way()
+            now = time.monotonic()
+            if now - self._counted_at >= RENEW_SECONDS:  # for the progress that people see
+                self._counted_at = now
+                self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
             wait([self._jobs[0].results], POLL_SECONDS)  # the other jobs' results are taken after this one's
 
     def has_tried(self, to: int) -> bool:
@@ -131,13 +136,6 @@ class SparkDeletion:
         )
         self._sent_to = to
 
-    def _count_under_way(self) -> None:
-        """Count the tried files of jobs under way, every few seconds, for the progress that people see."""
-        now = time.monotonic()
-        if now - self._counted_at >= RENEW_SECONDS:
-            self._counted_at = now
-            self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
-
     def _take_results(self) -> None:
         """Take the results of jobs that have ended, in the order of their files."""
         while self._jobs and self._jobs[0].results.done():
@@ -169,3 +167,29 @@ def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> li
     results = parts.mapInArrow(ExecutorDeletion(order), "result string")
     rows = tagged(session, tags, results.collect)
     return [PartResult.model_validate_json(row.result) for row in rows]
+
+
+AT_ONCE = 2
+"""Activities that one Spark worker runs at the same time, on the same executors."""
+
+
+class SparkEngine:
+    """Compares and deletes on Spark."""
+
+    def __init__(self, engine: Engine, sessions: Sessions, work: Work, *, connections: int, scratch: str) -> None:
+        """Build the comparison and the recycler.
+
+        Args:
+            engine: claims, settles and stores findings, in this process.
+            sessions: where jobs run.
+            work: the settings that executors build their engines with.
+            connections: to the database, of all executors together.
+            scratch: a folder that every executor sees.
+        """
+        stores = engine.stores
+        share = max(1, connections // AT_ONCE)
+        self.compare = SparkComparison(
+            sessions, work.where, stores.vaults, stores.live_side, stores.checks, scratch=scratch, connections=share
+        )
+        deleter = SparkDeleter(sessions, work, stores.pipeline.outcomes, share)
+        self.recycler = engine.recycler(deleter, group_files=GROUP_FILES)

@@ -77,7 +77,8 @@ class ExecutorDeletion:
 def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
     """Delete one part. An error is part of the result: a failed job would hide it, and end all parts."""
     engine, token = engine_of(order.work), order.token
-    active_lease = ActiveLease(engine.leases, engine.stores.controls, token.lease, _alive, order.excluded_vaults)
+    # The driver sends the heartbeat: a task stops with its process, or when it loses its lease.
+    active_lease = ActiveLease(engine.leases, engine.stores.controls, token.lease, lambda: None, order.excluded_vaults)
     for vault, reason in order.faults.items():
         active_lease.add_fault(vault, reason)
     try:
@@ -112,7 +113,3 @@ def engine_of(work: Work) -> Engine:
         audit_url=work.audit_url,
     )
     return Engine(work.where.database(connections=1), settings)
-
-
-def _alive() -> None:
-    """Do nothing: the driver sends the heartbeat. A task stops with its process, or when it loses its lease."""

@@ -28,7 +28,7 @@ import config
 import sexton
 from sexton.kernel.errors import SextonError
 from sexton.kernel.private import make_directory, open_file
-from sexton.runtime.embedded.binaries import EmbeddedError
+from sexton.runtime.embedded.child import EmbeddedError
 from sexton.runtime.spark.server import ConnectServer, is_local
 
 log = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from temporalio.client import (
@@ -35,15 +35,6 @@ class Requested(Protocol):
     def requested_by(self) -> str: ...  # noqa: D102
 
 
-class Started(Protocol):
-    """A workflow that was started: its workflow id and its run id."""
-
-    @property
-    def workflow(self) -> str: ...  # noqa: D102
-    @property
-    def run(self) -> str: ...  # noqa: D102
-
-
 class TemporalAway(SextonError):
     """Temporal does not answer, or refuses the request; what was requested may have been done all the same."""
 
@@ -52,6 +43,14 @@ class TemporalAway(SextonError):
 
 class NotRunning(SextonError):
     """No workflow of the subject runs, so none can be signalled."""
+
+
+class AlreadyRunning(SextonError):
+    """A workflow of the subject runs, scheduled or started by hand."""
+
+
+class AlreadyPurging(AlreadyRunning):
+    """A purge of the topic runs, scheduled or started by hand."""
 
 
 Request = TypeVar("Request", bound=Requested)
@@ -85,11 +84,22 @@ class ControlClient(Generic[Request, Report, Progress]):
     """The group of commands that signal it, for example ``wal round``."""
     already_running: str
     not_running: str
-    progress_type: type[Progress] | None = None
-    describe: Callable[[Progress], str] | None = None
-    """Returns the progress as a sentence; None: ``follow`` does not show progress."""
-    conflict: type[SextonError] = SextonError
+    progress_type: type[Progress]
+    texts: Mapping[str, Callable[[Progress], str]] = field(default_factory=dict)
+    """What the workflow does → the progress as a sentence; any other step is named as it is."""
+    paused: str = "it is paused; to go on"
+    conflict: type[AlreadyRunning] = AlreadyRunning
     """Raised when a workflow of the subject runs already."""
+
+    def describe(self, progress: Any, subject: str) -> str:
+        """Return what the workflow of a subject does now, as a sentence for operators."""
+        if progress.doing == "BACKING_OFF":
+            again = f"try {progress.tries + 1} in {progress.backoff_seconds:.0f} s"
+            return f"it failed: {progress.error}; {again}, or now: {self.command_for('retry', subject)}"
+        if progress.doing == "PAUSED":
+            return f"{self.paused}: {self.command_for('resume', subject)}"
+        text = self.texts.get(progress.doing)
+        return str(progress.doing).lower() if text is None else text(progress)
 
     def command_for(self, verb: str, subject: str) -> str:
         """Return the command that signals the workflow or shows its progress, for example ``sexton wal pause t``."""
@@ -120,12 +130,14 @@ class ControlClient(Generic[Request, Report, Progress]):
             name = self.name.format(subject=subject)
             raise _unconfirmed(f"the start of {name}", e) from e
 
-    def follow(self, settings: Settings, started: Started, subject: str, notify: Callable[[str], None]) -> Report:
+    def follow(
+        self, settings: Settings, started: tuple[str, str], subject: str, notify: Callable[[str], None]
+    ) -> Report:
         """Await a workflow that was started, and return its report. Ctrl-C ends the waiting, not the workflow.
 
         Args:
             settings: of this process.
-            started: the workflow, and its run.
+            started: the workflow id, and the run id.
             subject: its instance or topic.
             notify: called with sentences for the operator: what the workflow does, and whether a worker is missing.
 
@@ -167,17 +179,6 @@ class ControlClient(Generic[Request, Report, Progress]):
         except SextonError:  # the signal was sent all the same
             return 0
 
-    async def cancel(self, client: Client, settings: Settings, subject: str) -> None:
-        """Have Temporal cancel the running workflow; raises ``NotRunning``, or ``RPCError`` if Temporal refuses."""
-        handle = self._handle(client, settings, subject)
-        try:
-            await self._require_running(handle, subject)  # Temporal accepts the cancel of an ended one, without effect
-            await handle.cancel()
-        except RPCError as e:
-            if e.status is RPCStatusCode.NOT_FOUND:
-                raise self._not_running(subject) from e
-            raise
-
     def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))
 
@@ -189,20 +190,19 @@ class ControlClient(Generic[Request, Report, Progress]):
         return NotRunning(self.not_running.format(subject=subject))
 
     async def _follow(
-        self, settings: Settings, started: Started, subject: str, notify: Callable[[str], None]
+        self, settings: Settings, started: tuple[str, str], subject: str, notify: Callable[[str], None]
     ) -> Report:
+        workflow, run = started
         client = await connect(settings)
-        handle = client.get_workflow_handle(started.workflow, run_id=started.run or None, result_type=self.report)
-        watching = asyncio.ensure_future(self._watch(handle, notify))
+        handle = client.get_workflow_handle(workflow, run_id=run or None, result_type=self.report)
+        watching = asyncio.ensure_future(self._watch(handle, subject, notify))
         try:
             return await self._await(handle, subject, notify)
         finally:
             watching.cancel()
 
-    async def _watch(self, handle: WorkflowHandle[Any, Any], notify: Callable[[str], None]) -> None:
+    async def _watch(self, handle: WorkflowHandle[Any, Any], subject: str, notify: Callable[[str], None]) -> None:
         """Notify of each change in the workflow's progress, until cancelled."""
-        if self.describe is None:
-            return
         last = ""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -210,7 +210,7 @@ class ControlClient(Generic[Request, Report, Progress]):
                 progress = await handle.query("progress", result_type=self.progress_type, rpc_timeout=QUERY_PATIENCE)
             except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
                 continue
-            sentence = self.describe(progress)
+            sentence = self.describe(progress, subject)
             if sentence != last:
                 notify(sentence)
             last = sentence

@@ -1,4 +1,4 @@
-"""Give every log record of an activity its context, and log each refusal of an activity as one line."""
+"""Give every log record of an activity its context, log each refusal of one as one line, and count activities."""
 
 import logging
 from typing import Any
@@ -76,3 +76,27 @@ def _part(order: object, path: str) -> object:
 
 def _first(parts: list[object], name: str) -> object:
     return next((value for part in parts if (value := getattr(part, name, None)) is not None), None)
+
+
+class ActivityCounter(Interceptor):
+    """Knows how many activities its worker runs now."""
+
+    def __init__(self) -> None:
+        self.running = 0
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Count every activity that begins, until it ends."""
+        return _Counting(next, self)
+
+
+class _Counting(ActivityInboundInterceptor):
+    def __init__(self, following: ActivityInboundInterceptor, counter: ActivityCounter) -> None:
+        super().__init__(following)
+        self._counter = counter
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        self._counter.running += 1
+        try:
+            return await super().execute_activity(input)
+        finally:
+            self._counter.running -= 1

@@ -23,13 +23,12 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health, LoopWatch, database_check
 from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.pool import PoolCollector
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
 from sexton.insight.metrics.server import serve
 from sexton.insight.metrics.temporal_sdk import SdkCollector
 from sexton.kernel.errors import SextonError
 from sexton.runtime.engine import Engine
-from sexton.runtime.live import live_settings
+from sexton.runtime.stores import live_settings
 
 ANSWER = timedelta(seconds=2)
 BUFFERED_UPDATES = 100_000

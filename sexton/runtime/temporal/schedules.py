@@ -1,9 +1,14 @@
-"""The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due."""
+"""The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due.
+
+It ticks often enough for the shortest interval between rounds that is in force.
+"""
 
 import asyncio
 import datetime as dt
 import logging
+import time
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 
 from pydantic import Field
 from temporalio.client import (
@@ -23,7 +28,10 @@ from temporalio.client import (
 from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from config.live import MAX_AGE_SECONDS, LiveSettings
 from config.settings import Settings
+from sexton.database.engine import AWAY, first_line
+from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
@@ -39,6 +47,10 @@ LONGEST_TICK_SECONDS = 60
 SHORTEST_TICK_SECONDS = 2
 DESCRIBE_SECONDS = 1.5
 """Patience where an attribute is missing: Temporal then answers with an internal error, which its client retries."""
+
+
+REPEAT_SECONDS = 60.0
+"""How soon a changed interval is applied again: `sexton up` may have applied that of its settings meanwhile."""
 
 
 class NoSchedule(SextonError):
@@ -124,6 +136,49 @@ def _is_same(existing: Schedule, desired: Schedule) -> bool:
         and (action.workflow, action.task_queue) == (desired_action.workflow, desired_action.task_queue)
         and len(action.typed_search_attributes) == len(desired_action.typed_search_attributes)
     )
+
+
+def following_interval(client: Client, live: LiveSettings) -> AbstractAsyncContextManager[None]:
+    """Change how often the schedule ticks whenever the shortest interval in force changes, until the context ends.
+
+    A schedule that does not exist is not created, and an operator's pause stays.
+    """
+    return in_background(_follow(client, live))
+
+
+async def _follow(client: Client, live: LiveSettings) -> None:
+    own = known = tick_seconds(live.own.recycle.recycle_interval_seconds)
+    changed_at = 0.0
+    while True:
+        try:
+            seconds = tick_seconds(await asyncio.to_thread(live.shortest_interval))
+            is_old = seconds != own and time.monotonic() - changed_at > REPEAT_SECONDS
+            if seconds != known or is_old:
+                await change(client, live.own.require_deployment(), seconds)
+                known, changed_at = seconds, time.monotonic()
+        except AWAY as e:
+            log.warning("the interval between rounds was not read, and is read again: %s", first_line(e))
+        except RPCError as e:
+            log.warning("the schedule was not changed, and is tried again: %s", e.message)
+        await asyncio.sleep(MAX_AGE_SECONDS)
+
+
+async def change(client: Client, deployment: str, seconds: int) -> None:
+    """Let an existing schedule tick every so many seconds."""
+    every = [ScheduleIntervalSpec(every=dt.timedelta(seconds=seconds))]
+
+    def update(current: ScheduleUpdateInput) -> ScheduleUpdate | None:
+        schedule = current.description.schedule
+        if [i.every for i in schedule.spec.intervals] == [every[0].every]:
+            return None
+        schedule.spec.intervals = every
+        return ScheduleUpdate(schedule)
+
+    try:
+        await handle(client, deployment).update(update)
+    except RPCError as e:
+        if e.status is not RPCStatusCode.NOT_FOUND:
+            raise
 
 
 async def pause(client: Client, deployment: str, note: str) -> None:

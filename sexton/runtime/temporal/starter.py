@@ -5,26 +5,17 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from config.settings import Settings
-from sexton.check.model import CheckRequest
 from sexton.kernel.errors import SextonError
-from sexton.recycle.rounds.model import RecycleRequest
-from sexton.replication.binlog.messages import GcRequest
-from sexton.runtime.temporal.binlogs import BINLOG_GCS
-from sexton.runtime.temporal.checks import CHECKS
 from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.control_client import ControlClient, TemporalAway
-from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
-from sexton.runtime.temporal.rounds import ROUNDS
-from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from sexton.runtime.temporal.works import OF_REQUEST
 
 PATIENCE_SECONDS = 5.0
 Result = TypeVar("Result")
-
-StartCall = Callable[[Client], Coroutine[Any, Any, WorkflowHandle[Any, Any]]]
 
 
 class StartedRun(NamedTuple):
@@ -43,51 +34,26 @@ class WorkflowStarter:
         self._client: Client | None = None
         threading.Thread(target=self._loop.run_forever, name="temporal", daemon=True).start()
 
-    def start_round(self, request: RecycleRequest) -> StartedRun:
-        """Start a round.
+    def start(self, request: Any) -> StartedRun:
+        """Start the work that a request is for, as ``works.OF_REQUEST`` says.
 
         Raises:
-            AlreadyRunning: a round of the instance runs.
+            AlreadyRunning: work of the same kind runs for its instance or topic.
             TemporalAway: Temporal does not answer, or refuses.
         """
-        return self._start(lambda client: ROUNDS.start(client, self._settings, request), "the round")
+        work = OF_REQUEST[type(request)]
 
-    def start_purge(self, request: PurgeRequest) -> StartedRun:
-        """Start the purge of a topic.
+        async def start(client: Client) -> StartedRun:
+            handle = await work.start(client, self._settings, request)
+            return StartedRun(handle.id, handle.result_run_id or "")
 
-        Raises:
-            AlreadyPurging: a purge of the topic runs, scheduled or started by hand.
-            TemporalAway: Temporal does not answer, or refuses.
-        """
-        return self._start(lambda client: PURGES.start(client, self._settings, request), "the purge")
-
-    def start_purge_round(self, request: PurgeRoundRequest) -> StartedRun:
-        """Start a round of topics; raises as ``start_purge`` does."""
-        return self._start(lambda client: PURGE_ROUNDS.start(client, self._settings, request), "the round of topics")
-
-    def start_check(self, request: CheckRequest) -> StartedRun:
-        """Start a check.
-
-        Raises:
-            AlreadyRunning: a check of the instance runs.
-            TemporalAway: Temporal does not answer, or refuses.
-        """
-        return self._start(lambda client: CHECKS.start(client, self._settings, request), "the check")
-
-    def start_gc(self, request: GcRequest) -> StartedRun:
-        """Start a binlog GC.
-
-        Raises:
-            AlreadyRunning: a binlog GC of the instance runs.
-            TemporalAway: Temporal does not answer, or refuses.
-        """
-        return self._start(lambda client: BINLOG_GCS.start(client, self._settings, request), "the binlog GC")
+        return self._do(start, f"{work.name.format(subject=work.subject(request))} may have begun")
 
     def signal(self, work: ControlClient[Any, Any, Any], subject: str, signal: str) -> int:
         """Signal a running workflow; return how many workers poll, so that can deliver the signal.
 
         Args:
-            work: which one: ``ROUNDS``, ``CHECKS``, ``PURGES`` or ``BINLOG_GCS``.
+            work: which one of ``works``.
             subject: its instance or topic.
             signal: the name of the signal.
 
@@ -102,13 +68,6 @@ class WorkflowStarter:
     def ask(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         """Return what a call of Temporal returns. Raise ``TemporalAway`` where it does not answer, or refuses."""
         return self._do(call, "it may have been done")
-
-    def _start(self, call: StartCall, name: str) -> StartedRun:
-        async def start(client: Client) -> StartedRun:
-            handle = await call(client)
-            return StartedRun(handle.id, handle.result_run_id or "")
-
-        return self._do(start, f"{name} may have begun")
 
     def _do(self, call: Callable[[Client], Coroutine[Any, Any, Result]], doubt: str) -> Result:
         return asyncio.run_coroutine_threadsafe(self._in_time(call, doubt), self._loop).result()

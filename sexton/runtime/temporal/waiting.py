@@ -5,7 +5,6 @@ The row of a round says so only if it ever had a lease, and of a button never.
 
 import asyncio
 import datetime as dt
-from typing import Any
 
 from pydantic import Field
 from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError, WorkflowQueryRejectedError
@@ -14,20 +13,14 @@ from temporalio.service import RPCError
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.runtime.temporal.binlogs import BINLOG_GCS
-from sexton.runtime.temporal.checks import CHECKS
-from sexton.runtime.temporal.control_client import ControlClient
-from sexton.runtime.temporal.purges import PURGE_ROUNDS, PURGES
-from sexton.runtime.temporal.rounds import ROUNDS
 from sexton.runtime.temporal.search_attributes import missing
+from sexton.runtime.temporal.works import OF_REQUEST, PURGES, ROUNDS
 from workflows.search_attributes import CAPABILITY, STATE
 
 QUERY_PATIENCE = dt.timedelta(seconds=1)
 STATES = {"PAUSED": ("paused", "resume"), "BACKING_OFF": ("backing off", "retry")}
 """What a workflow does → the same for people, and the signal that ends it."""
-CONTROLS: dict[str, ControlClient[Any, Any, Any]] = {
-    control.workflow_type: control for control in (ROUNDS, CHECKS, PURGES, PURGE_ROUNDS, BINLOG_GCS)
-}
+CONTROLS = {control.workflow_type: control for control in OF_REQUEST.values()}
 PAUSED_IN_TEMPORAL = "paused in Temporal"
 
 

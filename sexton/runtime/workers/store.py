@@ -1,15 +1,24 @@
-"""Store which workers run, and the settings of each one's environment and file."""
+"""Let a worker report that it runs, with which settings, and how busy it is; read which workers run."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import delete, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from sexton.database.engine import Database
+from config.explain import rows
+from config.settings import Settings
+from sexton.database.engine import AWAY, Database, first_line
+from sexton.insight import spark_slots
+from sexton.insight.spark_slots import SPARK
+from sexton.kernel.background import in_background
 from sexton.kernel.message import Message
+from sexton.runtime.temporal.versions import build_of
 
-ABSENT_MS = 30_000
-"""A worker that has not reported for this long is absent."""
 FORGET_MS = 86_400_000
 """A worker that has not reported for a day has no row."""
 
@@ -17,15 +26,18 @@ FORGET_MS = 86_400_000
 class WorkerPresence(Message):
     """A worker that runs. ``settings``: those that the database may change, as its own environment and file set them.
 
-    ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970.
+    ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970. ``slots``: how
+    many activities a Spark worker takes at once; ``busy``: how many it runs.
     """
 
     worker: str
     role: str
-    build: str
-    metrics: str
-    settings: Mapping[str, str]
+    build: str = ""
+    metrics: str = ""
+    settings: Mapping[str, str] = {}
     started_at: int = 0
+    slots: int = 0
+    busy: int = 0
 
 
 class WorkerStore:
@@ -44,7 +56,7 @@ class WorkerStore:
             row = upsert(t).values(**values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=changes))
             # A row from the future was written while the database's clock was ahead.
-            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + ABSENT_MS)))
+            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + spark_slots.ABSENT_MS)))
 
     def remove(self, worker: str) -> None:
         """Remove a worker that ends, or one that starts under the name of another that has ended."""
@@ -56,5 +68,63 @@ class WorkerStore:
         """Return the workers that run, in the order of their names."""
         t = self._db.t.worker_presence
         with self._db.read() as c:
-            seen = t.c.seen_at > self._db.machine_now(c) - ABSENT_MS
+            seen = t.c.seen_at > self._db.machine_now(c) - spark_slots.ABSENT_MS
             return [WorkerPresence(**row._mapping) for row in c.execute(select(t).where(seen).order_by(t.c.worker))]
+
+    def count_slots(self) -> tuple[int, int]:
+        """Return how many activities all Spark workers that run take at once, and how many more they would take now."""
+        with self._db.read() as c:
+            present = spark_slots.read_slots(self._db, c)
+        return present.slots, present.slots - present.busy
+
+
+log = logging.getLogger(__name__)
+REPORT_SECONDS = 10.0
+"""How often a worker reports: three times before it would count as absent."""
+
+
+@asynccontextmanager
+async def reporting(
+    workers: WorkerStore, role: str, settings: Settings, slots: int = 0, busy: Callable[[], int] = lambda: 0
+) -> AsyncIterator[None]:
+    """Report this process until the context ends. A database that is away delays reports, and stops no work.
+
+    Args:
+        workers: the rows of all workers.
+        role: control or spark.
+        settings: those of this process, without those of the database.
+        slots: how many activities a Spark worker takes at once: work is sent to it only while it has a free slot.
+        busy: returns how many of them it runs now.
+    """
+    presence = WorkerPresence(
+        worker=f"{socket.gethostname()}:{os.getpid()}",
+        role=role,
+        build=build_of(settings),
+        metrics="" if role == SPARK else settings.metrics.listen,
+        settings=own_settings(settings),
+        slots=slots,
+        busy=busy(),
+    )
+    with suppress(*AWAY):
+        await asyncio.to_thread(workers.remove, presence.worker)
+        await asyncio.to_thread(workers.report, presence)
+    try:
+        async with in_background(_report_regularly(workers, presence, busy)):
+            yield
+    finally:
+        with suppress(*AWAY):  # the row expires
+            await asyncio.to_thread(workers.remove, presence.worker)
+
+
+def own_settings(settings: Settings) -> dict[str, str]:
+    """Return the settings that all workers should share: those that the database may change."""
+    return {row.key: row.value for row in rows(settings) if row.mutable}
+
+
+async def _report_regularly(workers: WorkerStore, presence: WorkerPresence, busy: Callable[[], int]) -> None:
+    while True:
+        await asyncio.sleep(REPORT_SECONDS)
+        try:
+            await asyncio.to_thread(workers.report, presence.model_copy(update={"busy": busy()}))
+        except AWAY as e:
+            log.warning("the database did not take this worker's report: %s", first_line(e))

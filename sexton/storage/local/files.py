@@ -7,15 +7,17 @@ link nor one that is created meanwhile leads a listing or an unlink to another p
 import errno
 import math
 import os
+import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import groupby
 from types import MappingProxyType
 
 from sexton.storage.model import KeyOutcome, KeyResult
-from sexton.storage.policy import is_rewritten, out_of_time, rewritten_text
+from sexton.storage.policy import DRAFT, is_rewritten, out_of_time, rewritten_text
 
 _FOLDER_MODE = 0o755
 """Of folders for Sexton's own files: a worker that another user runs must be able to prove the vault."""
@@ -123,23 +125,68 @@ def as_written(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def unlink_together(
-    root: int, parent: str, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] = NOT_SEEN
-) -> list[KeyResult]:
-    """Unlink files of one directory, durably; the directory stays.
+def write_file(
+    path: str, folders: Sequence[str], name: str, data: bytes, publish: Callable[[str, int], None] | None = None
+) -> None:
+    """Write a file, and create its folder where it is missing.
 
-    An empty directory stays too, because a writer may have just created it and be about to create a file there.
+    The file is complete before it gets its name: a crash leaves a complete file or none.
+
+    Args:
+        path: the vault's location.
+        folders: the folders from there to the file.
+        name: of the file.
+        data: its bytes.
+        publish: called with the draft's name and the open folder to give the draft its final name; by default the draft
+            replaces an older file.
+    """
+    draft = f"{DRAFT}{secrets.token_hex(8)}"
+    with open_location(path) as location:
+        make_folders(location, folders)
+        with open_folder(location, folders) as inner:
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
+            try:
+                with os.fdopen(file, "wb") as out:
+                    out.write(data)
+                    out.flush()
+                    os.fsync(out.fileno())
+            except OSError:
+                os.unlink(draft, dir_fd=inner)
+                raise
+            if publish is None:
+                os.replace(draft, name, src_dir_fd=inner, dst_dir_fd=inner)
+            else:
+                publish(draft, inner)
+            os.fsync(inner)
+
+
+def unlink_all(
+    root: int, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] = NOT_SEEN
+) -> list[KeyResult]:
+    """Unlink files, durably; their directories stay.
+
+    An empty directory stays too, because a writer may have just created it and be about to create a file there. Each
+    directory is opened, and synchronised to disk, once where the keys of one are neighbours.
 
     Args:
         root: the vault's directory.
-        parent: path of the directory below it, empty for itself.
-        keys: paths of the files below ``root``, all directly in ``parent``.
+        keys: paths of the files below it.
         until: no file is unlinked after this instant, in monotonic seconds; those that are left are THROTTLED.
         seen: key → last write of the file that is meant; one that was written again is CHANGED.
 
     Raises:
         OSError: the disk failed; the results of the keys are unknown.
     """
+    by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
+    return [
+        result for parent, group in by_directory for result in _unlink_together(root, parent, list(group), until, seen)
+    ]
+
+
+def _unlink_together(
+    root: int, parent: str, keys: Sequence[str], until: float, seen: Mapping[str, str]
+) -> list[KeyResult]:
+    """Unlink files that are all directly in one directory below ``root``; ``parent``: its path."""
     if time.monotonic() > until:
         return [out_of_time(key) for key in keys]
     try:

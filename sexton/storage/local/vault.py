@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.local import own_files
 from sexton.storage.local.files import (
     NOT_SEEN,
     MissingDirectory,
@@ -24,8 +23,9 @@ from sexton.storage.local.files import (
     open_folder,
     open_location,
     stat_file,
-    unlink_together,
+    unlink_all,
     walk,
+    write_file,
 )
 from sexton.storage.model import (
     MARKER_KEY,
@@ -41,15 +41,22 @@ from sexton.storage.model import (
     VaultPart,
     VaultSpec,
 )
-from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
+from sexton.storage.policy import (
+    check_key,
+    check_listing,
+    check_own,
+    check_own_prefix,
+    check_root,
+    inside_other_vault,
+    is_other_marker,
+    is_own,
+)
 from sexton.storage.port import VaultFault
 from sexton.storage.vault_parts import spread
 
 DESCENDANT_KEYS = 10 * PAGE_KEYS
 MOST_FOLDERS = 10_000
 """The listing of a folder with more folders than this is not cut along them."""
-
-_MARKER_FOLDER, _MARKER_NAME = MARKER_KEY.split("/")
 
 
 class LocalVault:
@@ -68,29 +75,23 @@ class LocalVault:
         self._folders = spec.prefix.split("/")[:-1]
 
     def read_marker(self) -> Marker | None:
-        with self._faults(), open_location(self.spec.location) as location:
-            try:
-                with open_folder(location, [*self._folders, _MARKER_FOLDER]) as inner:
-                    file = os.open(_MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inner)
-            except FileNotFoundError:
-                return None
-            with os.fdopen(file, "rb") as source:
-                return self._parse(source.read(), MARKER_KEY)
+        raw = self._read(MARKER_KEY, FileNotFoundError)
+        return None if raw is None else self._parse(raw, MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
         # A link gives the name only once: the second of two writers gets an error.
         def link(draft: str, inner: int) -> None:
             try:
-                os.link(draft, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner)
+                os.link(draft, MARKER_KEY.rpartition("/")[2], src_dir_fd=inner, dst_dir_fd=inner)
             except FileExistsError as error:
                 raise self._fault("FOREIGN_MARKER", "a marker exists already; it is not overwritten") from error
             finally:
                 os.unlink(draft, dir_fd=inner)
 
-        self._write_marker(marker, link)
+        self._write(MARKER_KEY, marker.model_dump_json().encode(), link)
 
     def replace_marker(self, marker: Marker) -> None:
-        self._write_marker(marker, None)
+        self._write(MARKER_KEY, marker.model_dump_json().encode())
 
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
@@ -139,14 +140,7 @@ class LocalVault:
             reason = "no ETag known: files have none; not deleted"
             return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=reason) for key in keys]
         with self._faults(), open_location(self.spec.location, self._folders) as root:
-            # Keys of one directory are neighbours, so each directory is opened, and synchronised to disk, once.
-            by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
-            until = time.monotonic() + PAGE_SECONDS if until is None else until
-            return [
-                result
-                for parent, group in by_directory
-                for result in unlink_together(root, parent, list(group), until, seen)
-            ]
+            return unlink_all(root, keys, time.monotonic() + PAGE_SECONDS if until is None else until, seen)
 
     def abort_uploads(self, *prefixes: str) -> int:
         for prefix in prefixes:
@@ -161,19 +155,22 @@ class LocalVault:
         return None
 
     def write_own(self, name: str, data: bytes) -> None:
-        with self._faults():
-            own_files.write(self.spec.location, self._folders, name, data)
+        check_own(name)
+        self._write(RESERVED_PREFIX + name, data)
 
     def read_own(self, name: str) -> bytes | None:
-        with self._faults():
-            return own_files.read(self.spec.location, self._folders, name)
+        check_own(name)
+        return self._read(RESERVED_PREFIX + name, FileNotFoundError, NotADirectoryError)
 
     def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
-        return self._with_faults(own_files.pages(self.spec.location, self._folders, prefix))
+        check_own_prefix(prefix)
+        return self._own_pages(prefix)
 
     def remove_own(self, names: Sequence[str]) -> None:
-        with self._faults():
-            results = own_files.remove(self.spec.location, self._folders, names)
+        for name in names:
+            check_own(name)
+        with self._faults(), open_location(self.spec.location) as location:
+            results = unlink_all(location, [f"{self.spec.prefix}{RESERVED_PREFIX}{name}" for name in names])
         for result in results:
             if result.outcome is KeyOutcome.FAILED:
                 raise self._fault("DENIED", f"{result.key} was not removed: {result.reason}")
@@ -213,14 +210,35 @@ class LocalVault:
         prefix = f"{self.spec.prefix}{marker_key}".removesuffix(MARKER_KEY)
         return LocalVault(self.spec.model_copy(update={"prefix": prefix})).read_marker()
 
-    def _write_marker(self, marker: Marker, publish: Callable[[str, int], None] | None) -> None:
-        folders, data = [*self._folders, _MARKER_FOLDER], marker.model_dump_json().encode()
-        with self._faults():
-            own_files.write_file(self.spec.location, folders, _MARKER_NAME, data, publish)
+    def _read(self, path: str, *missing: type[OSError]) -> bytes | None:
+        """Return a file of the vault; None where opening it fails with an error that means that it does not exist."""
+        *folders, name = path.split("/")
+        with self._faults(), open_location(self.spec.location) as location:
+            try:
+                with open_folder(location, [*self._folders, *folders]) as inner:
+                    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inner)
+            except missing:
+                return None
+            with os.fdopen(file, "rb") as source:
+                return source.read()
 
-    def _with_faults(self, pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
+    def _write(self, path: str, data: bytes, publish: Callable[[str, int], None] | None = None) -> None:
+        *folders, name = path.split("/")
         with self._faults():
-            yield from pages
+            write_file(self.spec.location, [*self._folders, *folders], name, data, publish)
+
+    def _own_pages(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
+        page: list[ListedObject] = []
+        start = self.spec.prefix + RESERVED_PREFIX
+        with self._faults(), open_location(self.spec.location) as location:
+            for key, size, _ in self._walk(location, start + prefix, deep=True):
+                if is_own(name := key.removeprefix(start)):
+                    page.append(ListedObject(key=name, bytes=size))
+                if len(page) == PAGE_KEYS:
+                    yield page
+                    page = []
+        if page:
+            yield page
 
     def _folders_in(self, root: int, path: str) -> Sequence[str] | None:
         """Return the folders directly in one; None where it has very many, or was deleted meanwhile."""

@@ -46,7 +46,9 @@ def delete(bucket: S3Bucket, targets: Sequence[Target], until: float = NO_LIMIT,
             break
         results |= _delete_together(bucket, together[start : start + PAGE_KEYS])
     # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead.
-    return results | _delete_each(bucket, [target for target in targets if target not in results], until)
+    left = [target for target in targets if target not in results]
+    replies = run_together(lambda target: _delete_alone(bucket, target), left, until)
+    return results | {t: reply or out_of_time(t.key) for t, reply in zip(left, replies, strict=True)}
 
 
 def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
@@ -111,11 +113,6 @@ def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
     if target.etag:
         identifier["ETag"] = f'"{target.etag}"'
     return identifier
-
-
-def _delete_each(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
-    results = run_together(lambda target: _delete_alone(bucket, target), targets, until)
-    return {target: result or out_of_time(target.key) for target, result in zip(targets, results, strict=True)}
 
 
 def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:

@@ -67,7 +67,7 @@ def pages(
             raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
         is_last = not reply["IsTruncated"]
         if last_key and keys and keys[-1] > last_key:
-            columns, is_last = _trim(columns, last_key), True
+            columns, is_last = columns.between(0, bisect_right(keys, last_key)), True
         yield [
             ListedObject(key[vault_prefix:], size, etag.strip('"'), written[:SECONDS])
             for key, size, etag, written in zip(*columns, strict=True)
@@ -140,11 +140,6 @@ def _check_keys_match(bucket: S3Bucket, keys: Sequence[str], full_prefix: str, *
     for key in keys:
         if not key.startswith(full_prefix) or (loose and "/" in key[len(full_prefix) :]):
             raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
-
-
-def _trim(columns: Columns, last_key: str) -> Columns:
-    """Return the objects up to a key; their keys are in byte order."""
-    return columns.between(0, bisect_right(columns.keys, last_key))
 
 
 def _next_token(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:

@@ -74,7 +74,7 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
         failures |= _remove(bucket, [marker for of_key in markers.values() for marker in of_key])
         hidden, unclear = _still_hidden(bucket, [key for key in markers if key not in failures])
         failures |= {key: f"{key}: it is still hidden, and its versions cannot be listed completely" for key in unclear}
-        for key in _with_listed_markers(hidden, markers):
+        for key in [key for key, versions in hidden.items() if {v.id for v in versions} & {v.id for v in markers[key]}]:
             failures[key] = f"{key}: the store reported the delete marker deleted, but still lists it"
             del hidden[key]
     shown = {key: version for key, version in newest.items() if key not in failures}
@@ -107,11 +107,6 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
                 unclear += group.keys
     answers = zip(unclear, head_all(bucket, unclear), strict=True)
     return hidden, [key for key, answer in answers if answer.object is None]
-
-
-def _with_listed_markers(hidden: ByKey, markers: ByKey) -> list[str]:
-    """Return the hidden keys that still list a removed marker."""
-    return [key for key, versions in hidden.items() if {v.id for v in versions} & {v.id for v in markers[key]}]
 
 
 def _newest(versions: Sequence[ObjectVersion]) -> ObjectVersion:

@@ -12,7 +12,7 @@ from sexton.storage.s3.wire import error_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef, MultipartUploadTypeDef
+    from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef
 
 PAGES = 1_000
 """More pages are over a million uploads under one prefix, which is refused: the writer must stop first."""
@@ -20,7 +20,7 @@ NO_MARKERS: Mapping[str, str] = {}
 
 
 class Upload(NamedTuple):
-    """One unfinished upload; ``begun`` as ``ListedObject.written``."""
+    """One unfinished upload; ``begun`` as ``ListedObject.written``, empty where the store does not report it."""
 
     full_key: str
     id: str
@@ -83,7 +83,12 @@ def _read_page(
     reply = bucket.call_with_retries(lambda s3: _page(s3, bucket.name, full_prefix, markers))
     if reply is None:
         return [], NO_MARKERS
-    page = [Upload(u.get("Key", ""), u.get("UploadId", ""), _begun(u)) for u in reply.get("Uploads", ())]
+    page = [
+        Upload(
+            u.get("Key", ""), u.get("UploadId", ""), f"{u['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in u else ""
+        )
+        for u in reply.get("Uploads", ())
+    ]
     if not all(upload.full_key and upload.id for upload in page) or "IsTruncated" not in reply:
         raise bucket.fault("BAD_REPLY", f"the uploads under {full_prefix!r} are no ListMultipartUploads page")
     uploads = [upload for upload in page if upload.full_key.startswith(full_prefix)]  # a store may ignore it
@@ -95,11 +100,6 @@ def _read_page(
             "BAD_REPLY", f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
         )
     return uploads, next_
-
-
-def _begun(upload: "MultipartUploadTypeDef") -> str:
-    """Return when an upload began, as ``ListedObject.written``; empty where the store does not report it."""
-    return f"{upload['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in upload else ""
 
 
 def _page(

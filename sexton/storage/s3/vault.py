@@ -7,7 +7,7 @@ truncated or about other keys is a ``VaultFault``; a listing is complete or a fa
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
@@ -28,12 +28,22 @@ from sexton.storage.model import (
     VaultPart,
     VaultSpec,
 )
-from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
+from sexton.storage.policy import (
+    check_key,
+    check_listing,
+    check_own,
+    check_own_prefix,
+    check_root,
+    inside_other_vault,
+    is_other_marker,
+    is_own,
+    nested,
+)
 from sexton.storage.port import Throttled
-from sexton.storage.s3 import lifecycle, listing, own_files
+from sexton.storage.s3 import listing
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
-from sexton.storage.s3.bucket import S3Bucket, throttled
+from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket, throttled
 from sexton.storage.s3.conditional import Seen, delete_conditionally, delete_unchanged, head_all
 from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.purge import purge
@@ -48,6 +58,7 @@ KEY_BYTES = 1_024
 """Longest key that S3 accepts, in UTF-8, with the vault's prefix; a longer one makes its whole delete page fail."""
 MARKER_BYTES = 65_536
 DESCENDANT_PAGES = 10
+NO_RULES = ("NoSuchLifecycleConfiguration", "NoSuchLifecycle", *NOT_ALLOWED_CODES)
 
 
 class S3Vault:
@@ -82,8 +93,7 @@ class S3Vault:
             raise self._bucket.fault("FOREIGN_MARKER", detail)
 
     def replace_marker(self, marker: Marker) -> None:
-        body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
-        self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+        self._put(MARKER_KEY, marker.model_dump_json().encode())
 
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
@@ -165,19 +175,45 @@ class S3Vault:
         return s3_uploads.begun(self._bucket, before)
 
     def versions_days(self) -> int | None:
-        return lifecycle.versions_days(self._bucket)
+        if not self._bucket.versioning():
+            return None
+        # A rule for some objects only, by tag or size, counts as a rule for all.
+        days = [
+            rule["NoncurrentVersionExpiration"]["NoncurrentDays"]
+            for rule in self._bucket.call_with_retries(self._lifecycle_rules)
+            if rule.get("Status") == "Enabled"
+            and rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays")
+            and nested(_prefix_of(rule), self.spec.prefix)
+        ]
+        return min(days, default=None)
 
     def write_own(self, name: str, data: bytes) -> None:
-        own_files.write(self._bucket, name, data)
+        check_own(name)
+        self._put(RESERVED_PREFIX + name, data)
 
     def read_own(self, name: str) -> bytes | None:
-        return own_files.read(self._bucket, name)
+        check_own(name)
+        return self._bucket.get(self._bucket.full(RESERVED_PREFIX + name))
 
     def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
-        return own_files.list_(self._bucket, prefix)
+        check_own_prefix(prefix)
+        return _own_files(listing.pages(self._bucket, RESERVED_PREFIX + prefix))
 
     def remove_own(self, names: Sequence[str]) -> None:
-        own_files.remove(self._bucket, names)
+        for name in names:
+            check_own(name)
+        keys = [RESERVED_PREFIX + name for name in dict.fromkeys(names)]
+        for start in range(0, len(keys), PAGE_KEYS):
+            page = keys[start : start + PAGE_KEYS]
+            if self.spec.versions == "purge" and self._bucket.versioning() != "":
+                results = list(purge(self._bucket, page, time.monotonic() + PAGE_SECONDS).values())
+            else:
+                results = list(delete(self._bucket, [Target(key) for key in page]).values())
+            for result in results:
+                if result.outcome is KeyOutcome.THROTTLED:
+                    raise self._bucket.fault("UNREACHABLE", f"{result.key} was not removed: {result.reason}")
+                if result.outcome not in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
+                    raise self._bucket.fault("DENIED", f"{result.key} was not removed: {result.reason}")
 
     def probe(self) -> Probe:
         return s3_probe.probe(self._bucket)
@@ -221,6 +257,19 @@ class S3Vault:
         except ValidationError as error:
             raise self._bucket.fault("FOREIGN_MARKER", f"{key} cannot be read as a marker: {raw!r:.80}") from error
 
+    def _put(self, key: str, body: bytes) -> None:
+        full_key = self._bucket.full(key)
+        self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=full_key, Body=body))
+
+    def _lifecycle_rules(self, s3: "S3Client") -> Sequence[Any]:
+        """Return the bucket's rules; none where the store does not report them."""
+        try:
+            return s3.get_bucket_lifecycle_configuration(Bucket=self.spec.location).get("Rules", ())
+        except ClientError as error:
+            if error_of(error)[0] in NO_RULES:
+                return ()
+            raise
+
     def _put_new(self, s3: "S3Client", marker: Marker) -> bool:
         body = marker.model_dump_json().encode()
         try:
@@ -230,3 +279,17 @@ class S3Vault:
                 return False
             raise
         return True
+
+
+def _prefix_of(rule: Mapping[str, Any]) -> str:
+    """Return the prefix of the keys to which a lifecycle rule applies; empty: to all."""
+    rule_filter = rule.get("Filter") or {}
+    return str(rule_filter.get("Prefix") or rule_filter.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
+
+
+def _own_files(pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
+    """Yield the pages with the names of Sexton's own files, without the marker."""
+    for page in pages:
+        files = [listed._replace(key=listed.key.removeprefix(RESERVED_PREFIX)) for listed in page]
+        if own := [file for file in files if is_own(file.key)]:
+            yield own

@@ -86,7 +86,7 @@ def page(
             raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
     return Reply(
         coded=reply.get("EncodingType") == "url",
-        versions=[_version(bucket, entry) for entry in versions] + [_marker(bucket, entry) for entry in markers],
+        versions=[_version(bucket, entry) for entry in (*versions, *markers)],
         folders=[bucket.relative(folder) for folder in folders],
         after=_next_page(bucket, prefix, reply, after),
     )
@@ -139,7 +139,9 @@ def _versions_in(bucket: S3Bucket, group: Sequence[str], reply: Reply) -> list[F
     for version in reply.versions:
         if version.key in versions:
             versions[version.key].append(version)
-    complete = reply.after is None or _is_past(bucket, group[0], reply)
+    # In byte order all versions of a key come before its neighbours, so a truncated reply with one shows all of them.
+    is_past = _pages_reliably(bucket) and (bool(reply.folders) or any(v.key != group[0] for v in reply.versions))
+    complete = reply.after is None or is_past
     unshown = [FoundVersions([key], {key: []}, complete=False) for key in group if key not in versions]
     return [FoundVersions(list(versions), versions, complete), *unshown]
 
@@ -171,24 +173,14 @@ def _page_around(bucket: S3Bucket, group: Sequence[str]) -> Reply:
     return page(bucket, first[:common])
 
 
-def _is_past(bucket: S3Bucket, key: str, reply: Reply) -> bool:
-    """Tell whether a truncated reply shows all versions of a key: in byte order its own come before all neighbours."""
-    return _pages_reliably(bucket) and (bool(reply.folders) or any(v.key != key for v in reply.versions))
-
-
 def _pages_reliably(bucket: S3Bucket) -> bool:
     """Tell whether the probe showed that listings of versions in several pages are complete."""
     return bucket.spec.probe is not None and bucket.spec.probe.versions_paging is True
 
 
 def _version(bucket: S3Bucket, entry: Any) -> ObjectVersion:
-    key, size = bucket.relative(entry["Key"]), entry["Size"]
-    return ObjectVersion(key, entry["VersionId"], size, False, entry["IsLatest"], entry["LastModified"])
-
-
-def _marker(bucket: S3Bucket, entry: Any) -> ObjectVersion:
-    key = bucket.relative(entry["Key"])
-    return ObjectVersion(key, entry["VersionId"], 0, True, entry["IsLatest"], entry["LastModified"])
+    key, size = bucket.relative(entry["Key"]), entry.get("Size")  # a delete marker has none
+    return ObjectVersion(key, entry["VersionId"], size or 0, size is None, entry["IsLatest"], entry["LastModified"])
 
 
 def _next_page(

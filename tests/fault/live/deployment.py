@@ -17,7 +17,7 @@ from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest
-from sexton.runtime.temporal.payloads import CONVERTER
+from sexton.runtime.temporal.client import CONVERTER
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked

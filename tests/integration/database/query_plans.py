@@ -13,6 +13,8 @@ from sexton.database.engine import Database
 from sexton.database.tables import TABLES
 from sexton.marks.file_list import FileList
 from sexton.marks.model import File
+from tests.servers.postgres import new_database
+from tests.support.rig import Rig
 
 GROWING = (
     "mark_history",
@@ -113,6 +115,24 @@ def keep_statistics(db: Database) -> None:
     """Let no background process renew the statistics of growing tables."""
     for table in GROWING:
         run_script(db, f"ALTER TABLE sexton.{table} SET (autovacuum_enabled = off)")
+
+
+@contextmanager
+def crowded(statistics: str, *scripts: str) -> Iterator[Rig]:
+    """Yield an instance ``crowd`` in a database of its own, which these scripts filled.
+
+    ``statistics``: ``empty``, of the tables before that, or ``full``, of the tables as they are.
+    """
+    rig = Rig(new_database()).instance("crowd")
+    keep_statistics(rig.db)
+    if statistics == "empty":
+        maintain(rig.db, "ANALYZE")
+    for script in scripts:
+        run_script(rig.db, script)
+    if statistics == "full":
+        maintain(rig.db, "VACUUM ANALYZE")
+    yield rig
+    rig.db.close()
 
 
 @contextmanager

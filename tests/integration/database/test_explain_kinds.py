@@ -1,21 +1,30 @@
-"""PostgreSQL finds the kinds of marks that wait with a look-up for each kind, also with statistics of empty tables."""
+"""PostgreSQL finds kinds with a look-up for each, and reads for a scrape neither all marks nor all checks."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.insight.metrics.figures.store import FigureStore
+from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.sql.measure import count_by_kind, find_kinds, kinds_by_instance
+from sexton.replication.replicas.model import Copy, Placement, Tablet
 from tests.integration.database.query_plans import (
     FILL,
     bad_plans,
+    crowded,
     keep_statistics,
+    loops,
     maintain,
     recorded,
     rows_read,
     run_script,
 )
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.postgres import Cluster
-from tests.support.rig import RETENTION, Rig
+from tests.support.rig import DEPLOYMENT, INTERVAL, RETENTION, Rig, stores_of
 
 OTHERS = """
 SET LOCAL session_replication_role = replica;
@@ -24,14 +33,10 @@ UPDATE sexton.mark SET instance = 'crowd' || right(id, 1), kind = 'own' || lengt
 
 
 @pytest.fixture
-def rig(postgres: Cluster) -> Iterator[Rig]:
+def rig() -> Iterator[Rig]:
     """An instance with 20,000 marks, of which PostgreSQL knows nothing."""
-    rig = Rig(postgres.new_database()).instance("crowd")
-    keep_statistics(rig.db)
-    maintain(rig.db, "ANALYZE")
-    run_script(rig.db, FILL)
-    yield rig
-    rig.db.close()
+    with crowded("empty", FILL) as rig:
+        yield rig
 
 
 def test_the_kinds_are_found_without_reading_all_marks(rig: Rig) -> None:
@@ -61,3 +66,110 @@ def test_kinds_of_many_instances_are_found_by_look_ups(rig: Rig, statistics: str
     assert rows_read(rig.db, sent) < 1_000
     assert [(count.waiting, count.due) for count in counts.values()] == [(90, 90), (900, 0), (0, 0)]
     assert "reads all of mark" not in faults
+
+
+MORE = """
+SET LOCAL session_replication_role = replica;
+UPDATE sexton.check_run SET open_counts = '{"ORPHAN": [1, 0]}';
+UPDATE sexton.mark SET quarantined_reason = 'UNKNOWN_VAULT' WHERE id IN ('o-1', 'o-2');
+"""
+
+
+@pytest.fixture(params=["empty", "full"])
+def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """An instance with 20,000 marks and checks."""
+    with crowded(request.param, FILL, MORE) as rig:
+        yield rig
+
+
+def test_a_scrape_reads_neither_all_marks_nor_all_checks(crowd: Rig) -> None:
+    figures = FigureStore(crowd.db, stores_of(crowd.db).insight, crowd.policy, INTERVAL)
+    with recorded(crowd.db) as sent:
+        (found,) = figures.read().instances
+
+    faults = {fault for of_statement in bad_plans(crowd.db, sent).values() for fault in of_statement}
+    assert (found.quarantined, found.findings) == ({"UNKNOWN_VAULT": 2}, {"ORPHAN": (1, 0)})
+    assert faults.isdisjoint({"reads all of mark", "reads all of check_run"})
+
+
+FEW, MANY = 500, 2_000
+LITTLE_MEMORY = """
+DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET work_mem = ''64kB'''; END $$;
+"""
+"""With 64 KiB, as many marks are too many to hash as 20,000 are with the default."""
+CHILDREN = """
+SET LOCAL session_replication_role = replica;
+INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes, marked_at, parent_kind, parent_id)
+    SELECT 'shop', 'dropped', 'm-' || n, 'disk', jsonb_build_array('data/' || n || '.dat'), 10,
+        date_trunc('milliseconds', clock_timestamp() - interval '1 day'), 'table', 't'
+    FROM generate_series(1, {children}) n;
+"""
+
+
+def reads(url: str, children: int, *, analyzed: bool) -> dict[str, int]:
+    """Return how many rows it takes to place a hold on a parent, to count what it blocks, and to plan."""
+    setup = Rig(url).instance()
+    run_script(setup.db, LITTLE_MEMORY)
+    keep_statistics(setup.db)
+    maintain(setup.db, "ANALYZE")
+    setup.db.close()
+    rig = Rig(url)
+    run_script(rig.db, CHILDREN.format(children=children))
+    if analyzed:
+        maintain(rig.db, "VACUUM ANALYZE")
+    hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="t", reason="a test")
+    sent: dict[str, dict[str, Any]] = {}
+    with recorded(rig.db) as sent["place"]:
+        placed, _ = rig.holds.place(hold, 86_400)
+    with recorded(rig.db) as sent["count"]:
+        assert rig.holds.count_blocked(placed) == (children, 0, 0)
+    with recorded(rig.db) as sent["plan"]:
+        (planned,) = rig.plan().kinds
+    assert [held.marks for held in planned.held] == [children]
+    found = {what: rows_read(rig.db, statements) for what, statements in sent.items()}
+    rig.db.close()
+    return found
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["empty", "marked"])
+def test_a_hold_on_a_parent_costs_a_look_up_for_each_child(postgres: Cluster, analyzed: bool) -> None:
+    few = reads(postgres.new_database(), FEW, analyzed=analyzed)
+    many = reads(postgres.new_database(), MANY, analyzed=analyzed)
+
+    assert {what: (few[what], many[what]) for what in few if many[what] > 6 * few[what]} == {}
+
+
+TABLETS = 2_000
+
+
+@pytest.fixture
+def binlogs(postgres: Cluster) -> Iterator[BinlogInstance]:
+    """An instance on PostgreSQL whose statistics are of empty tables."""
+    url = postgres.new_database()
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    keep_statistics(db)
+    maintain(db, "ANALYZE")
+    yield BinlogInstance(db)
+    db.close()
+
+
+def placement(*backends: str) -> Placement:
+    tablets = (
+        Tablet(tablet=f"t{n}", part=f"p{n % 10}", copies=tuple(Copy(backend=b, uid=f"{b}-{n}") for b in backends))
+        for n in range(TABLETS)
+    )
+    return Placement(db=DB, table="orders", tablets=tuple(tablets))
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["stale", "fresh"])
+def test_a_placement_joins_no_copies(binlogs: BinlogInstance, fresh: bool) -> None:
+    place = binlogs.service.placements.place
+    with recorded(binlogs.db) as sent:
+        placed = [place(SHOP, placement("b1", "b2"))]
+        if fresh:
+            maintain(binlogs.db, "ANALYZE")
+        placed.append(place(SHOP, placement("b2", "b3")))
+
+    assert [(p.added, p.kept, p.removed) for p in placed] == [(4_000, 0, 0), (2_000, 2_000, 2_000)]
+    assert loops(binlogs.db, sent) == []

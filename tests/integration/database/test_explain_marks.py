@@ -6,8 +6,7 @@ import pytest
 
 from sexton.insight.marks import Listed, MarkFilter, MarkListing
 from sexton.marks.model import Ref
-from tests.integration.database.query_plans import keep_statistics, maintain, recorded, rows_read, run_script
-from tests.servers.postgres import Cluster
+from tests.integration.database.query_plans import crowded, recorded, rows_read
 from tests.support.rig import Rig
 from tests.support.stories import stories_of
 
@@ -31,17 +30,10 @@ LIMIT = 100
 
 
 @pytest.fixture(scope="module", params=["empty", "full"])
-def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Rig]:
+def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
     """Two instances with 100,000 marks each, with statistics of an empty table, or of this one."""
-    rig = Rig(postgres.new_database()).instance("crowd")
-    keep_statistics(rig.db)
-    if request.param == "empty":
-        maintain(rig.db, "ANALYZE")
-    run_script(rig.db, FILL)
-    if request.param == "full":
-        maintain(rig.db, "VACUUM ANALYZE")
-    yield rig
-    rig.db.close()
+    with crowded(request.param, FILL) as rig:
+        yield rig
 
 
 @pytest.mark.slow

@@ -8,8 +8,7 @@ from sqlalchemy import Connection
 from sexton import contract
 from sexton.marks.model import Candidate, Place, Ref
 from sexton.marks.sql.prepared import find_loads
-from tests.integration.database.query_plans import keep_statistics, maintain, recorded, rows_read, run_script
-from tests.servers.postgres import Cluster, new_database
+from tests.integration.database.query_plans import crowded, keep_statistics, recorded, rows_read, run_script
 from tests.support.rig import Rig
 
 MARKS = 50_000
@@ -44,17 +43,10 @@ WHERE relname IN ('mark', 'mark_history') AND schemaname = 'sexton'
 
 
 @pytest.fixture(scope="module", params=["empty", "full"])
-def crowd(request: pytest.FixtureRequest, postgres: Cluster) -> Iterator[Rig]:
+def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
     """Two instances with statistics of an empty table, or of this one."""
-    rig = Rig(new_database()).instance("crowd")
-    keep_statistics(rig.db)
-    if request.param == "empty":
-        maintain(rig.db, "ANALYZE")
-    run_script(rig.db, FILL)
-    if request.param == "full":
-        maintain(rig.db, "VACUUM ANALYZE")
-    yield rig
-    rig.db.close()
+    with crowded(request.param, FILL) as rig:
+        yield rig
 
 
 def candidate(id_: str, *places: Place) -> Candidate:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,11 +11,13 @@ import pytest
 from sqlalchemy import Engine, event, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.servers.postgres import Cluster
+from tests.support.rig import Rig, listing, put
 
 OURS = "test-schema"
 
@@ -251,3 +254,20 @@ def rules(db: Database) -> set[tuple[str, ...]]:
         UNION SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace"""
     with db.read() as c:
         return {tuple(r) for r in c.execute(text(wanted))}
+
+
+def test_schema_and_a_round_on_the_oldest_server(debian_url: str, tmp_path: Path) -> None:
+    rig = Rig(debian_url).instance()
+    with rig.db.read() as c:
+        version = int(c.exec_driver_sql("SHOW server_version_num").scalar_one())
+    root = rig.local(tmp_path / "v")
+    put(root, "data/a.dat")
+    put(root, "data/b.dat")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("data/a.dat",)))
+    rig.later(10_801)
+
+    report = rig.round()
+
+    rig.db.close()
+    assert (report.deleted, set(listing(root))) == (1, {"data/b.dat"})
+    assert version >= 140_000

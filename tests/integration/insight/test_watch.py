@@ -15,7 +15,7 @@ from sqlalchemy import insert
 
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
-from sexton.insight.running import read_running
+from sexton.insight.progress import read_running
 from sexton.interfaces.cli import watching
 from sexton.kernel.crash_points import installed
 from sexton.operators.registry.markers import MarkerStore

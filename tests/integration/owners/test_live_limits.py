@@ -14,7 +14,7 @@ from sexton.database import engine
 from sexton.database.session import OPTIONS
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.roles import examine_roles

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sexton.check.sql import peers
 from sexton.contract import NewMark
 from sexton.database.roles import granted_roles
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_reading

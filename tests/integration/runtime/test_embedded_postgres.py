@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from sexton.runtime.embedded import postgres
-from sexton.runtime.embedded.binaries import EmbeddedError
+from sexton.runtime.embedded.child import EmbeddedError
 from sexton.runtime.embedded.ports import Ports
 from tests.machine import REASON
 from tests.support.eventually import eventually

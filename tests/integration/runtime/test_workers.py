@@ -1,17 +1,17 @@
-"""Workers report their role, build and settings, and the doctor names what differs between them."""
+"""Workers report their role, build, settings and slots, and the doctor names what differs between them."""
 
 from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import select, update
+from sqlalchemy.exc import OperationalError
 
 from config.live import LiveSettings
 from config.settings import load
 from sexton.interfaces.cli.doctor.workers import HERE, examine_settings, examine_workers
 from sexton.operators.settings.store import SettingStore
-from sexton.runtime.workers import presence
-from sexton.runtime.workers.presence import own_settings, reporting
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from sexton.runtime.workers import store
+from sexton.runtime.workers.store import WorkerPresence, WorkerStore, own_settings, reporting
 from tests.support.eventually import eventually_async
 from tests.support.rig import Rig
 
@@ -25,6 +25,10 @@ def workers(rig: Rig) -> WorkerStore:
 
 def worker(name: str, build: str = "1", **settings: str) -> WorkerPresence:
     return WorkerPresence(worker=name, role="control", build=build, metrics="a:1", settings=settings)
+
+
+def spark(name: str, slots: int = 2, busy: int = 0) -> WorkerPresence:
+    return WorkerPresence(worker=name, role="spark", slots=slots, busy=busy)
 
 
 def older(rig: Rig, name: str, seconds: int) -> None:
@@ -50,7 +54,7 @@ def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: Worker
 
 
 async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
 
@@ -63,6 +67,53 @@ async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatc
     assert (reported.role, reported.metrics, reported.settings[RETENTION]) == ("control", "127.0.0.1:9464", "1001")
     assert "deployment" not in reported.settings
     assert list(workers.present()) == []
+
+
+def test_slots_are_summed_over_spark_workers_that_run(rig: Rig, workers: WorkerStore) -> None:
+    workers.report(spark("silent", slots=8))
+    older(rig, "silent", seconds=31)
+    workers.report(worker("control"))
+    for reported in (spark("a", busy=2), spark("b"), spark("b", busy=1)):
+        workers.report(reported)
+    rig.later(86_400)  # a trial's clock
+
+    assert workers.count_slots() == (4, 1)
+
+
+async def test_a_spark_worker_reports_until_it_ends(
+    rig: Rig, workers: WorkerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
+    busy, refused = 0, 0
+    report = workers.report
+
+    def failing_once(reported: WorkerPresence) -> None:
+        nonlocal refused
+        if busy and not refused:
+            refused = 1
+            raise OperationalError("INSERT", {}, Exception("the database is away"))
+        report(reported)
+
+    monkeypatch.setattr(workers, "report", failing_once)
+
+    async def has_a_busy_slot() -> bool:
+        return workers.count_slots() == (2, 1)
+
+    async with reporting(workers, "spark", load(), 2, lambda: busy):
+        assert workers.count_slots() == (2, 2)
+        busy = 1
+        await eventually_async("it reports a busy slot", has_a_busy_slot)
+
+    assert refused
+    assert rig.count("worker_presence") == 0
+
+
+def test_a_clock_that_was_ahead_leaves_no_free_spark_worker(rig: Rig, workers: WorkerStore) -> None:
+    workers.report(spark("killed:1"))
+    rig.set_year_ahead("worker_presence", "seen_at")  # it reported while the clock was ahead, then it was killed
+    workers.report(spark("other:2", busy=2))  # a worker that runs, and is busy
+
+    assert workers.count_slots() == (2, 0)
 
 
 def test_doctor_names_what_differs() -> None:
@@ -80,11 +131,11 @@ def test_doctor_names_what_differs() -> None:
 
 
 def test_doctor_names_rows_that_are_ignored(rig: Rig) -> None:
-    live, store = LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0), SettingStore(rig.db)
+    live, rows = LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0), SettingStore(rig.db)
     nothing = list(examine_settings(live))
-    store.put(RETENTION, "7000")
+    rows.put(RETENTION, "7000")
     [used] = examine_settings(live)
-    store.put(RETENTION, "7")
+    rows.put(RETENTION, "7")
     [ignored] = examine_settings(live)
 
     assert nothing == []

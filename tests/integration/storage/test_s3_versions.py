@@ -150,3 +150,25 @@ def test_an_unversioned_buckets_rules_are_not_read(place: Bucket, proxy: FaultPr
 
     assert fresh.versions_days() is None
     assert LIFECYCLE not in {entry.operation for entry in proxy.log}
+
+
+def test_an_unclear_versioning_reply_is_a_fault(place: Bucket, proxy: FaultProxy, subtests: pytest.Subtests) -> None:
+    place.put("wh/d/1")
+    for body, why in [
+        ("<ListBucketResult/>", "a ListBucketResult without a Status does not show whether the bucket is versioned"),
+        ("<html><body/></html>", "expected a VersioningConfiguration"),
+        ("<ListBucketResult><Contents/></ListBucketResult>", "expected a VersioningConfiguration"),
+        ("<VersioningConfiguration><Status>On</Status></VersioningConfiguration>", "the status is On, not Enabled"),
+    ]:
+        with subtests.test(body=body, why=why):
+            proxy.answer_next("GetBucketVersioning", body.encode())
+
+            with pytest.raises(VaultFault, match=f"BAD_REPLY: GetBucketVersioning: {why}"):
+                place.vault().delete(["d/1"])
+            assert place.has("wh/d/1")
+
+
+def test_a_status_is_read_whatever_the_root_is_called(place: Bucket, proxy: FaultProxy) -> None:
+    proxy.answer_next("GetBucketVersioning", b"<Answer><Status>Enabled</Status></Answer>")
+
+    assert place.vault().delete(["d/1"])[0].outcome is KeyOutcome.HIDDEN

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from config.explain import FOR_ALL, PER_INSTANCE
 from config.live import LiveSettings, explain_live, merge, with_value
-from config.mutable import FOR_ALL, PER_INSTANCE
 from config.settings import Settings, SettingsError, explain, load
 from sexton.operators.settings.model import StoredSetting
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from sexton.insight.metrics.pool import PoolCollector
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,

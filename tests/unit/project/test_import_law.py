@@ -34,7 +34,7 @@ COMPOSED = re.compile(r"^class (\w+Store|\w+Service|Registry|ProvenVaults)\b", r
 """Classes that only one place builds."""
 COMPOSING = (
     "sexton/runtime/engine.py",
-    "sexton/runtime/keepers.py",
+    "sexton/runtime/stores.py",
     "sexton/runtime/stores.py",
     "sexton/interfaces/selftest/",
 )

@@ -1,4 +1,4 @@
-"""Doubtful keys, prefixes and overlapping vaults are refused."""
+"""Doubtful keys, prefixes and overlapping vaults are refused; two last writes of one object are compared by seconds."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, overlaps
+from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, is_rewritten, overlaps
 
 
 def s3(location: str = "b", prefix: str = "", endpoint: str = "") -> VaultSpec:
@@ -109,3 +109,26 @@ def test_aws_by_its_name_is_aws() -> None:
 def test_an_endpoint_without_a_number_for_port_is_refused() -> None:
     with pytest.raises(BadInput, match="port"):
         overlaps(s3(endpoint="http://minio:x"), s3(), "")
+
+
+SEEN = "2024-02-29T23:59:59"
+
+
+@pytest.mark.parametrize(
+    ("written", "rewritten"),
+    [
+        (SEEN, False),
+        ("2024-03-01T00:00:00", False),
+        ("2024-02-29T23:59:58", False),
+        ("2024-03-01T00:00:01", True),
+        ("2024-02-29T22:00:00", True),
+        ("", True),
+    ],
+    ids=["same", "rounded up", "rounded down", "later", "earlier", "unknown"],
+)
+def test_a_write_of_another_second_is_another_write(written: str, rewritten: bool) -> None:
+    assert is_rewritten(written, SEEN) is rewritten
+
+
+def test_nothing_is_compared_with_an_unknown_write() -> None:
+    assert not is_rewritten(SEEN, "")

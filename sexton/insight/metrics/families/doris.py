@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamil
 
 from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
 from sexton.insight.metrics import labels
+from sexton.insight.metrics.families import family
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.recycle.model import KindReport
 
@@ -65,55 +66,37 @@ INSTANCE_GAUGES: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]
 def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     """Yield the 18 families; without figures of an instance, a family has no samples."""
     yield _status(figures)
-    busy = GaugeMetricFamily(
-        "recycler_vault_recycle_task_concurrency",
-        "Pages of keys this process deletes at this moment.",
-        labels=["instance_id", "resource_id"],
+    busy = (
+        ((i.instance, vault), max(0, in_flight.get((i.instance, vault), 0)))
+        for i in figures.instances
+        for vault in i.vaults
     )
-    for i in figures.instances:
-        for vault in i.vaults:
-            busy.add_metric([i.instance, vault], max(0, in_flight.get((i.instance, vault), 0)))
-    yield busy
+    text = "Pages of keys this process deletes at this moment."
+    yield family("recycler_vault_recycle_task_concurrency", text, ["instance_id", "resource_id"], busy)
     running = "Instances that are being recycled now: valid leases, over all workers."
     yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
-    yield from _kind_families(figures)
-    for name, (text, of_instance) in INSTANCE_GAUGES.items():
-        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=["instance_id"])
-        for i in figures.instances:
-            value = of_instance(i)
-            if value is not None:
-                gauge.add_metric([i.instance], value)
-        yield gauge
-
-
-def _kind_families(figures: Figures) -> Iterator[Metric]:
     by_kind = ["instance_id", "resource_type"]
     for name, (text, of_kind) in KIND_GAUGES.items():
-        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=by_kind)
-        for i in figures.instances:
-            for k in _kinds(i):
-                gauge.add_metric([i.instance, k.kind], of_kind(k))
-        yield gauge
+        samples = (((i.instance, k.kind), of_kind(k)) for i in figures.instances for k in _kinds(i))
+        yield family(f"recycler_instance_{name}", text, by_kind, samples)
     for name, (text, counter) in KIND_TOTALS.items():
-        total = UnknownMetricFamily(f"recycler_instance_{name}", f"{text} {STORED}", labels=by_kind)
-        for (instance, kind), n in figures.totals(counter).items():
-            total.add_metric([instance, kind], n)
-        yield total
+        totals = figures.totals(counter).items()
+        yield family(f"recycler_instance_{name}", f"{text} {STORED}", by_kind, totals, UnknownMetricFamily)
+    for name, (text, of_instance) in INSTANCE_GAUGES.items():
+        values = (((i.instance,), of_instance(i)) for i in figures.instances)
+        yield family(f"recycler_instance_{name}", text, ["instance_id"], values)
 
 
 def _status(figures: Figures) -> Metric:
     """Return the rounds by status of the vault, from the counters named VAULT/STATUS."""
     text = f"Rounds by status of the vault: normal, or why the round excluded it. {STORED}"
-    by_vault = ["instance_id", "resource_id", "status"]
-    family = UnknownMetricFamily("recycler_vault_recycle_status", text, labels=by_vault)
     rounds: Counter[tuple[str, str, str]] = Counter()
     for (instance, counter, label), value in figures.counters.items():
         if counter == VAULT:
             vault, _, status = label.partition("/")
             rounds[instance, vault, labels.status(status)] += value
-    for label_values, value in sorted(rounds.items()):
-        family.add_metric(label_values, value)
-    return family
+    by_vault = ["instance_id", "resource_id", "status"]
+    return family("recycler_vault_recycle_status", text, by_vault, sorted(rounds.items()), UnknownMetricFamily)
 
 
 def _kinds(i: InstanceFigures) -> list[KindReport]:

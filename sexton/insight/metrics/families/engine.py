@@ -11,144 +11,169 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from sexton.check.model import FindingType
 from sexton.database.counters import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
 from sexton.insight.metrics import labels
-from sexton.insight.metrics.families import binlog, running, wal
-from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.families import Samples, age, families_of_fields, family
+from sexton.insight.metrics.model import BinlogFigures, Figures, InstanceFigures, WalFigures
+from sexton.insight.views import RoundCounts, Running
 from sexton.marks.keepers import count_by_reason
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.model import ProtectionEnd
 from sexton.storage.port import NOT_LISTED
 
 HALTS = (ControlKind.STOP, ControlKind.BLACKLIST, ControlKind.WHITELIST, ControlKind.WINDOW)
-ValueOf = Callable[[InstanceFigures, int], float | None]
-"""(figures, now) → value; None: the instance has no sample."""
 
-
-def _seconds(since: int | None, now: int) -> float:
-    return 0.0 if since is None else max(0, now - since) / 1000
-
-
-def _stopped(i: InstanceFigures, now: int) -> float:
-    return _seconds(i.halt.since, now) if i.halt is not None and i.halt.by is ControlKind.STOP else 0.0
-
-
-INSTANCE_GAUGES: Mapping[str, tuple[str, ValueOf]] = {
-    "instance_enabled": ("1 where rounds delete, 0 where they only observe.", lambda i, _: i.enabled),
-    "rounds_failed_in_a_row": ("Failed rounds since the last that did not fail.", lambda i, _: i.failures),
+RUNNING: Mapping[str, tuple[str, Callable[[Running], float | None]]] = {
+    "elapsed_seconds": ("Seconds since the running round began.", lambda r: r.progress.elapsed_ms / 1000),
+    "eta_seconds": (
+        "Seconds until the running round has deleted all, at its rate so far; none before its first object is gone.",
+        lambda r: r.progress.seconds_left,
+    ),
+    "objects_per_second": (
+        "Objects per second that the running round has deleted, on average since it began.",
+        lambda r: 1000 * r.progress.objects / r.progress.elapsed_ms if r.progress.elapsed_ms else None,
+    ),
+}
+INSTANCE: Mapping[str, tuple[str, Callable[[InstanceFigures, int], float | None]]] = {
     "last_success_timestamp_seconds": (
         "When a round last succeeded and every vault and owner answered; none before the first.",
         lambda i, _: None if i.last_success_at is None else i.last_success_at / 1000,
     ),
     "seconds_since_success": (
         "Seconds since the last successful round, or since the instance was enabled; only enabled instances.",
-        lambda i, now: None if i.quiet_since is None else _seconds(i.quiet_since, now),
+        lambda i, now: None if i.quiet_since is None else age(i.quiet_since, now),
     ),
-    "stopped_seconds": ("Seconds since an operator stopped the instance; 0: not stopped.", _stopped),
-    "holds": ("Active holds of operators.", lambda i, _: i.holds),
-    "oldest_hold_age_seconds": (
-        "Age of the oldest active hold; 0: none.",
-        lambda i, now: _seconds(i.oldest_hold, now),
-    ),
-    "protections": ("Unfinished protections of sync jobs.", lambda i, _: i.protections),
-    "soft_protections": (
-        "Finished protections of sync jobs that wait for the owner's watermark.",
-        lambda i, _: i.soft_protections,
-    ),
-    "oldest_protection_age_seconds": (
-        "Age of the oldest protection, finished or not; 0: none.",
-        lambda i, now: _seconds(i.oldest_protection, now),
+    "stopped_seconds": (
+        "Seconds since an operator stopped the instance; 0: not stopped.",
+        lambda i, now: age(i.halt.since, now) if i.halt is not None and i.halt.by is ControlKind.STOP else 0.0,
     ),
     "last_round_protected_bytes": (
         "Bytes of due marks, as their owner reported them, that protections blocked in the last round.",
         lambda i, _: i.last.protected_bytes if i.last else 0,
     ),
-    "approvals_waiting": ("Plans that wait for an operator's approval.", lambda i, _: i.approvals),
-    "oldest_approval_age_seconds": (
-        "Seconds that an approval has been pending, over all unanswered plans in a row; 0: none is.",
-        lambda i, now: _seconds(i.oldest_approval, now),
-    ),
     "seconds_since_complete_check": (
         "Seconds since the beginning of the last complete check, or since an instance with a live view was enabled.",
-        lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
+        lambda i, now: None if i.whole_check is None else age(i.whole_check, now),
     ),
-    "live_prefixes": (
-        "Live rows of the last check that name a prefix: the loss of an object inside one cannot be detected.",
-        lambda i, _: i.live_prefixes,
+    "round_running": ("1 while a round has not ended.", lambda i, _: i.running is not None),
+    "round_waiting": (
+        "1 while the running round holds no lease: it waits for one, is paused, or backs off.",
+        lambda i, _: i.running is not None and i.running.waiting is not None,
     ),
-    "vaults_checked_too_rarely": (
-        "Vaults whose store expires deleted versions too early for a check to detect a loss in time to undo it.",
-        lambda i, _: i.too_late_vaults,
+}
+BY_LABEL: Mapping[tuple[str, str], tuple[str, Callable[[InstanceFigures, int], Mapping[str, float]]]] = {
+    ("instance_halted", "by"): (
+        "1 while a stop, a list or a window forbids rounds.",
+        lambda i, _: {h: bool(i.halt and i.halt.by is h) for h in HALTS},
     ),
-    "unapproved_objects": (
-        "Objects under a limit that were claimed without an operator's approval in the last 24 hours.",
-        lambda i, _: i.unasked_objects,
+    ("oldest_due_age_seconds", "kind"): (
+        "Age of the oldest due mark since it was marked, quarantined marks not counted; 0: none is due.",
+        lambda i, now: {kind: age(i.oldest_due.get(kind), now) for kind in i.kinds},
     ),
+    ("last_round_held_marks", "holder"): (
+        "Marks that the last round did not delete, by the keeper that blocks them.",
+        lambda i, _: dict.fromkeys(labels.HOLDERS, 0) | (count_by_reason(i.last.kept) if i.last else {}),
+    ),
+    ("quarantined_marks", "reason"): ("Quarantined marks, by reason.", lambda i, _: _quarantined(i)),
+    ("claimed_marks", "stage"): (
+        "Claimed marks that are not finished; upload_grace: files deleted, prefix to be listed once more later.",
+        lambda i, _: {"files": i.claimed - i.awaiting_second_pass, "upload_grace": i.awaiting_second_pass},
+    ),
+    ("vault_fault", "vault"): (
+        "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's.",
+        lambda i, _: _faults(i),
+    ),
+    ("round_marks", "stage"): (
+        "Marks of the running round: due by its plan, claimed, removed.",
+        lambda i, _: _marks(i.running.progress) if i.running is not None else {},
+    ),
+    ("round_objects", "stage"): (
+        "Objects of the running round: expected by what is known now, listed, deleted, and remaining.",
+        lambda i, _: _objects(i.running.progress) if i.running is not None else {},
+    ),
+}
+TOTALS = {
+    "freed_bytes": ("Bytes freed, estimates included; survives restarts.", BYTES),
+    "removed_marks": ("Marks whose files are deleted; survives restarts.", REMOVED),
+    "deleted_objects": ("Objects deleted, or hidden in a bucket with versions; survives restarts.", OBJECTS),
 }
 
 
 def families(f: Figures) -> Iterator[Metric]:
     """Yield the families; without instances, families of instances have no samples."""
-    interval = "Seconds between two rounds of an instance."
-    yield GaugeMetricFamily("sexton_round_interval_seconds", interval, value=f.interval_seconds)
-    text = "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects)."
-    yield GaugeMetricFamily("sexton_max_delete_objects", text, value=f.max_delete_objects)
-    text = "Tokens of the API that were used within the last 14 days and end within the next 14."
-    yield GaugeMetricFamily("sexton_expiring_tokens", text, value=f.expiring_tokens)
+    by_instance = ["instance_id"]
+    yield from families_of_fields(Figures, [], [((), f)], f.now)
+    yield from families_of_fields(WalFigures, [], [((), f.wal)], f.now)
+    yield from families_of_fields(InstanceFigures, by_instance, [((i.instance,), i) for i in f.instances], f.now)
+    yield from families_of_fields(BinlogFigures, by_instance, [((b.instance,), b) for b in f.binlogs], f.now)
+    for name, (text, of_instance) in INSTANCE.items():
+        yield family(f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances))
+    rounds = {i.instance: i.running for i in f.instances if i.running is not None}
+    for name, (text, of_round) in RUNNING.items():
+        yield family(f"sexton_round_{name}", text, by_instance, (((i,), of_round(r)) for i, r in rounds.items()))
+    for (name, label), (text, of_label) in BY_LABEL.items():
+        samples = [((i.instance, value), n) for i in f.instances for value, n in of_label(i, f.now).items()]
+        yield family(f"sexton_{name}", text, [*by_instance, label], samples)
+    for name, (text, counter) in TOTALS.items():
+        yield family(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
+    yield from _of_deployment(f)
+    yield from _of_instances(f)
+    yield from _binlogs(f)
+
+
+def _of_deployment(f: Figures) -> Iterator[Metric]:
+    """Yield the families of Spark, and those with a label other than the instance."""
+    yield GaugeMetricFamily("sexton_spark_workers", "Spark workers that run.", value=f.spark.workers)
+    text = "Activities that all Spark workers take at once."
+    yield GaugeMetricFamily("sexton_spark_slots", text, value=f.spark.slots)
+    text = "Activities that all Spark workers run now."
+    yield GaugeMetricFamily("sexton_spark_busy_slots", text, value=f.spark.busy)
     text = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
-    retention = GaugeMetricFamily("sexton_retention_seconds", text, labels=["kind"])
-    for kind, seconds in sorted(f.retention_seconds.items()):
-        retention.add_metric([kind], seconds)
-    yield retention
-    for name, (text, value_of) in INSTANCE_GAUGES.items():
-        gauge = GaugeMetricFamily(f"sexton_{name}", text, labels=["instance_id"])
-        for i in f.instances:
-            value = value_of(i, f.now)
-            if value is not None:
-                gauge.add_metric([i.instance], value)
-        yield gauge
-    text = "1 while a stop, a list or a window forbids rounds."
-    yield _by("instance_halted", text, "by", f, lambda i: {h: bool(i.halt and i.halt.by is h) for h in HALTS})
-    text = "Age of the oldest due mark since it was marked, quarantined marks not counted; 0: none is due."
-    yield _by("oldest_due_age_seconds", text, "kind", f, lambda i: _ages(i, f.now))
-    text = "Marks that the last round did not delete, by the keeper that blocks them."
-    yield _by("last_round_held_marks", text, "holder", f, _held)
-    text = "Quarantined marks, by reason."
-    yield _by("quarantined_marks", text, "reason", f, _quarantined)
-    text = "Claimed marks that are not finished; upload_grace: files deleted, prefix to be listed once more later."
-    yield _by("claimed_marks", text, "stage", f, _claimed_by_stage)
-    text = "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's."
-    yield _by("vault_fault", text, "vault", f, _faults)
-    yield from running.families(f)
-    yield _findings(f)
-    yield from _totals(f)
-    yield from _ended_protections(f)
-    yield from _paces(f)
-    yield _table_bytes(f)
-    yield from wal.families(f.wal, f.wal_interval_seconds, f.now)
-    yield from binlog.families(f)
+    retentions = (((kind,), seconds) for kind, seconds in sorted(f.retention_seconds.items()))
+    yield family("sexton_retention_seconds", text, ["kind"], retentions)
+    text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
+    yield family("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
+    text = "Requests of all workers that a place throttled; survives restarts."
+    throttled = (((p.place,), p.throttled) for p in f.paces)
+    yield family("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
+    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST."
+    yield family("sexton_table_bytes", text, ["table"], (((table,), n) for table, n in f.table_bytes.items()))
+    blocked = (((why.replace(" ", "_"),), n) for why, n in sorted(f.wal.blocked.items()))
+    yield family("sexton_wal_blocked_topics", "Topics that cannot be purged now, by reason.", ["why"], blocked)
+    yield CounterMetricFamily("sexton_wal_freed_entries", "Entries deleted; survives restarts.", value=f.wal.freed)
 
 
-def _by(
-    name: str, text: str, label: str, f: Figures, values: Callable[[InstanceFigures], Mapping[str, float]]
-) -> Metric:
-    gauge = GaugeMetricFamily(f"sexton_{name}", text, labels=["instance_id", label])
-    for i in f.instances:
-        for value, n in values(i).items():
-            gauge.add_metric([i.instance, value], n)
-    return gauge
+def _of_instances(f: Figures) -> Iterator[Metric]:
+    """Yield the findings of each instance, and its counters of rounds and protections."""
+    text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
+    yield family("sexton_check_findings", text, ["instance_id", "type", "confirmed"], _findings(f))
+    text = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
+    rounds = (((i.instance,), f.counters.get((i.instance, ROUNDS, "*"), 0)) for i in f.instances)
+    yield family("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
+    text = "Protections that ended, by reason; PASSED is the normal end; survives restarts."
+    ended = (
+        ((i.instance, why), f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
+        for i in f.instances
+        for why in map(str, ProtectionEnd)
+    )
+    yield family("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
 
 
-def _ages(i: InstanceFigures, now: int) -> Mapping[str, float]:
-    return {kind: _seconds(i.oldest_due.get(kind), now) for kind in i.kinds}
-
-
-def _held(i: InstanceFigures) -> Mapping[str, float]:
-    totals: dict[str, float] = dict.fromkeys(labels.HOLDERS, 0)
-    return totals | count_by_reason(i.last.kept) if i.last else totals
-
-
-def _claimed_by_stage(instance: InstanceFigures) -> dict[str, float]:
-    waiting = instance.awaiting_second_pass
-    return {"files": instance.claimed - waiting, "upload_grace": waiting}
+def _binlogs(f: Figures) -> Iterator[Metric]:
+    """Yield the families of binlogs, journals and replicas; instances without any have no samples."""
+    by_instance = ["instance_id"]
+    text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
+    quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
+    yield family("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
+    text, cuts = "Cuts of logs; survives restarts.", (((b.instance,), b.cuts) for b in f.binlogs)
+    yield family("sexton_binlog_cuts", text, by_instance, cuts, CounterMetricFamily)
+    text = "Binlog GCs that cut nothing because the database's clock had moved too far; survives restarts."
+    refusals = (((b.instance,), b.refusals) for b in f.binlogs)
+    yield family("sexton_binlog_clock_refusals", text, by_instance, refusals, CounterMetricFamily)
+    text = "Unhealthy copies of tablets by state; one copy may be in several states."
+    unwell = [((b.instance, state), b.unwell.get(state, 0)) for b in f.binlogs for state in labels.STATES]
+    yield family("sexton_replicas_unhealthy", text, [*by_instance, "state"], unwell)
+    text = "Copies whose binlogs a backend could not delete, by the outcome it reported last."
+    problems = [((b.instance, outcome), b.problems.get(outcome, 0)) for b in f.binlogs for outcome in labels.OUTCOMES]
+    yield family("sexton_replica_problems", text, [*by_instance, "outcome"], problems)
 
 
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:
@@ -164,58 +189,18 @@ def _faults(i: InstanceFigures) -> Mapping[str, float]:
     return {vault: status not in (NORMAL, NOT_LISTED) for vault, status in sorted(statuses.items())}
 
 
-def _findings(f: Figures) -> Metric:
-    text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
-    gauge = GaugeMetricFamily("sexton_check_findings", text, labels=["instance_id", "type", "confirmed"])
+def _marks(p: RoundCounts) -> Mapping[str, float]:
+    return {stage: sum(getattr(k, stage) for k in p.kinds) for stage in ("due", "claimed", "removed")}
+
+
+def _objects(p: RoundCounts) -> Mapping[str, float]:
+    listed, remaining = sum(k.listed for k in p.kinds), max(0, p.expected - p.objects)
+    return {"expected": p.expected, "listed": listed, "deleted": p.objects, "remaining": remaining}
+
+
+def _findings(f: Figures) -> Samples:
     for i in f.instances:
         for type_ in FindingType:
             found, confirmed = i.findings.get(type_, (0, 0))
-            gauge.add_metric([i.instance, type_, "yes"], confirmed)
-            gauge.add_metric([i.instance, type_, "no"], found - confirmed)
-    return gauge
-
-
-def _totals(f: Figures) -> Iterator[Metric]:
-    for name, text, counter in (
-        ("freed_bytes", "Bytes freed, estimates included; survives restarts.", BYTES),
-        ("removed_marks", "Marks whose files are deleted; survives restarts.", REMOVED),
-        ("deleted_objects", "Objects deleted, or hidden in a bucket with versions; survives restarts.", OBJECTS),
-    ):
-        family = CounterMetricFamily(f"sexton_{name}", text, labels=["instance_id", "kind"])
-        for (instance, kind), n in f.totals(counter).items():
-            family.add_metric([instance, kind], n)
-        yield family
-    text = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
-    rounds = CounterMetricFamily("sexton_rounds", text, labels=["instance_id"])
-    for i in f.instances:
-        rounds.add_metric([i.instance], f.counters.get((i.instance, ROUNDS, "*"), 0))
-    yield rounds
-
-
-def _ended_protections(f: Figures) -> Iterator[Metric]:
-    text = "Protections that ended, by reason; PASSED is the normal end; survives restarts."
-    family = CounterMetricFamily("sexton_protections_ended", text, labels=["instance_id", "why"])
-    for i in f.instances:
-        for why in ProtectionEnd:
-            family.add_metric([i.instance, str(why)], f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
-    yield family
-
-
-def _paces(f: Figures) -> Iterator[Metric]:
-    text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
-    pace = GaugeMetricFamily("sexton_pace_keys_per_second", text, labels=["place"])
-    text = "Requests of all workers that a place throttled; survives restarts."
-    throttled = CounterMetricFamily("sexton_throttled_requests", text, labels=["place"])
-    for p in f.paces:
-        pace.add_metric([p.place], p.keys_per_second)
-        throttled.add_metric([p.place], p.throttled)
-    yield pace
-    yield throttled
-
-
-def _table_bytes(f: Figures) -> Metric:
-    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST."
-    gauge = GaugeMetricFamily("sexton_table_bytes", text, labels=["table"])
-    for table, size in f.table_bytes.items():
-        gauge.add_metric([table], size)
-    return gauge
+            yield (i.instance, type_, "yes"), confirmed
+            yield (i.instance, type_, "no"), found - confirmed

@@ -76,8 +76,7 @@ def _logs(v: _View) -> Iterator[tuple[str, Values]]:
 def _consumers(v: _View) -> Iterator[tuple[str, Values]]:
     t = v.t.binlog_consumer
     query = select(t.c.instance, func.count().label("consumers"), func.count(t.c.lost_at).label("lost_consumers"))
-    for r in v.c.execute(query.group_by(t.c.instance)):
-        yield _by_instance(r)
+    yield from map(_by_instance, v.c.execute(query.group_by(t.c.instance)))
 
 
 def _journal(v: _View) -> Iterator[tuple[str, Values]]:
@@ -91,8 +90,8 @@ def _journal(v: _View) -> Iterator[tuple[str, Values]]:
         func.coalesce(head.c.seq - slowest, 0).label("lag"),
     )
     with_followers = head.outerjoin(t, t.c.instance == head.c.instance)
-    for r in v.c.execute(query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)):
-        yield _by_instance(r)
+    by_head = query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
+    yield from map(_by_instance, v.c.execute(by_head))
 
 
 def _backends(v: _View) -> Iterator[tuple[str, Values]]:

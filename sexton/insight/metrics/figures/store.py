@@ -5,7 +5,8 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -15,7 +16,6 @@ from sqlalchemy.exc import DBAPIError
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.instances import read_instances
 from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
-from sexton.insight.metrics.figures.tables import table_bytes
 from sexton.insight.metrics.figures.topics import figures as wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.progress import running_rounds
@@ -37,6 +37,8 @@ from sexton.wal.model import WalSettings
 log = logging.getLogger(__name__)
 Intervals: TypeAlias = tuple[int, int, int]
 """Seconds between two rounds, two purges of a topic, and two binlog GCs."""
+AS_READ = InstanceFigures.model_fields.keys() - {"quarantined", "whole_check"}
+"""Figures that have the value of the column of the same name."""
 
 
 class FiguresUnread(SextonError):
@@ -110,6 +112,7 @@ class FigureStore:
         halted = halt_by_instance(self._stores.operators.controls.all_in(c), now)
         retentions = {r.id: rules.for_owner(self._policy(r.id), r.owner).retention_seconds for r in rows}
         (interval, wal_interval, binlog_interval), policy = self._intervals(), self._policy()
+        every = [policy.retention_seconds, *retentions.values()]
         oldest_due, approvals, vaults = self._oldest_due(c, now, retentions), self._approvals(c), self._vaults(c)
         running, reports = running_rounds(self._db, c), {row.id: _report(row) for row in rows}
         instances = tuple(
@@ -127,21 +130,20 @@ class FigureStore:
                 vaults=tuple(vaults[row.id]),
                 last=reports[row.id],
                 running=running.get(row.id),
-                check_since=row.check_since,
                 findings=row.open_counts or {},
-                whole_check=_awaits_check_since(row) if row.whole_check is None else row.whole_check,
+                # Before the first complete check: an enabled instance with a live view should have had one since then.
+                whole_check=row.whole_check
+                or (row.enabled_at if row.mode == "enabled" and shows_live_objects(row) else None),
                 live_prefixes=(row.evidence or {}).get("prefixes", 0),
                 too_late_vaults=len((row.evidence or {}).get("too_late", ())),
-                **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "awaiting_second_pass")},
-                **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
-                **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
+                **{n: value for n, value in row._mapping.items() if n in AS_READ},
             )
             for row in rows
         )
         return Figures(
             now=now,
             interval_seconds=interval,
-            retention_seconds=_longest([policy.retention_seconds, *retentions.values()]),
+            retention_seconds={kind: max(r[kind] for r in every if kind in r) for r in every for kind in r},
             max_delete_objects=policy.max_delete_objects,
             running=rows[0].slots_used if rows else 0,
             unreadable=sum(row.report is not None and reports[row.id] is None for row in rows),
@@ -206,10 +208,26 @@ def _report(row: Row[Any]) -> RoundReport | None:
         return None
 
 
-def _awaits_check_since(row: Row[Any]) -> int | None:
-    """Return since when a first complete check is expected: an enabled instance shows its live objects."""
-    return row.enabled_at if row.mode == "enabled" and shows_live_objects(row) else None
+LOCK_MS = 500
+"""How long the sizes wait for a table that is locked exclusively, for example by VACUUM FULL."""
+# The sizes need no right to any table: every role may read pg_class and call pg_total_relation_size.
+_SIZES = (
+    "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
+    " WHERE relnamespace = 'sexton'::regnamespace AND relname = ANY(%(tables)s::name[])"
+)
 
 
-def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    return {kind: max(r[kind] for r in retentions if kind in r) for kind in {k for r in retentions for k in r}}
+def table_bytes(db: Database) -> Mapping[str, int] | None:
+    """Return the bytes of each table with its indexes and TOAST; None where the database does not answer.
+
+    The transaction is its own, so the other figures are read anyway.
+    """
+    try:
+        with db.read() as c:
+            c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
+            rows = c.exec_driver_sql(_SIZES, {"tables": [table.name for table in fields(db.t)]}).all()
+    except AWAY as e:
+        cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+        log.warning("the sizes of Sexton's tables are unknown for this scrape: %s", cause)
+        return None
+    return {name: size for name, size in sorted(map(tuple, rows)) if size is not None}

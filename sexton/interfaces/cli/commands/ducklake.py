@@ -55,7 +55,7 @@ def attach(
 
     Example: sexton ducklake attach lake --schema public
     """
-    from sexton.operators.registry.view_names import check_view_name
+    from sexton.operators.registry.store import check_view_name
     from sexton.owners.ducklake import catalog, statements
     from sexton.owners.ducklake.model import Lake, vault_of, view_of
 

@@ -26,7 +26,7 @@ def status(
     if not watch:
         command(OPERATION)(instance=instance)
         return
-    from sexton.insight.running import read_running
+    from sexton.insight.progress import read_running
     from sexton.interfaces.cli import watching
 
     if wants_json():

@@ -98,9 +98,8 @@ def _limits(settings: "Mapping[str, Settings]") -> Iterator[DoctorFinding]:
 
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
-    from sexton.runtime.live import live_settings
-    from sexton.runtime.stores import DeploymentStores
-    from sexton.runtime.workers.presence import own_settings
+    from sexton.runtime.stores import DeploymentStores, live_settings
+    from sexton.runtime.workers.store import own_settings
 
     db = Database.open(settings.database_url, live_url=settings.live_database_url)
     try:
@@ -135,7 +134,7 @@ def _reports_workers(settings: "Settings", database: DoctorFinding) -> bool:
 
 
 def _spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFinding:
-    slots, free = stores.spark_workers.count_slots()
+    slots, free = stores.workers.count_slots()
     if slots:
         return DoctorFinding("OK", "spark", f"Spark workers take {slots} ranges or checks at once, {free} more now")
     threshold = f"{settings.spark.spark_threshold_objects:,} objects"

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.kernel.addresses import is_loopback
 from sexton.kernel.errors import SextonError
+from sexton.kernel.trust import is_loopback
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
     from config.settings import Settings
-    from sexton.runtime.temporal.connection import Connection
+    from sexton.runtime.temporal.client import Connection
 
 PATIENCE_SECONDS = 5.0
 SOON_DAYS = 14
@@ -28,8 +28,7 @@ def examine_temporal(settings: "Settings") -> Iterator[DoctorFinding]:
 async def _examine(settings: "Settings") -> list[DoctorFinding]:
     from temporalio.service import RPCError
 
-    from sexton.runtime.temporal.client import connect
-    from sexton.runtime.temporal.connection import connection
+    from sexton.runtime.temporal.client import connect, connection
 
     todo = "start it (sexton up), or set SEXTON_TEMPORAL__ADDRESS"
     try:

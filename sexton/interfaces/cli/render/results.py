@@ -135,12 +135,12 @@ def _probed(result: Any) -> None:
         typer.echo(f"error: the vault cannot work as it is registered: {result.unsupported}", err=True)
 
 
-def _progress(module: str, describe: str, what: str) -> Callable[[Any], None]:
+def _progress(work: str, what: str) -> Callable[[Any], None]:
     def show_progress(state: Any) -> None:
-        from importlib import import_module
+        from sexton.runtime.temporal import works
 
-        text = getattr(import_module(f"sexton.runtime.temporal.{module}"), describe)(state)
-        typer.echo(f"{what.format(s=state)}: {text}")
+        subject = getattr(state, "topic", "") or getattr(state, "instance", "")
+        typer.echo(f"{what.format(s=state)}: {getattr(works, work).describe(state, subject)}")
 
     return show_progress
 
@@ -167,15 +167,15 @@ RENDERERS: Mapping[str, Callable[[Any], None]] = {
     "round progress": _round_progress,
     "check run": lazy("checks", "show_report"),
     "check show": lazy("checks", "show_report"),
-    "check progress": _progress("checks", "describe", "check of {s.instance}"),
+    "check progress": _progress("CHECKS", "check of {s.instance}"),
     "wal explain": lazy("topics", "show_explanation"),
     "wal purge": lazy("topics", "show_purge_report"),
     "wal round run": lazy("topics", "show_round_report"),
-    "wal progress": _progress("purges", "describe", "topic {s.topic}"),
-    "wal round progress": _progress("purges", "describe_round", "the round of topics"),
+    "wal progress": _progress("PURGES", "topic {s.topic}"),
+    "wal round progress": _progress("PURGE_ROUNDS", "the round of topics"),
     "binlog explain": lazy("binlogs", "show_explanation"),
     "binlog gc": lazy("binlogs", "show_gc_report"),
-    "binlog progress": _progress("binlogs", "describe", "binlogs of {s.instance}"),
+    "binlog progress": _progress("BINLOG_GCS", "binlogs of {s.instance}"),
     "replica explain": lazy("replicas", "show_tablet"),
     "settings show": lambda result: lazy("settings", "show_settings")(result.items, result.ignored),
     "settings preview": lazy("settings", "show_change"),

@@ -3,14 +3,14 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sexton.insight.running import read_running
+from sexton.insight.progress import read_running
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
-from sexton.runtime.blockers.controls import ALL_INSTANCES
 from sexton.runtime.blockers.listing import BlockerList
+from sexton.runtime.blockers.work import ALL_INSTANCES
 
 routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 

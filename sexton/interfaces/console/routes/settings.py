@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from config.mutable import FOR_ALL, PER_INSTANCE
+from config.explain import FOR_ALL, PER_INSTANCE
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.console import session

@@ -11,7 +11,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 from config.sections import TemporalSection
 from config.settings import MetricsSection, Settings
-from sexton.insight.metrics.pool import PoolCollector
+from sexton.insight.metrics.registry import PoolCollector
 from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector, SdkMetric
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port

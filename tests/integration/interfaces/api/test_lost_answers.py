@@ -8,7 +8,7 @@ import grpc
 import httpx
 import pytest
 
-from sexton.runtime.temporal.rounds import ROUNDS
+from sexton.runtime.temporal.works import ROUNDS
 from tests.servers.api import Api
 from tests.servers.temporal import DevServer
 from tests.servers.temporal_gateway import TemporalGateway

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import event
 
 from sexton.contract import NewMark
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import Ref
 from sexton.marks.sql.ancestors import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors

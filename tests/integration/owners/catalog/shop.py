@@ -11,7 +11,7 @@ from typing import Any
 from mypy_boto3_s3 import S3Client
 from sqlalchemy import event, func, select, update
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.check import model as check_model
 from sexton.check.checker import Checker
 from sexton.check.sql import peers

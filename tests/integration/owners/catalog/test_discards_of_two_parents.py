@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton import contract
 from sexton.kernel.crash_points import installed
 from sexton.operators.holds.model import Hold

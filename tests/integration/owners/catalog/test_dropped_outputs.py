@@ -1,6 +1,6 @@
 """A dropped output of a compaction is deleted only after its inputs, which would seem live without it."""
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.policy import policy

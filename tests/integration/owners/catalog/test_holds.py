@@ -1,6 +1,6 @@
 """A hold on a table or partition, or a longer retention, blocks deletion of everything below it."""
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.policy import policy

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
 from sexton.operators.holds.model import Hold

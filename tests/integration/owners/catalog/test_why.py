@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.insight.why.context import WhyContext
+from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from httpx import AsyncClient
 
-from config.observability import MetricsSection
+from config.sections import MetricsSection
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.interfaces.worker import control, spark
 from sexton.runtime.embedded.ports import free_port
-from sexton.runtime.spark.engine import AT_ONCE
+from sexton.runtime.spark.deleter import AT_ONCE
 from sexton.runtime.spark.session import Sessions
-from sexton.runtime.spark.store import SparkWorkerStore
+from sexton.runtime.workers.store import WorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
@@ -39,10 +39,10 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
             id=ids.check(DEPLOYMENT, f"shop-{tmp_path.name}"),
             task_queue=ids.control_queue(DEPLOYMENT),
         )
-        at_work = SparkWorkerStore(owned.db).count_slots()
+        at_work = WorkerStore(owned.db).count_slots()
 
     assert at_work[0] == AT_ONCE
-    assert SparkWorkerStore(owned.db).count_slots() == (0, 0)  # it has removed its row
+    assert WorkerStore(owned.db).count_slots() == (0, 0)  # it has removed its row
     assert report.run.evidence is not None
     assert (report.whole, report.run.evidence.notes) == (True, ("compared on Spark",))
     assert report.run.evidence.listings[0].parts > 1  # cut, as only Spark's listing is

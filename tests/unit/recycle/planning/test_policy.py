@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.owners import owner_policy
+from config.settings import owner_policy
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.planning.policy import cutoff, for_owner, policy, waves

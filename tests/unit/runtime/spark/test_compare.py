@@ -1,6 +1,10 @@
-"""A check's listing on Spark lists each pending part again until its passes prove the result."""
+"""Which parts are listed again, the evidence of a listing, numbers of buckets, and where executors connect."""
+
+import pytest
 
 from sexton.runtime.spark.listing_progress import TRIES, ListingProgress, Pass, listing_evidence, pending_parts
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
+from sexton.runtime.spark.reconcile import FEW_BUCKETS, MOST_BUCKETS, bucket_counts
 from sexton.runtime.spark.sources import ListingPart
 from sexton.storage.model import VaultPart
 
@@ -43,3 +47,36 @@ def test_a_fault_of_the_vault_is_an_error_of_its_listing() -> None:
     evidence = listing_evidence("disk", progress(faults={"disk": "NO_MARKER"}), 0, 0)
 
     assert (evidence.ended, evidence.errors) == (0, ("NO_MARKER",))
+
+
+@pytest.mark.parametrize("rows", [0, 1_000_000])
+def test_few_rows_are_compared_once(rows: int) -> None:
+    assert bucket_counts(rows) == (FEW_BUCKETS,)
+
+
+@pytest.mark.parametrize("rows", [10_000_000, 100_000_000])
+def test_many_rows_are_compared_again_in_buckets_of_few_rows(rows: int) -> None:
+    first, second = bucket_counts(rows)
+
+    assert (first, second.bit_count()) == (FEW_BUCKETS, 1)
+    assert 8 <= rows / second <= 16
+
+
+def test_the_number_of_buckets_is_bounded() -> None:
+    assert bucket_counts(10**12) == (FEW_BUCKETS, MOST_BUCKETS)
+
+
+OWN, LIVE = "postgresql+psycopg://sexton:a@db/shop", "postgresql+psycopg://{instance}_reader:b@db/shop"
+
+
+def test_both_logins_get_the_passwords_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = ConnectionTarget(
+        deployment="test-spark", database_url=without_password(OWN), live_database_url=without_password(LIVE)
+    )
+    monkeypatch.setenv("SEXTON_DATABASE_URL", OWN)
+    monkeypatch.setenv("SEXTON_LIVE_DATABASE_URL", LIVE)
+
+    db = ConnectionTarget.model_validate_json(where.model_dump_json()).database()
+
+    logins = [(e.url.username, e.url.password) for e in (db.engine, db.live("shop").engine)]
+    assert logins == [("sexton", "a"), ("shop_reader", "b")]

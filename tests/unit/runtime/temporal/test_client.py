@@ -1,15 +1,17 @@
 """A mistake in the settings never gives up encryption, and no message repeats a secret."""
 
+import json
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from config.sections import TemporalSection
 from config.settings import Settings
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.runtime.temporal.client import connect
-from sexton.runtime.temporal.connection import connection
+from sexton.recycle.planning.model import KindPlan
+from sexton.runtime.temporal.client import CONVERTER, connect, connection
 
 ADDRESS = 'address = "temporal.example.org:7233"'
 
@@ -73,3 +75,20 @@ def test_an_invalid_profile_is_refused_without_its_text(
 def test_a_profile_replaces_no_stated_protection(protection: dict[str, str | bool]) -> None:
     with pytest.raises(ValidationError, match="set in the profile, not beside it"):
         TemporalSection.model_validate({"profile": "prod", **protection})
+
+
+KIND = KindPlan(kind="dropped", cutoff=5, since=4, marks=1)
+
+
+def test_payloads_have_the_names_of_the_fields() -> None:
+    [payload] = CONVERTER.payload_converter.to_payloads([KIND])
+
+    assert {"cutoff", "since"} <= json.loads(payload.data).keys()
+    assert CONVERTER.payload_converter.from_payloads([payload], [KindPlan]) == [KIND]
+
+
+def test_a_client_with_the_converter_of_the_sdk_is_understood() -> None:
+    [payload] = pydantic_data_converter.payload_converter.to_payloads([KIND])
+
+    assert {"cutoff_at", "since_at"} <= json.loads(payload.data).keys()
+    assert CONVERTER.payload_converter.from_payloads([payload], [KindPlan]) == [KIND]
