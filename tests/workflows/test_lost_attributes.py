@@ -9,7 +9,7 @@ from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.interfaces.cli.doctor.temporal import examine_temporal
+from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async

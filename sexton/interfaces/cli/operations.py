@@ -31,6 +31,12 @@ YES = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")],
 )
+WATCH = YES.replace(
+    name="watch",
+    annotation=Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until it ends or Ctrl-C.")],
+)
+WATCHED = frozenset({"status", "round show", "check show"})
+"""Operations whose commands can show first, again and again, how far the work is."""
 
 
 class User:
@@ -79,7 +85,11 @@ def command(operation: Operation) -> Callable[..., None]:
     """Return the function of a command, with the signature from which Typer makes its words and options."""
     from sexton.interfaces.cli.questions import QUESTIONS
 
-    def run(*, yes: bool = False, **given: Any) -> None:
+    def run(*, yes: bool = False, watch: bool = False, **given: Any) -> None:
+        if watch:
+            from sexton.interfaces.cli.watching import watch_before
+
+            watch_before(operation.name, **given)
         with open_database() as service:
             values = valid(operation, given)
             call = Call(service, User(service, lambda: _ask(operation.name, call, values, yes=yes)))
@@ -87,8 +97,7 @@ def command(operation: Operation) -> Callable[..., None]:
         finish(operation.name, result, values)
 
     parameters = list(_parameters(operation))
-    if operation.name in QUESTIONS:
-        parameters.append(YES)
+    parameters += [YES] if operation.name in QUESTIONS else [WATCH] if operation.name in WATCHED else []
     parameters.sort(key=lambda p: p.kind)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -7,8 +7,6 @@ import typer
 from sexton.insight.wording import quantity
 from sexton.interfaces import questions
 from sexton.interfaces.cli.json_output import wants_json
-from sexton.interfaces.cli.render.plans import show_plan
-from sexton.interfaces.cli.render.settings import show_change
 from sexton.interfaces.questions import Question, Values, instance_of
 from sexton.kernel.printable import printable
 from sexton.operations.registry import Call
@@ -25,6 +23,7 @@ def ask(name: str, call: Call, values: Values) -> str | None:
 
 
 def _apply(call: Call, values: Values) -> Question:
+    from sexton.interfaces.cli.render.plans import show_plan
     from sexton.operations.plans import check_apply
 
     plan = check_apply(call, values["plan"])
@@ -49,11 +48,12 @@ def _repair(call: Call, values: Values) -> Question | None:
 
 
 def _setting(call: Call, values: Values) -> Question | None:
+    from sexton.interfaces.cli.render.results import show
     from sexton.runtime import setting_changes
 
     change = setting_changes.preview(call.deployment, values["key"], values.get("value"), values["instance"] or "")
     if not wants_json():
-        show_change(change)
+        show("settings preview", change, values)
     return Question(f"Change {change.key}?") if change.deletes_more else None
 
 

@@ -1,4 +1,4 @@
-"""Show again and again how far running work is, from SQL alone, until it ends or Ctrl-C.
+"""``--watch``: show again and again how far running work is, from SQL alone, until it ends or Ctrl-C.
 
 On a terminal the lines are redrawn each second. Elsewhere one line is printed every few seconds, without escape codes.
 """
@@ -7,18 +7,23 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sexton.interfaces.cli.context import open_database
+from sexton.interfaces.cli.json_output import wants_json
 from sexton.interfaces.cli.output import styled_console
 from sexton.interfaces.cli.render.running import lines_of, one_line
+from sexton.kernel.errors import WrongUsage
+from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.insight.rate import RecentRate
     from sexton.insight.views import RunningWork
 
+MOST_HALTS = 5
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0
 """Between two lines where the output is no terminal."""
@@ -43,14 +48,35 @@ def watch(read: Read, idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
             time.sleep(REDRAW_SECONDS)
 
 
-def watch_one(service: "Deployment", work: str, number: int) -> None:
-    """Show one round or check until it no longer runs."""
+def watch_before(operation: str, **given: Any) -> None:
+    """Show what runs before an operation prints its result: of a round or a check until it ends, else until Ctrl-C."""
     from sexton.insight.running import read_running
 
-    def read() -> "Sequence[RunningWork] | None":
-        return [w for w in read_running(service.db) if (w.work, w.name) == (work, str(number))] or None
+    if wants_json():
+        raise WrongUsage("--watch is for people; programs call it again without --watch")
+    with open_database() as service:
+        if operation == "status":
+            instance = given["instance"]
+            if instance is not None:
+                service.stores.registry.instance(instance)
+            watch(lambda: read_running(service.db, instance), lambda: _halts(service, instance))
+            return
+        work = operation.partition(" ")[0]
+        number = given[work]
+        service.stores.reports.round(number) if work == "round" else service.stores.checks.report(number)
+        watch(lambda: [w for w in read_running(service.db) if (w.work, w.name) == (work, str(number))] or None)
 
-    watch(read)
+
+def _halts(service: "Deployment", instance: str | None) -> list[str]:
+    """Return a line for each halted instance, a few of them."""
+    from sexton.operators.controls.policy import halt_by_instance
+
+    controls, registry = service.stores.controls, service.stores.registry
+    names = [i.id for i in registry.instances()] if instance is None else [instance]
+    with service.db.read() as c:
+        halted = halt_by_instance(controls.all_in(c), service.db.now(c))
+    lines = [f"{name} is halted: {printable(str(why))}" for name in names if (why := halted(name)) is not None]
+    return [*lines[:MOST_HALTS], *([f"and {len(lines) - MOST_HALTS:,} more"] if len(lines) > MOST_HALTS else [])]
 
 
 Show = Callable[["Sequence[RunningWork]", "dict[tuple[str, str], RecentRate]"], float]

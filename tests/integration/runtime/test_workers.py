@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from config.live import LiveSettings
 from config.settings import load
-from sexton.interfaces.cli.doctor.workers import HERE, examine_settings, examine_workers
+from sexton.interfaces.cli.doctor.stored import HERE, examine_settings, examine_workers
 from sexton.operators.settings.store import SettingStore
 from sexton.runtime.workers import presence
 from sexton.runtime.workers.presence import own_settings, reporting

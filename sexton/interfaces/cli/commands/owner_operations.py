@@ -125,32 +125,20 @@ def _parsed(text: str) -> Any:
 
 def _print_result(result: Any) -> None:
     """Print what an operation returned: a table for a list of records, otherwise a line for each value."""
+    from pydantic import BaseModel
     from pydantic_core import to_jsonable_python
 
-    plain = to_jsonable_python(result)
+    from sexton.interfaces.cli.render.results import cell, show_fields, show_rows
+
     if wants_json():
-        emit_object({"result": plain})
-    elif plain is None:
-        typer.echo("done")
-    elif isinstance(plain, list) and plain and isinstance(plain[0], dict):
-        show_table("", list(plain[0]), [[_cell(value) for value in row.values()] for row in plain])
-    elif isinstance(plain, dict):
-        for name, value in plain.items():
-            typer.echo(f"{name}: {_cell(value)}")
+        emit_object({"result": to_jsonable_python(result)})
+    elif isinstance(result, BaseModel):
+        show_fields(result)
+    elif isinstance(result, list | tuple) and result and isinstance(result[0], BaseModel):
+        show_rows(result)
     else:
-        for value in plain if isinstance(plain, list) else [plain]:
-            typer.echo(_cell(value))
-
-
-def _cell(value: Any) -> str:
-    """Return a value of a record as text for people."""
-    if isinstance(value, list):
-        return ", ".join(map(_cell, value))
-    if isinstance(value, dict):
-        return str(value.get("id") or json.dumps(value)) + (" (dropped)" if value.get("dropped") else "")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
+        for value in result if isinstance(result, list | tuple) else ["done" if result is None else result]:
+            typer.echo(cell("", value))
 
 
 COMMANDS = commands()

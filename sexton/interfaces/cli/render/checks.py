@@ -2,8 +2,8 @@
 
 import typer
 
-from sexton.check.model import CheckReport, Finding, FindingType, Run
-from sexton.insight.wording import finding_place, human_bytes, utc, utc_column
+from sexton.check.model import CheckReport, FindingType, Run
+from sexton.insight.wording import utc
 from sexton.interfaces.cli.output import show_table
 from sexton.kernel.printable import printable
 
@@ -58,27 +58,5 @@ def _show_evidence(run: Run) -> None:
         typer.echo(f"  note: {printable(note)}")
 
 
-def run_row(run: Run) -> tuple[object, ...]:
-    """Return a check as a row."""
-    evidence = run.evidence
-    objects = f"{sum(i.objects + i.young for i in evidence.listings):,}" if evidence else ""
-    live = f"{evidence.live:,}" if evidence and evidence.live is not None else ""
-    missing = "; ".join(run.missing_inputs)
-    return run.id, run.instance, run.state, utc_column(run.cutoff), _duration(run), objects, live, missing
-
-
-def finding_row(f: Finding) -> tuple[object, ...]:
-    """Return a finding as a row."""
-    confirmed = "yes" if f.confirmed_at is not None else "no"
-    return f.id, f.type, confirmed, finding_place(f), _size(f), utc_column(f.first_seen), f.record or f.detail
-
-
 def _duration(run: Run) -> str:
     return "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
-
-
-def _size(f: Finding) -> str:
-    if f.type is FindingType.SIZE_MISMATCH and f.size is not None and f.expected is not None:
-        return f"{f.size:,} B, not {f.expected:,}"
-    size = f.size if f.size is not None else f.expected
-    return "" if size is None else human_bytes(size)

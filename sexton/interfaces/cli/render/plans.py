@@ -5,28 +5,25 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.insight.wording import UNANSWERED, human_bytes, kept_counts, quantity, utc, utc_column
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.marks import MARK_COLUMNS, mark_row
+from sexton.insight.wording import kept_counts, quantity, utc
+from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import by_hold
 from sexton.recycle.planning.estimate import Estimate
-from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.planning.model import Plan
 
 if TYPE_CHECKING:
     from sexton.insight.plan_review import PlanReview
-    from sexton.operations.plans import PlanDetails, Plans
-    from sexton.recycle.planning.model import PlanRow
+    from sexton.operations.plans import PlanDetails
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
     """Print the contents of a plan, what waits for approval, and its cost."""
     number = plan.id or "(empty, not stored)"
     typer.echo(f"plan {number} of {plan.instance}, policy {plan.policy.version}")
-    columns = ("kind", "marks", "keys", "prefixes", "objects", "bytes*", "oldest (UTC)", "after (UTC)", "before (UTC)")
-    show_table("", columns, [_kind_row(k) for k in plan.kinds])
+    show_rows(plan.kinds)
     if plan.kinds:
-        typer.echo("* as reported by the owner; marks of the kind that are older than `before` are deleted")
+        typer.echo("bytes are as reported by the owner; marks of the kind that are older than `before` are deleted")
         typer.echo(_cost(cost))
     _show_kept(plan)
     if plan.claimed:
@@ -71,7 +68,7 @@ def show_review(review: "PlanReview") -> None:
         typer.echo(f"nothing can be deleted now: {printable(review.halt)}")
     if review.marks:
         typer.echo("\nthe first marks of each kind that are due now:")
-        show_table("", MARK_COLUMNS, [mark_row(mark) for mark in review.marks])
+        show_rows(review.marks, "plan marks")
         typer.echo(f"all of them: sexton plan marks {plan.id}; those under a prefix: --under PREFIX")
     elif plan.kinds:
         typer.echo("no mark of it is due now: they were undropped, claimed, deleted or quarantined")
@@ -94,37 +91,6 @@ def show_details(details: "PlanDetails") -> None:
         typer.echo(f"{hold.kept} blocks {printable(hold.what)}")
     if details.halt:
         typer.echo(f"nothing can be deleted now: {printable(details.halt)}")
-
-
-def show_plans(page: "Plans") -> None:
-    """Print plans as a list, and why plans wait for approval."""
-    rows = page.items
-    columns = ("plan", "instance", "state", "made (UTC)", "by", "has", "expires (UTC)", "answered (UTC)")
-    show_table(
-        "" if rows else "no plan was made yet; make one: sexton plan new INSTANCE", columns, [_row(p) for p in rows]
-    )
-    for p in rows:
-        if p.state == "REJECTED":
-            typer.echo(f"plan {p.id} was {p.awaits}")
-        if p.state == "AWAITING_APPROVAL":
-            typer.echo(f"plan {p.id} waits for approval since {utc_column(p.since)} UTC: {p.awaits}")
-            typer.echo(f"  unanswered, {UNANSWERED} is deleted")
-
-
-def _kind_row(kind: KindPlan) -> tuple[object, ...]:
-    sums = kind.unheld
-    objects = f"~{sums.objects:,}" if kind.estimated else f"{sums.objects:,}"
-    times = (utc_column(kind.oldest), utc_column(kind.since or None), utc_column(kind.cutoff))
-    return kind.kind, sums.marks, sums.keys, sums.prefixes, objects, human_bytes(sums.bytes), *times
-
-
-def _row(p: "PlanRow") -> tuple[object, ...]:
-    answer = f"{utc_column(p.approved_at)} by {p.approved_by}" if p.approved_at else "-"
-    kinds = ", ".join(p.kinds) or "nothing"
-    if p.held_marks:
-        kinds += f"; {p.held_marks:,} more held"
-    times = (utc_column(p.expires_at), answer)
-    return p.id, p.instance, p.state, utc_column(p.created_at), p.planned_by, kinds, *times
 
 
 def _cost(cost: Estimate) -> str:

@@ -13,9 +13,8 @@ from sexton.insight.wording import (
     quantity,
     time_left,
     utc,
-    utc_column,
 )
-from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.render.results import show_rows
 from sexton.interfaces.cli.render.running import expected_text
 from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, vault_way_out
@@ -129,21 +128,9 @@ def _show_state(i: "InstanceStatus") -> None:
 
 
 def _show_marks(i: "InstanceStatus") -> None:
-    rows = [
-        (
-            f"  {k.kind}",
-            k.waiting,
-            k.due,
-            human_bytes(k.due_bytes),
-            utc_column(k.oldest),
-            utc_column(k.next_due),
-            k.note,
-        )
-        for k in i.kinds
-    ]
-    if not rows:
+    if not i.kinds:
         typer.echo("  no mark waits")
-    show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", "next due (UTC)", ""), rows)
+    show_rows(i.kinds)
     if i.more_kinds:
         typer.echo(f"  and at least {i.more_kinds:,} more kinds without a retention, whose marks are kept")
     second_pass = f" ({quantity(i.late, 'prefix', 'prefixes')} of them: second pass later)" if i.late else ""
