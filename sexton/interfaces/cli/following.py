@@ -1,23 +1,22 @@
 """Wait for work that an operation started, show how far it is, and return its report."""
 
 import asyncio
-import datetime as dt
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sexton.interfaces.cli.json_output import wants_json
-from sexton.interfaces.cli.progress import ProgressDisplay, progress_display
+from sexton.interfaces.cli.output import styled_console
+from sexton.interfaces.cli.watching import REDRAW_SECONDS, screen
 from sexton.kernel.errors import Left, SextonError
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError, WorkflowHandle
 
-    from sexton.database.engine import Database
     from sexton.deployment import Deployment
     from sexton.operations.fields import StartedWork
 
@@ -28,11 +27,8 @@ CONTROLS: Mapping[str, str] = {
     "binlog gc": "binlogs:BINLOG_GCS",
 }
 """Operation → the client of ``sexton.runtime.temporal`` that follows its work; every other one starts a round."""
-DISPLAY_SECONDS = 0.5
-"""How often the progress display is updated."""
 WORKER_PATIENCE_SECONDS = 5.0
 """After this long without a report, the operator is warned if no worker has taken the round."""
-QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
 def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any:
@@ -41,16 +37,14 @@ def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any
     Ctrl-C ends the waiting, not the work.
     """
     if operation in CONTROLS:
-        control, subject = (
-            resolve_name(f"sexton.runtime.temporal.{CONTROLS[operation]}"),
-            started.topic or started.instance,
-        )
+        control = resolve_name(f"sexton.runtime.temporal.{CONTROLS[operation]}")
+        subject = started.topic or started.instance
         return control.follow(service.settings, started, subject, lambda text: typer.echo(text, err=True))
-    result = asyncio.run(_await(service, started, not wants_json()))
+    result = asyncio.run(_await(service, started))
     return result if isinstance(result, RoundReport) else service.stores.reports.report(result)
 
 
-async def _await(service: "Deployment", started: "StartedWork", watch: bool) -> RoundReport | int:
+async def _await(service: "Deployment", started: "StartedWork") -> RoundReport | int:
     """Return the report, or the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
@@ -60,8 +54,7 @@ async def _await(service: "Deployment", started: "StartedWork", watch: bool) -> 
     client = await connect(service.settings)
     handle = client.get_workflow_handle(started.workflow, run_id=started.run or None, result_type=RoundReport)
     try:
-        with progress_display(watch) as display:
-            return await _wait(handle, service.db, display)
+        return await _wait(handle, service, started.instance)
     except WorkflowFailureError as e:
         return _failed_round(e, started.instance)
     except RPCError as e:
@@ -97,37 +90,25 @@ def _failed_round(error: "WorkflowFailureError", instance: str) -> int:
     raise SextonError(str(getattr(cause, "message", cause) or error)) from error
 
 
-async def _wait(
-    handle: "WorkflowHandle[Any, RoundReport]", db: "Database", display: ProgressDisplay | None
-) -> RoundReport:
-    """Return the report. While waiting, update the display, and warn once if no worker has taken the round."""
+async def _wait(handle: "WorkflowHandle[Any, RoundReport]", service: "Deployment", instance: str) -> RoundReport:
+    """Return the report. While waiting, show the round at a terminal, and warn once if no worker has taken it."""
+    from sexton.insight.running import read_running
     from sexton.runtime.temporal.client import taken
 
     report = asyncio.ensure_future(handle.result())
     deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE_SECONDS
     worker_checked = False
-    while not (await asyncio.wait({report}, timeout=DISPLAY_SECONDS if display else WORKER_PATIENCE_SECONDS))[0]:
-        if not worker_checked and asyncio.get_running_loop().time() >= deadline:
-            worker_checked = True
-            if not await taken(handle):
-                typer.echo(
-                    "no worker has taken the round yet; see: sexton doctor, or start one: sexton worker run", err=True
-                )
-        if display is not None:
-            await _update(handle, db, display)
+    with ExitStack() as stack:
+        show = None
+        if styled_console(stderr=True).is_terminal and not wants_json():
+            show = stack.enter_context(screen(lambda: ["the round has not begun"], stderr=True))
+        while not (await asyncio.wait({report}, timeout=REDRAW_SECONDS if show else WORKER_PATIENCE_SECONDS))[0]:
+            if not worker_checked and asyncio.get_running_loop().time() >= deadline:
+                worker_checked = True
+                if not await taken(handle):
+                    way_out = "see: sexton doctor, or start one: sexton worker run"
+                    typer.echo(f"no worker has taken the round yet; {way_out}", err=True)
+            if show:
+                works = await asyncio.to_thread(read_running, service.db, instance)
+                show([work for work in works if work.work == "round"])
     return report.result()
-
-
-async def _update(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", display: ProgressDisplay) -> None:
-    """Show the progress of the round. Without a worker no query is answered, and the last numbers stay."""
-    from temporalio.client import WorkflowQueryFailedError, WorkflowQueryRejectedError
-    from temporalio.service import RPCError
-
-    from sexton.insight.progress import NOTHING, round_progress
-
-    try:
-        progress = await handle.query("progress", result_type=RoundProgress, rpc_timeout=QUERY_PATIENCE)
-    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
-        return
-    counts = await asyncio.to_thread(round_progress, db, progress.round) if progress.round else NOTHING
-    display.update(progress, counts)

@@ -9,7 +9,7 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from functools import wraps
@@ -47,13 +47,7 @@ def wants_json() -> bool:
 
 def emit(value: "BaseModel", **more: Any) -> None:
     """Print one object; ``more``: further keys."""
-    emit_object(stable(value) | more)
-
-
-def emit_list(rows: Sequence["BaseModel | Mapping[str, Any]"], *, more: bool = False, **others: Any) -> None:
-    """Print a list; ``more``: there are more rows than these; ``others``: further keys of the list."""
-    items = [row if isinstance(row, Mapping) else stable(row) for row in rows]
-    emit_object({"items": items, "more": more} | others)
+    emit_object(value.model_dump(mode="json", by_alias=True) | more)
 
 
 def emit_object(value: Mapping[str, Any]) -> None:
@@ -117,8 +111,3 @@ def _finish(output: _Output, text: io.StringIO) -> None:
     if not output.printed:
         lines = [printable(line) for line in text.getvalue().splitlines() if line]
         emit_object({"actions": output.actions, "messages": lines})
-
-
-def stable(value: "BaseModel") -> dict[str, Any]:
-    """Return a value as JSON with the names that users know."""
-    return value.model_dump(mode="json", by_alias=True)

@@ -83,7 +83,7 @@ class User:
 
 def command(operation: Operation) -> Callable[..., None]:
     """Return the function of a command, with the signature from which Typer makes its words and options."""
-    from sexton.interfaces.cli.questions import QUESTIONS
+    from sexton.interfaces.cli.questions import QUESTIONS, ask
 
     def run(*, yes: bool = False, watch: bool = False, **given: Any) -> None:
         if watch:
@@ -92,7 +92,7 @@ def command(operation: Operation) -> Callable[..., None]:
             watch_before(operation.name, **given)
         with open_database() as service:
             values = valid(operation, given)
-            call = Call(service, User(service, lambda: _ask(operation.name, call, values, yes=yes)))
+            call = Call(service, User(service, lambda: ask(operation.name, call, values, yes=yes)))
             result = operation.run(call, values, lambda started: _followed(operation.name, service, started))
         finish(operation.name, result, values)
 
@@ -128,18 +128,6 @@ def finish(name: str, result: Any, values: Mapping[str, Any]) -> None:
         emit(result)
     if code := EXIT_CODES.get(name, lambda _: 0)(result):
         raise typer.Exit(code)
-
-
-def _ask(name: str, call: Call, values: Mapping[str, Any], *, yes: bool) -> None:
-    """Print what will be done, and ask before it."""
-    from sexton.interfaces.cli.questions import ask
-
-    question = ask(name, call, values)
-    if question is None or yes:
-        return
-    if wants_json():
-        raise WrongUsage("--json cannot ask for confirmation; review what it does, then add --yes")
-    typer.confirm(question, abort=True, err=True)
 
 
 def valid(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:

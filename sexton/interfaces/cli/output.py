@@ -19,11 +19,20 @@ FOLDED_WIDTH = 24
 """The least room that a longer column needs. With less, each row is printed as a block."""
 
 
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines, whatever names are in them; one that is empty or false is left out."""
+    for line in lines:
+        if line:
+            typer.echo(printable(str(line)), err=err)
+
+
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table, or each row as a block where the terminal is too narrow. Without rows, print only the title.
 
     Nothing is ever cut: long cells are folded.
     """
+    from rich import box
+    from rich.table import Table
     from rich.text import Text
 
     if not rows:
@@ -39,7 +48,9 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         return
     if title:
         console.print(Text(printable(title)))
-    table = _table(columns, widths)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
     for row in cells:
         table.add_row(*[Text(cell) for cell in row])
     console.print(table)
@@ -55,16 +66,6 @@ def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "
     stream = sys.stderr if stderr else sys.stdout
     console = Console(file=getattr(stream, "unescaped", stream))
     return console if console.is_terminal or piped_width is None else Console(file=console.file, width=piped_width)
-
-
-def _table(columns: Sequence[str], widths: Sequence[int]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
-    return table
 
 
 def _print_blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -7,19 +7,23 @@ import typer
 from sexton.insight.wording import quantity
 from sexton.interfaces import questions
 from sexton.interfaces.cli.json_output import wants_json
+from sexton.interfaces.cli.output import say
 from sexton.interfaces.questions import Question, Values, instance_of
-from sexton.kernel.printable import printable
+from sexton.kernel.errors import WrongUsage
 from sexton.operations.registry import Call
 
 
-def ask(name: str, call: Call, values: Values) -> str | None:
-    """Print what an operation would do, and return the question; None: none is needed."""
+def ask(name: str, call: Call, values: Values, *, yes: bool) -> None:
+    """Print what an operation would do, and ask before it, if anything must be confirmed and ``yes`` was not given."""
     question = QUESTIONS[name](call, values) if name in QUESTIONS else None
     if question is None:
-        return None
-    for line in () if wants_json() else question.lines:
-        typer.echo(printable(line))
-    return question.text
+        return
+    if wants_json() and not yes:
+        raise WrongUsage("--json cannot ask for confirmation; review what it does, then add --yes")
+    if not wants_json():
+        say(*question.lines)
+    if not yes:
+        typer.confirm(question.text, abort=True, err=True)
 
 
 def _apply(call: Call, values: Values) -> Question:

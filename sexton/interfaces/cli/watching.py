@@ -5,8 +5,10 @@ On a terminal the lines are redrawn each second. Elsewhere one line is printed e
 
 import datetime as dt
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,32 +21,25 @@ from sexton.kernel.errors import WrongUsage
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from sexton.deployment import Deployment
-    from sexton.insight.rate import RecentRate
     from sexton.insight.views import RunningWork
 
 MOST_HALTS = 5
 REDRAW_SECONDS = 1.0
 LINE_SECONDS = 5.0
 """Between two lines where the output is no terminal."""
-Read = Callable[[], "Sequence[RunningWork] | None"]
 
 
-def watch(read: Read, idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
+def watch(read: Callable[[], "Sequence[RunningWork] | None"], idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
     """Show what ``read`` returns until it returns None, which means that there is nothing more to wait for.
 
     ``idle``: returns lines for the time in which nothing runs, for example why nothing may.
     """
-    from sexton.insight.rate import RecentRate
-
-    rates: dict[tuple[str, str], RecentRate] = {}
-    with _screen(lambda: ["nothing is running", *idle()]) as show:
-        next_show = time.monotonic()
+    with screen(lambda: ["nothing is running", *idle()]) as show:
         while (works := read()) is not None:
-            for work in works:
-                rates.setdefault((work.work, work.name), RecentRate()).add(work.progress)
-            if time.monotonic() >= next_show:
-                next_show = show(works, rates)
+            show(works)
             time.sleep(REDRAW_SECONDS)
 
 
@@ -79,35 +74,38 @@ def _halts(service: "Deployment", instance: str | None) -> list[str]:
     return [*lines[:MOST_HALTS], *([f"and {len(lines) - MOST_HALTS:,} more"] if len(lines) > MOST_HALTS else [])]
 
 
-Show = Callable[["Sequence[RunningWork]", "dict[tuple[str, str], RecentRate]"], float]
-"""Show work; return from when on it may be shown again."""
-
-
 @contextmanager
-def _screen(idle: Callable[[], list[str]]) -> Iterator[Show]:
+def screen(
+    idle: Callable[[], list[str]], *, stderr: bool = False
+) -> "Iterator[Callable[[Sequence[RunningWork]], None]]":
     """Return how to show work; ``idle``: returns the lines for none."""
-
-    def print_lines(works: "Sequence[RunningWork]", rates: "dict[tuple[str, str], RecentRate]") -> float:
-        for text in [one_line(w, rates[w.work, w.name]) for w in works] or idle():
-            typer.echo(f"{_now()} {text}")
-        return time.monotonic() + LINE_SECONDS
-
-    if not styled_console().is_terminal:
-        yield print_lines
-        return
-    from rich.live import Live
     from rich.text import Text
 
-    with Live(console=styled_console(), auto_refresh=False, transient=True) as live:
+    from sexton.insight.rate import RecentRate
 
-        def redraw(works: "Sequence[RunningWork]", rates: "dict[tuple[str, str], RecentRate]") -> float:
-            head = f"{_now()} UTC; Ctrl-C ends this view only"
+    console = styled_console(stderr=stderr)
+    rates: dict[tuple[str, str], RecentRate] = defaultdict(RecentRate)
+    next_lines = 0.0
+
+    def now() -> str:
+        return dt.datetime.now(dt.UTC).strftime("%H:%M:%S")
+
+    def show(works: "Sequence[RunningWork]", live: "Live | None" = None) -> None:
+        nonlocal next_lines
+        for work in works:
+            rates[work.work, work.name].add(work.progress)
+        if live is not None:
             lines = [line for w in works for line in lines_of(w, rates[w.work, w.name])] or idle()
-            live.update(Text("\n".join([head, *lines])), refresh=True)
-            return 0.0
+            live.update(Text("\n".join([f"{now()} UTC; Ctrl-C ends this view only", *lines])), refresh=True)
+        elif time.monotonic() >= next_lines:
+            for line in [one_line(w, rates[w.work, w.name]) for w in works] or idle():
+                typer.echo(f"{now()} {line}", err=stderr)
+            next_lines = time.monotonic() + LINE_SECONDS
 
-        yield redraw
+    if not console.is_terminal:
+        yield show
+        return
+    from rich.live import Live
 
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).strftime("%H:%M:%S")
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield partial(show, live=live)

@@ -2,47 +2,32 @@
 
 import json
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.check.model import FindingType
 from sexton.insight.wording import first_line, quantity, utc_column
-from sexton.interfaces.cli.context import OptionalInstance, one_instance, open_database
+from sexton.interfaces.cli.context import OptionalInstance, open_database
 from sexton.interfaces.cli.json_output import begin_lines, emit, emit_line, wants_json
 from sexton.interfaces.cli.operations import command, finish
-from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.operations.registry import operation_named
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from sexton.operators.call_log.model import CallRecord, CallRow
+    from sexton.operators.call_log.model import CallRow
     from sexton.operators.call_log.store import CallStore
-    from sexton.recycle.audit.model import AuditRow
-    from sexton.replication.journal.model import JournalEntry, Tombstone
 
 PAGE = 1_000
 POLL_SECONDS = 1.0
-MAX_TABLES = 3
 LOG, SETTINGS = operation_named("log", "control"), operation_named("settings show", "settings")
 FINDINGS = operation_named("check findings", "checks")
-
-
-class CallFilter(NamedTuple):
-    """Which rows are printed; ``who``: a part of the caller's name, empty: of every caller."""
-
-    instance: str | None
-    who: str
-
-    def matches(self, row: "CallRecord") -> bool:
-        """Return whether a row is one of them."""
-        return self.instance in (None, row.instance) and self.who in row.who
 
 
 def log(
@@ -65,16 +50,17 @@ def log(
         raise WrongUsage("--follow and --since print rows as lines of JSON; add --json")
     with open_database() as service:
         calls = service.stores.calls
-        _stream(calls, calls.newest() if since is None else since, CallFilter(instance, who), follow=follow)
+        start = calls.newest() if since is None else since
+        _stream(calls, start, lambda row: instance in (None, row.instance) and who in row.who, follow=follow)
 
 
-def _stream(calls: "CallStore", after: int, wanted: CallFilter, *, follow: bool) -> None:
+def _stream(calls: "CallStore", after: int, is_wanted: "Callable[[CallRow], bool]", *, follow: bool) -> None:
     """Print the rows behind one as lines of JSON; with ``follow``, wait for more, also while the database is away."""
     begin_lines()
     while True:
         rows = _rows(calls, after, follow=follow)
         for row in rows:
-            if wanted.matches(row):
+            if is_wanted(row):
                 emit_line(row.model_dump_json())
             after = row.id
         if len(rows) < PAGE:
@@ -120,7 +106,10 @@ def deletions(
                 if wants_json():
                     emit_line(json.dumps(row._asdict()))
                 else:
-                    typer.echo(_line(row))
+                    size = "" if row.bytes is None else f" {row.bytes} bytes"
+                    mark = f"({row.kind} {row.id}, batch {row.batch}){f': {row.reason}' if row.reason else ''}"
+                    when = utc_column(row.at, "seconds")
+                    typer.echo(f"{when}  {row.outcome}  {row.vault}  {row.key}{size}  {mark}")
     if not any_printed:
         what = (
             f"no object of round {number} is {outcome}"
@@ -128,13 +117,6 @@ def deletions(
             else f"the deletion log has no object of round {number}"
         )
         typer.echo(f"{what}; it contains the objects of finished marks", err=True)
-
-
-def _line(row: "AuditRow") -> str:
-    size = "" if row.bytes is None else f" {row.bytes} bytes"
-    reason = f": {row.reason}" if row.reason else ""
-    mark = f"({row.kind} {row.id}, batch {row.batch})"
-    return f"{utc_column(row.at, 'seconds')}  {row.outcome}  {row.vault}  {row.key}{size}  {mark}{reason}"
 
 
 def findings(
@@ -189,7 +171,7 @@ def journal(
     Example: sexton binlog journal --after 100
     """
     with open_database() as service:
-        store, name = service.stores.binlogs.journal, one_instance(service, instance)
+        store, name = service.stores.binlogs.journal, service.stores.registry.resolve_instance(instance)
         if after is None:
             with service.db.read() as c:
                 after = store.bounds(c, name)[1]
@@ -197,33 +179,11 @@ def journal(
     if wants_json():
         emit(page)
         return
-    none = f"the journal of {name} has no entry after {after}; the last was {page.head}"
-    rows = [(e.seq, utc_column(e.at, "seconds"), *_op_and_summary(e)) for e in page.entries]
-    show_table("" if rows else none, ("entry", "at (UTC)", "op", "what"), rows)
+    if not page.entries:
+        typer.echo(f"the journal of {name} has no entry after {after}; the last was {page.head}")
+    show_rows(page.entries)
     if page.entries and page.entries[-1].seq < page.head:
         typer.echo(f"it ends at {page.head}; the next: --after {page.entries[-1].seq}")
-
-
-def _op_and_summary(entry: "JournalEntry") -> tuple[str, str]:
-    """Return an entry's op and a summary of its body."""
-    from sexton.replication.journal.model import Op, parse_outcomes, parse_tombstones
-
-    if entry.op == Op.GC_BINLOG:
-        return "GC_BINLOG", "; ".join(_tombstone(t) for t in parse_tombstones(entry.body))
-    if entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
-        backend, entries = parse_outcomes(entry.op, entry.body)
-        kinds = Counter(report.kind for report in entries)
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-        example = f", e.g. tablet {entries[0].tablet}" if entries else ""
-        return Op(entry.op).name, f"backend {backend}: {counts}{example}"
-    return str(entry.op), quantity(len(entry.body), "field")
-
-
-def _tombstone(tombstone: "Tombstone") -> str:
-    tables = tombstone.tables or ()
-    names = ", ".join(tables[:MAX_TABLES]) + (" …" if len(tables) > MAX_TABLES else "")
-    log = f"{tombstone.db}/{names}" if names and not tombstone.database else tombstone.db
-    return f"{log} dropped" if tombstone.dropped else f"{log} deleted up to {tombstone.seq}"
 
 
 log.__doc__, findings.__doc__, settings.__doc__ = LOG.about, FINDINGS.about, SETTINGS.about

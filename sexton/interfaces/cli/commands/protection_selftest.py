@@ -13,7 +13,7 @@ import typer
 from pydantic import Field
 
 from sexton.insight.wording import kept_counts, quantity
-from sexton.interfaces.cli.context import log_call, one_instance, open_database
+from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.operations import User
 from sexton.kernel.errors import SextonError, WrongUsage
@@ -69,7 +69,7 @@ def selftest(
     if wants_json() and not yes:
         raise WrongUsage("--json cannot ask for confirmation; add --yes")
     with open_database() as service:
-        name = one_instance(service, instance)
+        name = service.stores.registry.resolve_instance(instance)
         if service.stores.registry.instance(name).mode == "observe":
             raise NotEnabled(f"{name} only observes, so its rounds delete nothing; run: sexton enable {name}")
         service.stores.controls.admit(name)

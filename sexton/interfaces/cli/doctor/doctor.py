@@ -20,7 +20,7 @@ from sexton.interfaces.cli.doctor.stored import (
     examine_workers,
 )
 from sexton.interfaces.cli.doctor.streams import examine_binlogs, examine_wal
-from sexton.interfaces.cli.json_output import emit_list, wants_json
+from sexton.interfaces.cli.json_output import emit_object, wants_json
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def doctor(
         return
     findings = list(examine())
     if wants_json():
-        emit_list([finding._asdict() for finding in findings])
+        emit_object({"items": [finding._asdict() for finding in findings], "more": False})
     else:
         show_findings(findings)
     if any(finding.state == "FAIL" for finding in findings):

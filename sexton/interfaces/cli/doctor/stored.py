@@ -55,7 +55,9 @@ def examine_workers(
     """
     if not workers:
         return
-    yield DoctorFinding("OK", "workers", "; ".join(_described(w) for w in workers))
+    served = {w.worker: f", metrics at {w.metrics}" if w.metrics else "" for w in workers}
+    described = (f"{w.worker} ({w.role}{f' {w.build}' if w.build else ''}{served[w.worker]})" for w in workers)
+    yield DoctorFinding("OK", "workers", "; ".join(described))
     builds = {w.build for w in workers}
     if len(builds) > 1:
         detail = f"workers of {len(builds)} builds run: {', '.join(sorted(builds))}"
@@ -65,12 +67,6 @@ def examine_workers(
     if differences:
         todo = "use one settings file everywhere and restart, or set it for all workers: sexton settings set KEY VALUE"
         yield DoctorFinding("WARN", "worker settings", "; ".join(differences), todo)
-
-
-def _described(worker: "WorkerPresence") -> str:
-    served = f", metrics at {worker.metrics}" if worker.metrics else ""
-    build = f" {worker.build}" if worker.build else ""
-    return f"{worker.worker} ({worker.role}{build}{served})"
 
 
 def _difference(key: str, settings: Mapping[str, Mapping[str, str]]) -> str:

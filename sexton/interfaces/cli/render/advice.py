@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sexton.insight.wording import UNANSWERED, duration, quantity, utc, utc_column
+from sexton.insight.wording import UNANSWERED, quantity, utc, utc_column
 from sexton.interfaces.cli.render.tables import approve_command
 
 MAX_LOSSES = 10
@@ -21,22 +21,10 @@ def _binlog(e: Any) -> Iterator[str]:
     for line in e.lines:
         if (upto := line.cut.awaiting_seq) is not None:
             yield f"it WAITS for approval, because it is very large: {approve_command(line.log, upto)}"
-    yield from _consumers(e)
     if not e.backends:
         yield "no replica of its tablets has anything to delete"
     for copy in e.named:
         yield f"see: sexton replica explain {copy.replica.tablet}"
-
-
-def _consumers(e: Any) -> Iterator[str]:
-    silent = e.now - e.lost_after_seconds * 1000
-    for consumer in e.consumers:
-        if consumer.lost_at is not None:
-            yield f"consumer {consumer.name} is LOST since {utc(consumer.lost_at)}: it blocks nothing"
-        elif consumer.seen_at <= silent:
-            yield f"consumer {consumer.name} is silent for too long: LOST at the next cut"
-        elif any(consumer.name in line.cut.held for line in e.lines if line.log.tbl in ("", consumer.tbl)):
-            yield f"consumer {consumer.name} blocks a cut; LOST if silent for {duration(e.lost_after_seconds)}"
 
 
 def _gc(report: Any) -> Iterator[str]:

@@ -10,10 +10,8 @@ from typing import Any
 from sexton.insight.wording import (
     duration,
     excluded_vaults,
-    finding_place,
     first_line,
     freed,
-    human_bytes,
     quantity,
     retention,
     utc_column,
@@ -38,12 +36,12 @@ LISTS: Mapping[str, tuple[str, str]] = {
         "no instance is registered; begin with: sexton instance add NAME",
         "instance=id mode owner live_view roles registered_at=created_at enabled_at",
     ),
-    "owner list": ("no owner is installed", "owner package about error options"),
+    "owner list": ("no owner is installed", ""),
     "vault list": (
         "no vault is registered; add one: sexton vault add",
-        "instance vault kind place endpoint versions conditional cap,_keys/s=keys_per_second proof",
+        "",
     ),
-    "round list": ("no round yet", "round=id instance state began_at=started_at took deleted freed note"),
+    "round list": ("no round yet", "round=id instance state began_at=started_at ended_at deleted freed note"),
     "marks list": ("{instance} has no such mark; without filters: sexton marks list {instance}", MARKS),
     "plan list": (
         "no plan was made yet; make one: sexton plan new INSTANCE",
@@ -54,26 +52,29 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "quarantine list": ("nothing is quarantined", "instance mark reason failures marked_at bytes last_error"),
     "check list": (
         "no check yet; begin with: sexton check run INSTANCE",
-        "check=id instance state began_at=cutoff took objects live_files=evidence.live missing=missing_inputs",
+        "check=id instance state began_at=cutoff ended_at live_files=evidence.live listed=evidence.listings "
+        "missing=missing_inputs",
     ),
     "check findings": (
         "nothing is open",
-        "finding=id type confirmed_at object_or_record size since_at=first_seen by",
+        "finding=id type vault key size_bytes=size expected_bytes=expected since_at=first_seen confirmed_at "
+        "record detail",
     ),
     "hold list": (
         "no hold is active; those that ended: sexton hold list --all",
-        "hold=id instance covers=what state placed_at ends_at by=placed_by why=reason",
+        "hold=id instance covers=what placed_at expires_at released_at by=placed_by why=reason",
     ),
     "protection list": (
         "nothing is protected",
-        "instance job owner state objects registered_at until description",
+        "instance job owner state registered_at expires_at finished_at ends_with_watermark_above=valid_ts ends sealed "
+        "description",
     ),
     "schedules list": (
         "rounds run only when you start them; to schedule them: sexton schedules apply",
         "schedule=id every_seconds paused last_at=last next_at=next note",
     ),
     "worker builds": ("no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md", "build state of"),
-    "settings show": ("there is no setting", "setting=key value source bound"),
+    "settings show": ("there is no setting", ""),
     "wal list": (
         "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
         "topic=name instance enabled mode floor entries checked_at state",
@@ -132,6 +133,7 @@ FORMS: Mapping[str, str] = {
     "Consumer": CONSUMER,
     "BackendStanding": BACKEND,
     "RetainingReplica": "backend replicas=copies why since_at=since",
+    "JournalEntry": "entry=seq happened_at=at op what",
     "RetainingCopy": "replica=replica.name why",
     "binlog gc": (
         "instance cancelled logs_cut=cut.cut records=cut.records nothing_was_cut=cut.refused "
@@ -140,7 +142,10 @@ FORMS: Mapping[str, str] = {
     ),
     "Swept": "tablets files keys bytes unknown quarantined failed said",
     "settings preview": "shifts",
-    "Shift": "instance kind retention due_now objects bytes",
+    "Shift": (
+        "instance kind retention_before_seconds=before after_seconds=after marks more_are_due=more objects estimated "
+        "bytes"
+    ),
     "KindPlan": (
         "kind marks=unheld.marks keys=unheld.keys prefixes=unheld.prefixes objects bytes=unheld.bytes "
         "oldest_at=oldest after_at=since before_at=cutoff"
@@ -156,18 +161,9 @@ FORMS: Mapping[str, str] = {
 """Operation, or class of the rows in its result → its form. Of others every field is shown."""
 
 
-def _took(began: int, ended: int | None) -> str:
-    return "" if ended is None else f"{(ended - began) / 1000:,.0f} s"
-
-
 def _blocker(b: Any, _page: Any) -> Mapping[str, object]:
     reason = ": ".join(text for text in (b.by and f"by {b.by}", first_line(b.why)) if text)
     return {"why_/_way_out": "; ".join(text for text in (reason, b.way_out) if text)}
-
-
-def _hold(hold: Any, page: Any) -> Mapping[str, object]:
-    ended = "released" if hold.released_at is not None else "expired" if hold.expires_at <= page.now_at else ""
-    return {"state": ended or "active"}
 
 
 def _mark(m: Any, _page: Any) -> Mapping[str, object]:
@@ -180,12 +176,6 @@ def _mark(m: Any, _page: Any) -> Mapping[str, object]:
     }
 
 
-def _protection(p: Any, _page: Any) -> Mapping[str, object]:
-    until = f"{utc_column(p.expires_at)} UTC" if p.ends is None else f"the next round ({p.ends})"
-    waits = p.ends is None and p.finished_at is not None
-    return {"objects": protected_objects(p), "until": f"watermark > {p.valid_ts}" if waits else until}
-
-
 def protected_objects(p: Any) -> str:
     """Return how many objects a protection has."""
     if p.sealed is None:
@@ -194,34 +184,11 @@ def protected_objects(p: Any) -> str:
 
 
 def _round(r: Any, _page: Any) -> Mapping[str, object]:
-    took = {"took": _took(r.started_at, r.ended_at)}
     if (report := r.report) is None:
-        return took | {"deleted": "", "freed": "", "note": first_line(r.waiting or "")}
+        return {"deleted": "", "freed": "", "note": first_line(r.waiting or "")}
     note = report.error or ("observed only" if report.observed else excluded_vaults(report))
     size = freed(report.bytes_freed + report.bytes_estimated, report.size_unknown)
-    return took | {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
-
-
-def _check(run: Any, _page: Any) -> Mapping[str, object]:
-    listings = run.evidence.listings if run.evidence else ()
-    objects = sum(listing.objects + listing.young for listing in listings) if run.evidence else ""
-    return {"took": _took(run.cutoff, run.ended_at), "objects": objects}
-
-
-def _finding(f: Any, _page: Any) -> Mapping[str, object]:
-    size = f.size if f.size is not None else f.expected
-    text = "" if size is None else human_bytes(size)
-    if f.type == "SIZE_MISMATCH" and None not in (f.size, f.expected):
-        text = f"{f.size:,} B, not {f.expected:,}"
-    return {"object_or_record": finding_place(f), "size": text, "by": f.record or f.detail}
-
-
-def _setting(row: Any, _page: Any) -> Mapping[str, object]:
-    return {
-        "value": f"{row.value or '(empty)'} {row.unit}".rstrip(),
-        "source": f"{row.source}; instead of {row.overrides}" if row.overrides else row.source,
-        "bound": f"{row.bound}; changeable" if row.mutable else row.bound,
-    }
+    return {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
 
 
 def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
@@ -259,14 +226,10 @@ def _cut_preview(line: Any, _page: Any) -> Mapping[str, object]:
     return {"rule": retention(log), "first": log.floor + 1, "bytes": log.bytes - log.gone_bytes}
 
 
-def _shift(s: Any, _page: Any) -> Mapping[str, object]:
-    from sexton.recycle.planning.limits import span
+def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
+    from sexton.replication.journal.model import Op
 
-    return {
-        "retention": " → ".join("none" if r is None else span(r) for r in (s.before, s.after)),
-        "due_now": f"{quantity(s.marks, 'mark')} {'more' if s.more else 'less'}",
-        "objects": f"~{s.objects}" if s.estimated else s.objects,
-    }
+    return {"op": Op(entry.op).name if entry.op in tuple(Op) else entry.op, "what": entry.body}
 
 
 def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
@@ -276,20 +239,15 @@ def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
 
 COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "blockers": _blocker,
-    "hold list": _hold,
     "marks list": _mark,
     "plan marks": _mark,
     "quarantine list": lambda q, _: {"mark": f"{q.kind}/{q.id}"},
-    "protection list": _protection,
     "round list": _round,
-    "check list": _check,
-    "check findings": _finding,
-    "settings show": _setting,
     "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
     "wal list": _topic,
     "binlog list": _log,
     "LogCutPreview": _cut_preview,
-    "Shift": _shift,
+    "JournalEntry": _journal_entry,
     "KindPlan": _kind_plan,
     "KindReport": lambda k, _: {"freed": freed(k.bytes, k.size_unknown)},
     "KindVaultCounts": lambda t, _: {"freed": freed(t.bytes_freed + t.bytes_estimated, t.size_unknown)},
