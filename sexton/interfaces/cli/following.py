@@ -1,6 +1,7 @@
 """Wait for work that an operation started, show how far it is, and return its report."""
 
 import asyncio
+import datetime as dt
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pkgutil import resolve_name
@@ -8,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sexton.insight.wording import first_line
 from sexton.interfaces.cli.json_output import wants_json
 from sexton.interfaces.cli.output import styled_console
 from sexton.interfaces.cli.watching import REDRAW_SECONDS, screen
 from sexton.kernel.errors import Left, SextonError
 from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.model import RoundProgress
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError, WorkflowHandle
@@ -27,6 +30,7 @@ CONTROLS: Mapping[str, str] = {
     "binlog gc": "binlogs:BINLOG_GCS",
 }
 """Operation → the client of ``sexton.runtime.temporal`` that follows its work; every other one starts a round."""
+QUERY_PATIENCE = dt.timedelta(seconds=2)
 WORKER_PATIENCE_SECONDS = 5.0
 """After this long without a report, the operator is warned if no worker has taken the round."""
 
@@ -90,6 +94,18 @@ def _failed_round(error: "WorkflowFailureError", instance: str) -> int:
     raise SextonError(str(getattr(cause, "message", cause) or error)) from error
 
 
+async def _phase(handle: "WorkflowHandle[Any, RoundReport]") -> str:
+    """Return what a round does that has no row yet; it may wait for its lease, or be paused."""
+    from temporalio.client import WorkflowQueryFailedError, WorkflowQueryRejectedError
+    from temporalio.service import RPCError
+
+    try:
+        progress = await handle.query("progress", result_type=RoundProgress, rpc_timeout=QUERY_PATIENCE)
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        return "no worker answers what the round does"
+    return f"{progress.doing}{f': {first_line(progress.error)}' if progress.error else ''}"
+
+
 async def _wait(handle: "WorkflowHandle[Any, RoundReport]", service: "Deployment", instance: str) -> RoundReport:
     """Return the report. While waiting, show the round at a terminal, and warn once if no worker has taken it."""
     from sexton.insight.running import read_running
@@ -97,11 +113,11 @@ async def _wait(handle: "WorkflowHandle[Any, RoundReport]", service: "Deployment
 
     report = asyncio.ensure_future(handle.result())
     deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE_SECONDS
-    worker_checked = False
+    worker_checked, phase = False, "the round has not begun"
     with ExitStack() as stack:
         show = None
         if styled_console(stderr=True).is_terminal and not wants_json():
-            show = stack.enter_context(screen(lambda: ["the round has not begun"], stderr=True))
+            show = stack.enter_context(screen(lambda: [phase], stderr=True))
         while not (await asyncio.wait({report}, timeout=REDRAW_SECONDS if show else WORKER_PATIENCE_SECONDS))[0]:
             if not worker_checked and asyncio.get_running_loop().time() >= deadline:
                 worker_checked = True
@@ -110,5 +126,7 @@ async def _wait(handle: "WorkflowHandle[Any, RoundReport]", service: "Deployment
                     typer.echo(f"no worker has taken the round yet; {way_out}", err=True)
             if show:
                 works = await asyncio.to_thread(read_running, service.db, instance)
-                show([work for work in works if work.work == "round"])
+                rounds = [work for work in works if work.work == "round"]
+                phase = phase if rounds else await _phase(handle)
+                show(rounds)
     return report.result()

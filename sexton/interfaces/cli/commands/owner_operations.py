@@ -60,7 +60,7 @@ def _print_operations(offered: "Sequence[OwnerOperation]") -> None:
         emit_object({"result": operations})
         return
     rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
-    show_table("", ("operation", "values", "what it does"), rows)
+    show_table(("operation", "values", "what it does"), rows)
 
 
 def _described(order: "type[Message]") -> Iterator[str]:

@@ -32,7 +32,7 @@ def show_report(report: CheckReport) -> None:
         run.missing_inputs and "  so the check confirms nothing, and ends no finding",
     )
     rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
-    show_table("", ("open", "findings", "confirmed", "what it means"), rows)
+    show_table(("open", "findings", "confirmed", "what it means"), rows)
     if rows:
         say(f"see: sexton check findings {run.instance}")
     elif report.whole and evidence is not None:

@@ -77,7 +77,7 @@ def show_rows(items: Sequence[BaseModel], form: str = "", page: Any = None) -> N
     """Print objects as a table, without the columns in which none has a value; nothing if there are no objects."""
     rows = [[(name, cell(name, value)) for name, value in _parts(i, form or type(i).__name__, page)] for i in items]
     used = [n for n in range(len(rows[0])) if any(row[n][1] not in ("", None) for row in rows)] if rows else []
-    show_table("", [_heading(rows[0][n][0]) for n in used], [[row[n][1] for n in used] for row in rows])
+    show_table([_heading(rows[0][n][0]) for n in used], [[row[n][1] for n in used] for row in rows])
 
 
 def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
@@ -147,7 +147,7 @@ def _blockers(result: Any) -> None:
 def _probed(result: Any) -> None:
     from sexton.interfaces.probe_rows import feature_rows
 
-    show_table("", ("feature", "seen", "what it means"), feature_rows(result))
+    show_table(("feature", "seen", "what it means"), feature_rows(result))
     if result.unsupported:
         typer.echo(f"error: the vault cannot work as it is registered: {result.unsupported}", err=True)
 
