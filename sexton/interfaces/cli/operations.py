@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
-from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.json_output import JSON, emit, wants_json
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.callers import Deed
 from sexton.operations.fields import DURATION, PRINTABLE, Flag
@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operators.access.model import Grant
 
-YES = inspect.Parameter(
-    "yes",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")],
-)
-WATCH = YES.replace(
+YES = JSON.replace(name="yes", annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")])
+WATCH = JSON.replace(
     name="watch",
     annotation=Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until it ends or Ctrl-C.")],
 )

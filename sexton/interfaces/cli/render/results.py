@@ -10,9 +10,7 @@ from pydantic import BaseModel
 
 from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.advice import ADVICE
 from sexton.interfaces.cli.render.tables import COMPUTED, FORMS, LISTS
-from sexton.interfaces.sentences import SENTENCES, Values
 from sexton.kernel.printable import printable
 from sexton.operations.fields import Page
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
@@ -27,11 +25,14 @@ NUMBERS = {-1: "-", MAX_COMMIT_SEQ: "all"}
 ON_STDERR = ("WARNING:", "warning:", "error:", "ignored:")
 
 
-def show(operation: str, result: Any, values: Values) -> None:
+def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
     """Print a result. ``values``: of the order."""
     if renderer := RENDERERS.get(operation):
         (resolve_name(f"{__package__}.{renderer}") if isinstance(renderer, str) else renderer)(result)
         return
+    from sexton.interfaces.cli.render.advice import ADVICE
+    from sexton.interfaces.sentences import SENTENCES
+
     if isinstance(result, Page) and operation not in SENTENCES:
         _show_page(operation, result, values)
     elif isinstance(result, BaseModel) and operation not in SENTENCES:
@@ -45,7 +46,7 @@ def show(operation: str, result: Any, values: Values) -> None:
         typer.echo(printable(line), err=line.startswith(ON_STDERR))
 
 
-def _show_page(operation: str, page: Any, values: Values) -> None:
+def _show_page(operation: str, page: Any, values: Mapping[str, Any]) -> None:
     none, _ = LISTS.get(operation, ("there is none", ""))
     if not page.items:
         typer.echo(none.format(**values, of=values.get("instance") or "the deployment"))
