@@ -36,7 +36,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
         "no instance is registered; begin with: sexton instance add NAME",
         "instance=id mode owner live_view roles registered_at=created_at enabled_at",
     ),
-    "owner list": ("no owner is installed", ""),
+    "owner list": ("no owner is installed", "owner package about options"),
     "vault list": (
         "no vault is registered; add one: sexton vault add",
         "",
@@ -239,6 +239,7 @@ def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
 
 COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "blockers": _blocker,
+    "owner list": lambda o, _: {"about": f"ERROR: {o.error}" if o.error else o.about},
     "marks list": _mark,
     "plan marks": _mark,
     "quarantine list": lambda q, _: {"mark": f"{q.kind}/{q.id}"},
