@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from temporalio.client import Client
@@ -52,11 +53,11 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
         created
     )
     assert "first available record is 41" in created.stdout
-    assert "expired: 3 records; a cut deletes 2 of them, all up to 2" in explained.stdout
-    assert "blocked by consumer lisbon, which has acknowledged all up to 2" in explained.stdout
-    assert "blocks a cut; LOST if silent for 1d" in explained.stdout
+    assert "expired a cut deletes up to blocked by" in " ".join(explained.stdout.split())
+    assert "3 2 2 lisbon 2" in " ".join(explained.stdout.split())
+    assert "lost after: 1d" in explained.stdout
     assert (as_json["lines"][0]["goes"], as_json["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
-    assert "lisbon at 2 since" in people.stdout
+    assert "lisbon 2 20" in " ".join(people.stdout.split())
     assert "in its database's" in people.stdout
     assert [(i["db"], i["tbl"], i["kept_records"], i["first"], i["in_database_log"]) for i in listed] == [
         (DB, "", 2, 3, False),
@@ -131,8 +132,7 @@ def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Databa
     (lisbon,) = (k for k in held if k["held_by"] == "consumer lisbon")
     assert (lisbon["what"], lisbon["since_at"] is not None) == ("binlog sales: records after 2", True)
     assert lisbon["way_out"] == "sexton binlog explain sales --instance shop"
-    assert "ok" in listed.stdout
-    assert "LOST since" in lost.stdout
+    assert ("lost (UTC)" in listed.stdout, "lost (UTC)" in lost.stdout) == (False, True)
     assert (doctor["binlogs"]["state"], "1 consumer LOST" in doctor["binlogs"]["detail"]) == ("FAIL", True)
     assert (removed.returncode, world.service.consumers.all(SHOP)) == (0, [])
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
@@ -170,7 +170,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInst
     removed = offline("binlog", "remove-follower", "fe-1")
     gone = offline("binlog", "remove-follower", "fe-1")
 
-    assert "sales deleted up to 2" in people.stdout
+    assert re.findall("dbId sales|commitSeq 2", people.stdout) == ["dbId sales", "commitSeq 2"]
     assert [(e["seq"], e["op"]) for e in as_json["entries"]] == [(2, 435)]
     assert "has no entry after 2" in end.stdout
     assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)
@@ -189,8 +189,7 @@ def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: B
     refused = online("binlog", "gc")
 
     assert (looked.returncode, looked.stderr) == (0, "")
-    assert "binlogs of shop: 1 log cut, 2 records" in looked.stdout
-    assert "1 log blocked by consumers" in looked.stdout
+    assert "logs cut: 1\nrecords: 2\nblocked by consumers: 1\n" in looked.stdout
     assert (again["cut"]["records"], again["cut"]["held"]) == (0, 1)
     assert [(i.returncode, "no binlog GC of shop is running" in i.stderr) for i in idle] == [(1, True)] * 3
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)

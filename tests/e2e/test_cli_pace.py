@@ -51,7 +51,7 @@ def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> 
         3500,
     )
     assert (figures["requests"], figures["throttled"], figures["workers"], as_json["caps"]) == (200, 3, 1, [])
-    assert all(word in people.stdout for word in ("shop/disk", "3,150", "3,500", "1.5 %"))
+    assert all(word in people.stdout for word in ("shop/disk", "3150", "3500", "1.5 %"))
 
 
 @pytest.mark.parametrize(

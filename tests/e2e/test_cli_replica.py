@@ -84,7 +84,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
     assert held[2]["why"] == "1 bad, 28 without a fresh report"
     assert "3 backends behind (sexton replica backends)" in status.stdout
     assert explained.stdout.count("see: sexton replica explain") == 5
-    assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
+    assert "b3 29 1 bad, 28 without a fresh report" in " ".join(explained.stdout.split())
 
 
 def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInstance) -> None:
@@ -104,7 +104,7 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInsta
         ("b2", 1, 1, 0, 1),
         ("b3", 2, 1, 1, 0),
     ]
-    assert "1 missing versions" in shown.stdout
+    assert "missing" in shown.stdout.splitlines()[0]
     assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
     assert (unconfirmed.returncode, "1 replica, 1 of them with something to delete" in unconfirmed.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)

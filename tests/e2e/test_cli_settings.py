@@ -40,7 +40,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     confirmed = offline("settings", "set", RETENTION, "3600", "--instance", "shop", "--reason", "full disk", "--yes")
 
     assert (asked.returncode, before) == (1, [])
-    assert "1 mark more" in asked.stdout
+    assert "dropped 3h 1h 1 yes" in " ".join(asked.stdout.split())
     assert confirmed.returncode == 0
     assert f"{RETENTION} is 3600 for shop\nworkers use it within 5 s" in confirmed.stdout
     [row] = SettingStore(shop).all()

@@ -6,7 +6,7 @@ from sqlalchemy import update
 
 from config.settings import Settings
 from sexton.database.engine import Database
-from sexton.interfaces.cli.doctor.tokens import examine_issuer
+from sexton.interfaces.cli.doctor.surroundings import examine_issuer
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.call_log.store import CallStore

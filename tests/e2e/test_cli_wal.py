@@ -50,7 +50,7 @@ def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Data
     )
     offline("wal", "enable", TOPIC)
 
-    assert "a purge frees nothing; blocked by region r1\n" in offline("wal", "explain", TOPIC).stdout
+    assert "kept by: region r1\na purge frees: 0\n" in offline("wal", "explain", TOPIC).stdout
 
 
 def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
@@ -64,7 +64,7 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     assert "blocked since" in off.stdout
     assert f"sexton wal enable {TOPIC}" in off.stdout
     assert (enabled.returncode, "is purged from now on" in enabled.stdout) == (0, True)
-    assert "a purge frees 99 entries, all before 99; blocked by region r1" in people.stdout
+    assert "keep from: 100\nkept by: region r1\na purge frees: 99\n" in people.stdout
     assert "topics: 1 purged, 300 entries kept" in status.stdout
     assert [(line["region"]["region"], line["entries"]) for line in as_json["lines"]] == [("r1", 200), ("r2", 50)]
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
@@ -82,11 +82,10 @@ def test_purge_reports_freed_entries_and_blocking_regions(
     shown = [online("wal", word, *more) for word, *more in (("purges", TOPIC), ("list",))]
 
     assert (purged.returncode, purged.stderr) == (0, "")
-    assert "PURGED; last_purged_entry_id 99, 99 entries freed" in purged.stdout
-    assert "blocked by region r1" in purged.stdout
+    assert "outcome: PURGED\nfloor: 100\nentries freed: 99\nkept by: region r1\n" in purged.stdout
     assert (again["outcome"], start(topic)) == ("NOTHING", 99)
     assert [(r["floor"], r["freed"], r["holders"]["region r1"]) for r in rows] == [(100, 99, 100)]
-    assert "region r1 from 100" in shown[0].stdout
+    assert "region r1 100" in shown[0].stdout
     assert "201" in shown[1].stdout
 
 

@@ -41,7 +41,7 @@ def test_a_table_loses_no_character_at_any_width(
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     monkeypatch.setenv("COLUMNS", str(width))
 
-    show_table("", COLUMNS, ROWS)
+    show_table(COLUMNS, ROWS)
     printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
 
     expected = Counter("".join(cell for row in ROWS for cell in row).replace(" ", ""))
@@ -54,7 +54,7 @@ def test_a_piped_table_ignores_the_width_of_a_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
 
-    show_table("", COLUMNS, [(f"hold {n}", "12 marks", "") for n in range(3)])
+    show_table(COLUMNS, [(f"hold {n}", "12 marks", "") for n in range(3)])
     printed = capsys.readouterr().out
 
     assert [line.split() for line in printed.splitlines()[2:]] == [["hold", str(n), "12", "marks"] for n in range(3)]

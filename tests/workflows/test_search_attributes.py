@@ -14,7 +14,7 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
-from sexton.interfaces.cli.doctor.temporal import examine_temporal
+from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes

@@ -18,7 +18,7 @@ from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.interfaces.cli.doctor.temporal import _worker
+from sexton.interfaces.cli.doctor.surroundings import examine_polling
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
@@ -164,11 +164,11 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
         await until_known(client, settings, NEW)
         await versions.promote(client, settings, NEW)
         before = await eventually_async(
-            "the workers are well", lambda: _worker(client, settings), lambda seen: seen.state == "OK"
+            "the workers are well", lambda: examine_polling(client, settings), lambda seen: seen.state == "OK"
         )
         await client.workflow_service.set_worker_deployment_current_version(none)  # as a party that reaches Temporal
         after = await eventually_async(
-            "the workers are judged otherwise", lambda: _worker(client, settings), lambda seen: seen != before
+            "the workers are judged otherwise", lambda: examine_polling(client, settings), lambda seen: seen != before
         )
 
     assert (after.state, after.todo) == ("FAIL", f"sexton worker promote {NEW}")

@@ -64,11 +64,6 @@ def cli_call(action: str, **fields: str) -> "CallRecord":
     return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)
 
 
-def one_instance(service: "Deployment", instance: str | None) -> str:
-    """Return the given instance, or the only registered one if none is given."""
-    return service.stores.registry.resolve_instance(instance)
-
-
 def parse_duration(text: str) -> int:
     """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
     try:

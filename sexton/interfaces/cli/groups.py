@@ -3,14 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache, partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from sexton.interfaces.cli.completion import COMPLETED, completing
 from sexton.interfaces.cli.hints import HINTS
-from sexton.interfaces.cli.json_output import run_with_json, want_json
 
 OTHERS = "Commands"
 """The panel of commands that name none; printed first."""
@@ -23,35 +20,12 @@ PLACEHOLDERS = {"str": "TEXT", "int": "N", "int range": "N", "integer range": "N
 """Sort of an option's value → the word for it in the help."""
 LARGEST = re.compile(r"<=(9223372036854775807|461168601842738790[34])")
 """The upper end of a range that only means: a number of 64 bits."""
-WITHOUT_JSON = ("up", "api", "console")
-"""Commands that serve until Ctrl-C."""
 
 
-@cache
-def _json_option() -> Any:
-    """Return the option --json, which no function has as a parameter."""
-
-    def template(
-        _json: Annotated[
-            bool,
-            typer.Option(
-                "--json", help="Print JSON for programs.", expose_value=False, is_eager=True, callback=want_json
-            ),
-        ] = False,
-    ) -> None:
-        pass
-
-    one_command = typer.Typer(add_completion=False)
-    one_command.command()(template)
-    return typer.main.get_command(one_command).params[0]
-
-
-def _spell_uniformly(param: Any) -> None:
+def spell_uniformly(param: Any) -> None:
     """Let the help name each argument in capitals, an optional one in brackets, and each option's value by its sort."""
     is_option, record = param.param_type_name == "option", param.get_help_record
     word = re.sub(r"[][….]", "", param.metavar or param.name).upper()
-    if word in COMPLETED:
-        param.shell_complete = completing(word)
     if not is_option:
         word = word if param.required else f"[{word}]"
         word = f"{word}..." if param.nargs == -1 else word
@@ -70,17 +44,7 @@ def _spell_uniformly(param: Any) -> None:
 
 
 class SextonGroup(typer.core.TyperGroup):
-    """A group of commands: each has --json, help is grouped by panel, and an unknown word is answered."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        for name, command in self.commands.items():
-            if not hasattr(command, "commands"):
-                for param in command.params:
-                    _spell_uniformly(param)
-                if name not in WITHOUT_JSON and command.callback is not None:
-                    command.params.append(_json_option())
-                    command.callback = partial(run_with_json, command.callback)
+    """A group of commands: help is grouped by panel, and an unknown word is answered."""
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write the commands of each panel with their whole summaries, which are folded and never cut."""

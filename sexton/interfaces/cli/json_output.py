@@ -5,13 +5,15 @@ A list is ``{"items": […], "more": bool}``. The number of a plan is called ``p
 explains it to users.
 """
 
+import inspect
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TextIO
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -29,13 +31,13 @@ class _Output:
         self.actions: list[Mapping[str, str]] = []
 
 
-_WANTED: ContextVar[bool] = ContextVar("json_is_wanted", default=False)
+JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print JSON for programs.")],
+)
 _OUTPUT: ContextVar[_Output | None] = ContextVar("json_output", default=None)
-
-
-def want_json(value: bool) -> None:
-    """Set whether the command that runs next prints JSON."""
-    _WANTED.set(value)
 
 
 def wants_json() -> bool:
@@ -45,13 +47,7 @@ def wants_json() -> bool:
 
 def emit(value: "BaseModel", **more: Any) -> None:
     """Print one object; ``more``: further keys."""
-    emit_object(stable(value) | more)
-
-
-def emit_list(rows: Sequence["BaseModel | Mapping[str, Any]"], *, more: bool = False, **others: Any) -> None:
-    """Print a list; ``more``: there are more rows than these; ``others``: further keys of the list."""
-    items = [row if isinstance(row, Mapping) else stable(row) for row in rows]
-    emit_object({"items": items, "more": more} | others)
+    emit_object(value.model_dump(mode="json", by_alias=True) | more)
 
 
 def emit_object(value: Mapping[str, Any]) -> None:
@@ -81,23 +77,33 @@ def note_action(**fields: str) -> None:
         output.actions.append(fields)
 
 
-def run_with_json(command: Callable[..., Any], **arguments: Any) -> Any:
-    """Run a command; with --json, print its object, or its actions and the lines that people would read."""
-    if not _WANTED.get():
-        return command(**arguments)
-    output, text = _Output(sys.stdout), io.StringIO()
-    token = _OUTPUT.set(output)
-    try:
-        with redirect_stdout(text):
-            result = command(**arguments)
-        _finish(output, text)
-        return result
-    except typer.Exit:
-        _finish(output, text)
-        raise
-    finally:
-        _OUTPUT.reset(token)
-        _WANTED.set(False)
+def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that has the option --json, too.
+
+    With it the command prints its object, or its actions and the lines that people would read.
+    """
+
+    @wraps(command)
+    def run(*, as_json: bool, **arguments: Any) -> Any:
+        if not as_json:
+            return command(**arguments)
+        output, text = _Output(sys.stdout), io.StringIO()
+        token = _OUTPUT.set(output)
+        try:
+            with redirect_stdout(text):
+                result = command(**arguments)
+            _finish(output, text)
+            return result
+        except typer.Exit:
+            _finish(output, text)
+            raise
+        finally:
+            _OUTPUT.reset(token)
+
+    signature = inspect.signature(command)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), JSON])  # type: ignore[attr-defined]
+    run.__annotations__ = command.__annotations__ | {JSON.name: JSON.annotation}
+    return run
 
 
 def _finish(output: _Output, text: io.StringIO) -> None:
@@ -105,8 +111,3 @@ def _finish(output: _Output, text: io.StringIO) -> None:
     if not output.printed:
         lines = [printable(line) for line in text.getvalue().splitlines() if line]
         emit_object({"actions": output.actions, "messages": lines})
-
-
-def stable(value: "BaseModel") -> dict[str, Any]:
-    """Return a value as JSON with the names that users know."""
-    return value.model_dump(mode="json", by_alias=True)

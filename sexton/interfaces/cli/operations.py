@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
-from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.json_output import JSON, emit, wants_json
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.callers import Deed
 from sexton.operations.fields import DURATION, PRINTABLE, Flag
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operators.access.model import Grant
 
-YES = inspect.Parameter(
-    "yes",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")],
+YES = JSON.replace(name="yes", annotation=Annotated[bool, typer.Option("--yes", help="Do not ask.")])
+WATCH = JSON.replace(
+    name="watch",
+    annotation=Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until it ends or Ctrl-C.")],
 )
+WATCHED = frozenset({"status", "round show", "check show"})
+"""Operations whose commands can show first, again and again, how far the work is."""
 
 
 class User:
@@ -77,18 +78,21 @@ class User:
 
 def command(operation: Operation) -> Callable[..., None]:
     """Return the function of a command, with the signature from which Typer makes its words and options."""
-    from sexton.interfaces.cli.questions import QUESTIONS
+    from sexton.interfaces.cli.questions import QUESTIONS, ask
 
-    def run(*, yes: bool = False, **given: Any) -> None:
+    def run(*, yes: bool = False, watch: bool = False, **given: Any) -> None:
+        if watch:
+            from sexton.interfaces.cli.watching import watch_before
+
+            watch_before(operation.name, **given)
         with open_database() as service:
             values = valid(operation, given)
-            call = Call(service, User(service, lambda: _ask(operation.name, call, values, yes=yes)))
+            call = Call(service, User(service, lambda: ask(operation.name, call, values, yes=yes)))
             result = operation.run(call, values, lambda started: _followed(operation.name, service, started))
         finish(operation.name, result, values)
 
     parameters = list(_parameters(operation))
-    if operation.name in QUESTIONS:
-        parameters.append(YES)
+    parameters += [YES] if operation.name in QUESTIONS else [WATCH] if operation.name in WATCHED else []
     parameters.sort(key=lambda p: p.kind)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -119,18 +123,6 @@ def finish(name: str, result: Any, values: Mapping[str, Any]) -> None:
         emit(result)
     if code := EXIT_CODES.get(name, lambda _: 0)(result):
         raise typer.Exit(code)
-
-
-def _ask(name: str, call: Call, values: Mapping[str, Any], *, yes: bool) -> None:
-    """Print what will be done, and ask before it."""
-    from sexton.interfaces.cli.questions import ask
-
-    question = ask(name, call, values)
-    if question is None or yes:
-        return
-    if wants_json():
-        raise WrongUsage("--json cannot ask for confirmation; review what it does, then add --yes")
-    typer.confirm(question, abort=True, err=True)
 
 
 def valid(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:

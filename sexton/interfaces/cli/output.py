@@ -19,30 +19,46 @@ FOLDED_WIDTH = 24
 """The least room that a longer column needs. With less, each row is printed as a block."""
 
 
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, or each row as a block where the terminal is too narrow. Without rows, print only the title.
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines, whatever names are in them; one that is empty or false is left out."""
+    for line in lines:
+        if line:
+            typer.echo(printable(str(line)), err=err)
 
-    Nothing is ever cut: long cells are folded.
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, or each row as a block where the terminal is too narrow; nothing if there are no rows.
+
+    Nothing is ever cut: long cells are folded. A block is the first cell, then a line for each other one with a value.
     """
+    from rich import box
+    from rich.table import Table
     from rich.text import Text
 
     if not rows:
-        if title:
-            typer.echo(title)
         return
     console = styled_console(piped_width=PIPED_WIDTH)
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
     needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1)
-    if needed > console.width:
-        _print_blocks(title, columns, cells)
+    if needed <= console.width:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+        for name, width in zip(columns, widths, strict=True):
+            table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
+        for row in cells:
+            table.add_row(*[Text(cell) for cell in row])
+        console.print(table)
         return
-    if title:
-        console.print(Text(printable(title)))
-    table = _table(columns, widths)
-    for row in cells:
-        table.add_row(*[Text(cell) for cell in row])
-    console.print(table)
+    console = styled_console()
+    for first, *rest in cells:
+        console.print(Text(first))
+        block = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        block.add_column(no_wrap=True)
+        block.add_column(overflow="fold")
+        for name, cell in zip(columns[1:], rest, strict=True):
+            if cell not in ("", "-"):
+                block.add_row(Text(f"  {name}"), Text(cell))
+        console.print(block)
 
 
 def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "Console":
@@ -55,32 +71,3 @@ def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "
     stream = sys.stderr if stderr else sys.stdout
     console = Console(file=getattr(stream, "unescaped", stream))
     return console if console.is_terminal or piped_width is None else Console(file=console.file, width=piped_width)
-
-
-def _table(columns: Sequence[str], widths: Sequence[int]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
-    return table
-
-
-def _print_blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print each row as a block: its first cell, then one line for each other cell that has a value."""
-    from rich.table import Table
-    from rich.text import Text
-
-    console = styled_console()
-    if title:
-        console.print(Text(printable(title)))
-    for first, *rest in rows:
-        console.print(Text(first))
-        block = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        block.add_column(no_wrap=True)
-        block.add_column(overflow="fold")
-        for name, cell in zip(columns[1:], rest, strict=True):
-            if cell not in ("", "-"):
-                block.add_row(Text(f"  {name}"), Text(cell))
-        console.print(block)

@@ -7,24 +7,27 @@ import typer
 from sexton.insight.wording import quantity
 from sexton.interfaces import questions
 from sexton.interfaces.cli.json_output import wants_json
-from sexton.interfaces.cli.render.plans import show_plan
-from sexton.interfaces.cli.render.settings import show_change
+from sexton.interfaces.cli.output import say
 from sexton.interfaces.questions import Question, Values, instance_of
-from sexton.kernel.printable import printable
+from sexton.kernel.errors import WrongUsage
 from sexton.operations.registry import Call
 
 
-def ask(name: str, call: Call, values: Values) -> str | None:
-    """Print what an operation would do, and return the question; None: none is needed."""
+def ask(name: str, call: Call, values: Values, *, yes: bool) -> None:
+    """Print what an operation would do, and ask before it, if anything must be confirmed and ``yes`` was not given."""
     question = QUESTIONS[name](call, values) if name in QUESTIONS else None
     if question is None:
-        return None
-    for line in () if wants_json() else question.lines:
-        typer.echo(printable(line))
-    return question.text
+        return
+    if wants_json() and not yes:
+        raise WrongUsage("--json cannot ask for confirmation; review what it does, then add --yes")
+    if not wants_json():
+        say(*question.lines)
+    if not yes:
+        typer.confirm(question.text, abort=True, err=True)
 
 
 def _apply(call: Call, values: Values) -> Question:
+    from sexton.interfaces.cli.render.plans import show_plan
     from sexton.operations.plans import check_apply
 
     plan = check_apply(call, values["plan"])
@@ -49,11 +52,12 @@ def _repair(call: Call, values: Values) -> Question | None:
 
 
 def _setting(call: Call, values: Values) -> Question | None:
+    from sexton.interfaces.cli.render.results import show
     from sexton.runtime import setting_changes
 
     change = setting_changes.preview(call.deployment, values["key"], values.get("value"), values["instance"] or "")
     if not wants_json():
-        show_change(change)
+        show("settings preview", change, values)
     return Question(f"Change {change.key}?") if change.deletes_more else None
 
 

@@ -1,16 +1,19 @@
 """Every command of `sexton`, by panel. Its modules are imported when it is used, so that the start is quick."""
 
-import ast
+import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import typer
 
-from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup
+from sexton.interfaces.cli.completion import COMPLETED, completing
+from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup, spell_uniformly
+from sexton.interfaces.cli.json_output import with_json
 
 HERE = "sexton.interfaces.cli.commands"
 
@@ -25,35 +28,35 @@ class Start(NamedTuple):
 PANELS: Mapping[str, Mapping[str, Start]] = {
     "Set up": {
         "init": Start(own=f"{HERE}.init"),
-        "up": Start(own=f"{HERE}.up"),
+        "up": Start(own=f"{HERE}.serving"),
         "instance": Start(("instances",)),
         "owner": Start(("instances",)),
         "ducklake": Start(own=f"{HERE}.ducklake"),
         "enable": Start(("instances",)),
         "vault": Start(("vaults",)),
         "schedules": Start(("workers",)),
-        "settings": Start(("settings",), f"{HERE}.settings"),
-        "worker": Start(("workers",), f"{HERE}.worker"),
-        "api": Start(own=f"{HERE}.api"),
-        "console": Start(own=f"{HERE}.api"),
+        "settings": Start(("settings",), f"{HERE}.printing"),
+        "worker": Start(("workers",), f"{HERE}.serving"),
+        "api": Start(own=f"{HERE}.serving"),
+        "console": Start(own=f"{HERE}.serving"),
         "contract": Start(own=f"{HERE}.contract"),
         "trial": Start(("workers",)),
     },
     "Owners' records": {"catalog": Start(own=f"{HERE}.owner_operations")},
     "Inspect": {
-        "status": Start(("control",), f"{HERE}.status"),
+        "status": Start(("control",)),
         "blockers": Start(("control",)),
         "why": Start(("control",)),
         "marks": Start(("marks",)),
-        "deletions": Start(own=f"{HERE}.deletions"),
-        "log": Start(("control",), f"{HERE}.log"),
-        "check": Start(("checks", "signals"), f"{HERE}.check"),
+        "deletions": Start(own=f"{HERE}.printing"),
+        "log": Start(("control",), f"{HERE}.printing"),
+        "check": Start(("checks", "signals"), f"{HERE}.printing"),
         "doctor": Start(own="sexton.interfaces.cli.doctor.doctor"),
     },
     "Delete": {
         "plan": Start(("plans",)),
         "apply": Start(("plans",)),
-        "round": Start(("rounds", "signals"), f"{HERE}.round"),
+        "round": Start(("rounds", "signals")),
     },
     "Stop, hold and protect": {
         "stop": Start(("control",)),
@@ -67,7 +70,7 @@ PANELS: Mapping[str, Mapping[str, Start]] = {
     },
     "Topics and binlogs": {
         "wal": Start(("topics", "replays", "signals")),
-        "binlog": Start(("binlogs", "followers", "replicas", "signals"), f"{HERE}.binlog"),
+        "binlog": Start(("binlogs", "followers", "replicas", "signals"), f"{HERE}.printing"),
         "replica": Start(("replicas",)),
     },
     EMERGENCIES: {
@@ -77,6 +80,8 @@ PANELS: Mapping[str, Mapping[str, Start]] = {
 }
 """Panel of `sexton --help` → its words, in order; docs/commands.md has the same headings."""
 WORDS = {name: word for words in PANELS.values() for name, word in words.items()}
+WITHOUT_JSON = ("up", "api", "console")
+"""Commands that serve until Ctrl-C."""
 IN_EMERGENCY = frozenset({"check rebase", "vault trust", "wal reset", "wal assign", "wal restored"})
 ABOUT = {
     "owner": "Owners: what connects a database or a lake.",
@@ -127,35 +132,36 @@ class Root(SextonGroup):
 @cache
 def load(name: str) -> Any:
     """Return the command or the group of a word."""
-    functions = functions_of(name)
-    app = typer.Typer(name=name, add_completion=False, rich_markup_mode=None)
-    if list(functions) == [name]:
-        app.command(name)(functions[name])
-        group = typer.Typer(cls=SextonGroup, add_completion=False, rich_markup_mode=None)
-        group.command(name)(functions[name])
-        group.command("_")(_nothing)
-        return typer.main.get_command(group).commands[name]  # type: ignore[attr-defined]
     cls = PlanGroup if name == "plan" else SextonGroup
-    group = typer.Typer(name=name, cls=cls, help=about(name), no_args_is_help=name != "plan", rich_markup_mode=None)
-    group.callback()(_nothing)
-    inner: dict[str, typer.Typer] = {}
-    for path, function in functions.items():
+    group = cls(name=name, help=about(name), no_args_is_help=name != "plan", rich_markup_mode=None)
+    for path, function in functions_of(name).items():
+        command = _command(path, function)
+        if path == name:
+            return command
         _, *between, last = path.split()
         target = group
-        if between:
-            word = between[0]
-            if word not in inner:
-                inner[word] = typer.Typer(help=ABOUT[f"{name} {word}"], no_args_is_help=True)
-                group.add_typer(inner[word], name=word, cls=SextonGroup)
-            target = inner[word]
-        target.command(last, rich_help_panel=EMERGENCIES if path in IN_EMERGENCY else None)(function)
-    app.add_typer(group, name=name, cls=cls)
-    app.command("_")(_nothing)
-    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+        for word in between:
+            inner = SextonGroup(name=word, help=ABOUT[f"{name} {word}"], no_args_is_help=True, rich_markup_mode=None)
+            target = target.commands.setdefault(word, inner)  # type: ignore[assignment]
+        target.commands[last] = command
+    return group
 
 
-def _nothing() -> None:
-    pass
+def _command(path: str, function: Callable[..., object]) -> Any:
+    """Return the command of a function, which completes names in the shell, and has --json unless it serves."""
+    for parameter in inspect.signature(function).parameters.values():
+        for info in get_args(parameter.annotation)[1:]:
+            if (word := (getattr(info, "metavar", None) or parameter.name).upper()) in COMPLETED:
+                info.autocompletion = completing(word)
+    declared = typer.models.CommandInfo(
+        path.split()[-1],
+        callback=function if path in WITHOUT_JSON else with_json(function),
+        rich_help_panel=EMERGENCIES if path in IN_EMERGENCY else None,
+    )
+    command = typer.main.get_command_from_info(declared, pretty_exceptions_short=False, rich_markup_mode=None)
+    for param in command.params:
+        spell_uniformly(param)
+    return command
 
 
 def functions_of(name: str) -> dict[str, Callable[..., object]]:
@@ -180,17 +186,9 @@ def about(name: str) -> str:
     if name in ABOUT:
         return ABOUT[name]
     word = WORDS[name]
-    module = word.own if not word.operations else f"sexton.operations.{word.operations[0]}"
-    spec = find_spec(module)
-    tree = ast.parse(Path(spec.origin or "").read_text()) if spec is not None else ast.Module([], [])
-    for node in tree.body:
-        is_own = not word.operations and isinstance(node, ast.FunctionDef) and node.name == name.replace("-", "_")
-        if isinstance(node, ast.FunctionDef) and (is_own or _is_named(node, name)):
-            return (ast.get_docstring(node) or "").partition("\n")[0]
-    return (ast.get_docstring(tree) or "").partition("\n")[0]
-
-
-def _is_named(function: ast.FunctionDef, name: str) -> bool:
-    """Return whether a function is declared as the operation of this name."""
-    calls = (d for d in function.decorator_list if isinstance(d, ast.Call) and d.args)
-    return any(isinstance(d.args[0], ast.Constant) and d.args[0].value == name for d in calls)
+    spec = find_spec(word.own if not word.operations else f"sexton.operations.{word.operations[0]}")
+    source = Path(spec.origin or "").read_text() if spec is not None else ""
+    own = "" if word.operations else rf"\ndef {name.replace('-', '_')}\("
+    starts = (rf'@operation\(\s*"{name}"', own or "$", r"\A")
+    found = (re.search(rf'(?s){start}.*?"""(.*?)(?:"""|\n)', source) for start in starts)
+    return next((match[1] for match in found if match), "")

@@ -101,8 +101,7 @@ class _RaceRun:
             jobs = [pool.submit(self._claim, start)]
             for n in range(self._threads):
                 ids = self._ids[n :: self._threads]
-                jobs.append(pool.submit(self._take_back, start, ids, "prepared", self._commit_ids))
-                jobs.append(pool.submit(self._take_back, start, ids, "dropped", self._undrop_ids))
+                jobs += [pool.submit(self._take_back, start, ids, kind) for kind in self._won]
             for job in jobs:
                 job.result()
         return self._result()
@@ -166,16 +165,18 @@ class _RaceRun:
             values = {"instance": self._instance, "run_id": self._instance, "state": "RUNNING", "started_at": now}
             return c.execute(insert(table).values(**values).returning(table.c.id)).scalar_one(), now
 
-    def _take_back(
-        self, start: threading.Barrier, ids: list[str], kind: str, take_back: Callable[[list[str]], None]
-    ) -> None:
+    def _take_back(self, start: threading.Barrier, ids: list[str], kind: str) -> None:
         shuffled = random.sample(ids, len(ids))
         start.wait()
         for n in range(0, len(shuffled), COMMIT_MARKS):
             group = shuffled[n : n + COMMIT_MARKS]
             _pause()
             try:
-                take_back(group)
+                with self._db.write() as c:
+                    if kind == "prepared":
+                        self._commit(c, self._instance, group)
+                    else:
+                        contract.undrop(c, self._instance, kind, group)
             except (contract.Collected, contract.Refused, OperationalError):
                 # Claimed before, or busy: the transaction is rolled back, as in the owner's own database.
                 with self._lock:
@@ -183,14 +184,6 @@ class _RaceRun:
             else:
                 with self._lock:
                     self._won[kind].update(group)
-
-    def _commit_ids(self, ids: list[str]) -> None:
-        with self._db.write() as c:
-            self._commit(c, self._instance, ids)
-
-    def _undrop_ids(self, ids: list[str]) -> None:
-        with self._db.write() as c:
-            contract.undrop(c, self._instance, "dropped", ids)
 
 
 def _pause(times: int = 1) -> None:

@@ -5,7 +5,7 @@ import pytest
 from sexton.check.model import RunState
 from sexton.contract import NewMark
 from sexton.insight.status import overview
-from sexton.interfaces.cli.doctor.work import examine_work
+from sexton.interfaces.cli.doctor.stored import examine_work
 from tests.integration.check.conftest import Owned
 from tests.support.rig import stores_of
 

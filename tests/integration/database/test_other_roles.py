@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from sexton import contract
 from sexton.contract import InstanceNotRegistered
 from sexton.database import roles, schema
-from sexton.interfaces.cli.doctor.roles import access_problems
+from sexton.interfaces.cli.doctor.stored import access_problems
 from sexton.owners.catalog import tables
 from tests.support.rig import DEPLOYMENT, Rig
 
@@ -51,7 +51,7 @@ def prepare(rig: Rig, role: str) -> None:
 def lost_grants(rig: Rig) -> str:
     with rig.db.read() as c:
         problems = access_problems(roles.read_access(c))
-    return "; ".join(problem.detail for problem in problems if "granted" in problem.detail)
+    return "; ".join(problem for problem in problems if "granted" in problem)
 
 
 def test_a_new_role_of_a_dropped_roles_name_has_no_grant(rig: Rig, role: str) -> None:

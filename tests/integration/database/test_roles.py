@@ -14,7 +14,7 @@ from sexton.contract import InstanceNotRegistered, NewMark
 from sexton.database import roles, schema
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.interfaces.cli.doctor.roles import access_problems
+from sexton.interfaces.cli.doctor.stored import access_problems
 from sexton.interfaces.selftest.race import run as run_race
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
@@ -277,7 +277,7 @@ def test_doctor_reports_who_can_act_as_sexton(rig: Rig, app: str, create_role: C
 
     def found(db: Database) -> str:
         with db.read() as c:
-            return "; ".join(problem.detail for problem in access_problems(roles.read_access(c)))
+            return "; ".join(access_problems(roles.read_access(c)))
 
     assert found(db) == ""
     assert found(rig.db) == "Sexton's role postgres is a superuser"

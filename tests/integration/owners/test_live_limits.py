@@ -17,8 +17,7 @@ from sexton.insight.status import overview
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.doctor.roles import examine_roles
-from sexton.interfaces.cli.doctor.work import examine_work
+from sexton.interfaces.cli.doctor.stored import examine_roles, examine_work
 from sexton.marks.model import DueMark
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_reading, live_side, owner
@@ -190,7 +189,7 @@ def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path
     assert locked.round("other").deleted == 1
     assert len(overview(locked.db, stores.insight, locked.policy, 1).instances) == 2
     assert len(FigureStore(locked.db, stores.insight, locked.policy, INTERVAL).read().instances) == 2
-    assert list(examine_roles(stores))
+    assert examine_roles(stores).detail
 
 
 def test_a_long_error_of_a_view_is_cut(shop: Rig) -> None:

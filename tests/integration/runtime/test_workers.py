@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from config.live import LiveSettings
 from config.settings import load
-from sexton.interfaces.cli.doctor.workers import HERE, examine_settings, examine_workers
+from sexton.interfaces.cli.doctor.stored import HERE, examine_settings, examine_workers
 from sexton.operators.settings.store import SettingStore
 from sexton.runtime.workers import store
 from sexton.runtime.workers.store import WorkerPresence, WorkerStore, own_settings, reporting

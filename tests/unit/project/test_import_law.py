@@ -41,7 +41,6 @@ COMPOSING = (
 """That place; and selftests, which test an owner's database that may belong to no deployment."""
 BUILT_INLINE = {
     "sexton/insight/status.py": "plans.PlanStore(db)",
-    "sexton/interfaces/cli/commands/status.py": "Registry(db)",
     "sexton/interfaces/worker/control.py": "WalService(db, settings, controls)",
     "sexton/recycle/rounds/recycler.py": "CallStore(db)",
     "sexton/runtime/spark/locations.py": "ProvenVaults(lookup, deployment)",

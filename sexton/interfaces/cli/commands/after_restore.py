@@ -9,6 +9,7 @@ import typer
 from sexton.insight.wording import quantity
 from sexton.interfaces.cli.context import log_call, open_database, require_reason
 from sexton.interfaces.cli.operations import User
+from sexton.interfaces.cli.output import say
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
 from sexton.operations.registry import Call, operation_named
@@ -51,6 +52,8 @@ def after_restore(
 
     Example: sexton after-restore --reason 'backup of 03:00'
     """
+    from sexton.marks.sql.leases import end_all_leases
+
     if check:
         with open_database() as service:
             _check_all(service)
@@ -59,15 +62,15 @@ def after_restore(
     with open_database() as service:
         _stop_everything(service, text)
         _require_no_worker(service, yes)
-        _end_leases(service, text)
-        _distrust_maps(service, text)
+        with log_call(service, "after-restore leases", reason=text, blocks_deletion=True):
+            ended = end_all_leases(service.db)
+        typer.echo(f"3. {quantity(ended, 'lease')} ended, with new epochs: no run from before the restore can write")
+        waiting = _do(service, "wal restored", "topics", reason=text).waiting
+        typer.echo(f"4. {quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
         is_open = _trust_vaults(service, text, yes)
-    typer.echo("next:")
-    for step in NEXT:
-        typer.echo(f"  - {step}")
-    if is_open:
-        typer.echo("  - see to the vaults above, then repeat this command")
-    typer.echo("  - start the workers, then: sexton after-restore --check")
+    say("next:", *(f"  - {step}" for step in NEXT))
+    say(is_open and "  - see to the vaults above, then repeat this command")
+    say("  - start the workers, then: sexton after-restore --check")
 
 
 def _do(service: "Deployment", name: str, module: str, **values: Any) -> Any:
@@ -102,19 +105,6 @@ def _require_no_worker(service: "Deployment", yes: bool) -> None:
             "then repeat this command"
         )
     typer.echo("2. no worker runs")
-
-
-def _end_leases(service: "Deployment", reason: str) -> None:
-    from sexton.marks.sql.leases import end_all_leases
-
-    with log_call(service, "after-restore leases", reason=reason, blocks_deletion=True):
-        ended = end_all_leases(service.db)
-    typer.echo(f"3. {quantity(ended, 'lease')} ended, with new epochs: no run from before the restore can write")
-
-
-def _distrust_maps(service: "Deployment", reason: str) -> None:
-    waiting = _do(service, "wal restored", "topics", reason=reason).waiting
-    typer.echo(f"4. {quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
 
 
 def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
@@ -166,8 +156,7 @@ def _check_all(service: "Deployment") -> None:
         see = f"; see: sexton check findings {instance} --type LOST" if lost else ""
         result = f"check {report.run.id} {report.run.state}, {quantity(lost, 'object')} LOST, confirmed{see}"
         typer.echo(f"{instance}: {result}")
-        for missing_input in report.run.missing_inputs:
-            typer.echo(f"  missing: {printable(missing_input)}")
+        say(*(f"  missing: {missing_input}" for missing_input in report.run.missing_inputs))
         code = max(code, LOSS if lost else 0 if report.whole else INCOMPLETE)
     typer.echo(f"next: see to what is lost or missing ({PAGE}), then: sexton start --all")
     if code:

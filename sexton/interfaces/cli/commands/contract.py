@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.render.results import show_fields
 
 
 def race_test(
@@ -35,12 +36,7 @@ def race_test(
     if wants_json():
         emit(race)
     else:
-        typer.echo(
-            f"{race.marks} marks: {race.committed} committed, {race.undropped} undropped, {race.claimed} claimed"
-        )
-        typer.echo(f"committed and claimed both: {race.committed_and_claimed}")
-        typer.echo(f"undropped and claimed both: {race.undropped_and_claimed}")
-        typer.echo(f"marks lost: {race.lost}")
+        show_fields(race)
     if not race.proved:
         typer.echo("one side won every mark, so this run proves nothing; try again with more --marks", err=True)
     if not (race.clean and race.proved):

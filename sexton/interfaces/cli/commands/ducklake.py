@@ -1,7 +1,7 @@
 """A DuckLake as an owner: its files, deleted by Sexton instead of its own cleaners."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +10,14 @@ import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.output import say
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
     from sexton.deployment import Deployment
-    from sexton.owners.ducklake.model import Lake, LakeFacts
+    from sexton.owners.ducklake.model import Lake
     from sexton.storage.model import VaultSpec
 
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance: this lake.")]
@@ -57,16 +58,18 @@ def attach(
     """
     from sexton.operators.registry.store import check_view_name
     from sexton.owners.ducklake import catalog, statements
-    from sexton.owners.ducklake.model import Lake, vault_of, view_of
+    from sexton.owners.ducklake.model import VERSIONS, Lake, vault_of, view_of
 
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
         check_view_name(view_of(schema))  # before anything is read or registered
         with log_call(service, "ducklake attach", name, vault):
             facts = catalog.read(lake_db, schema)
-            _require_known(facts)
+            if facts.version not in VERSIONS:
+                known = ", ".join(VERSIONS)
+                raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {known}")
             spec = vault_of(name, vault, facts.data_path)
-            writers, reader = _writers(service, lake_db, writer or ()), _reader(service, name)
-            lake = Lake(name, vault, schema, facts.data_path, writers, reader)
+            writers = tuple(sorted({_login(lake_db), *(writer or ())} - {_login(service.db)}))  # without Sexton's own
+            lake = Lake(name, vault, schema, facts.data_path, writers, _reader(service, name))
             _register(service, lake, spec)
             sql = statements.attach(lake)
             if print_sql:
@@ -124,9 +127,9 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     if wants_json():
         emit(shown)
     else:
-        typer.echo(f"lake {name}: catalog {facts.version}, data path {facts.data_path}")
-        for reason in reasons:
-            typer.echo(f"! {reason}")
+        say(
+            f"lake {name}: catalog {facts.version}, data path {facts.data_path}", *(f"! {reason}" for reason in reasons)
+        )
         again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
         typer.echo(again if reasons else "attached")
     if reasons:
@@ -163,18 +166,6 @@ def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
         yield database
     finally:
         database.close()
-
-
-def _require_known(facts: "LakeFacts") -> None:
-    from sexton.owners.ducklake.model import VERSIONS
-
-    if facts.version not in VERSIONS:
-        raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {', '.join(VERSIONS)}")
-
-
-def _writers(service: "Deployment", lake_db: "Database", others: Sequence[str]) -> tuple[str, ...]:
-    """Return the roles that write to the lake, without Sexton's own."""
-    return tuple(sorted({_login(lake_db), *others} - {_login(service.db)}))
 
 
 def _reader(service: "Deployment", instance: str) -> str:

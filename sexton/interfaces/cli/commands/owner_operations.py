@@ -1,14 +1,12 @@
 """`sexton OWNER …`: do something with the records of an owner that keeps them in Sexton's database."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
-import sexton.owners
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit_object, wants_json
 from sexton.interfaces.cli.output import show_table
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from sexton.kernel.message import Message
     from sexton.owners.plugin import OwnerOperation
 
+OWNER = "catalog"
 InstanceName = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance.")]
 OperationName = Annotated[
     str | None, typer.Argument(metavar="OPERATION", help="What to do; default: print the operations.")
@@ -28,42 +27,29 @@ Values = Annotated[
 ]
 
 
-def commands() -> dict[str, Callable[..., object]]:
-    """Return owner → its command, for the owners of Sexton that have operations; none of them is imported."""
-    folders = sorted(path.parent.name for path in Path(sexton.owners.__path__[0]).glob("*/operations.py"))
-    return {owner: _command(owner) for owner in folders}
-
-
-def _command(owner: str) -> Callable[..., object]:
-    def command(instance: InstanceName, operation: OperationName = None, values: Values = None) -> None:
-        _call(owner, instance, operation, values or ())
-
-    command.__doc__ = f"""Read or change what owner {owner} keeps in Sexton's database: tables, loads, drops.
+def catalog(instance: InstanceName, operation: OperationName = None, values: Values = None) -> None:
+    """Read or change what owner catalog keeps in Sexton's database: tables, loads, drops.
 
     Without an operation it prints all of them, with their values. Every change is recorded in sexton log.
 
-    Example: sexton {owner} shop drop-table table=orders
+    Example: sexton catalog shop drop-table table=orders
     """
-    return command
-
-
-def _call(owner: str, instance: str, name: str | None, values: Sequence[str]) -> None:
     from sexton.runtime import owner_operations
 
-    offered = owner_operations.operations()[owner]
-    if name is None:
+    offered = owner_operations.operations()[OWNER]
+    if operation is None:
         _print_operations(offered)
         return
-    operation = next((o for o in offered if o.name == name), None)
-    if operation is None:
-        raise WrongUsage(f"owner {owner} has no operation {name}; all of them: sexton {owner} {instance}")
-    order = _order(operation, values)
+    found = next((o for o in offered if o.name == operation), None)
+    if found is None:
+        raise WrongUsage(f"owner {OWNER} has no operation {operation}; all of them: sexton {OWNER} {instance}")
+    order = _order(found, values or ())
     with open_database() as service:
-        run = partial(owner_operations.run, service, owner, operation, instance, order)
-        if operation.reads:
+        run = partial(owner_operations.run, service, OWNER, found, instance, order)
+        if found.reads:
             result = run()
         else:
-            with log_call(service, f"{owner} {name}", instance, owner_operations.subject(order)):
+            with log_call(service, f"{OWNER} {operation}", instance, owner_operations.subject(order)):
                 result = run()
     _print_result(result)
 
@@ -74,7 +60,7 @@ def _print_operations(offered: "Sequence[OwnerOperation]") -> None:
         emit_object({"result": operations})
         return
     rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
-    show_table("", ("operation", "values", "what it does"), rows)
+    show_table(("operation", "values", "what it does"), rows)
 
 
 def _described(order: "type[Message]") -> Iterator[str]:
@@ -125,32 +111,20 @@ def _parsed(text: str) -> Any:
 
 def _print_result(result: Any) -> None:
     """Print what an operation returned: a table for a list of records, otherwise a line for each value."""
+    from pydantic import BaseModel
     from pydantic_core import to_jsonable_python
 
-    plain = to_jsonable_python(result)
+    from sexton.interfaces.cli.render.results import cell, show_fields, show_rows
+
     if wants_json():
-        emit_object({"result": plain})
-    elif plain is None:
-        typer.echo("done")
-    elif isinstance(plain, list) and plain and isinstance(plain[0], dict):
-        show_table("", list(plain[0]), [[_cell(value) for value in row.values()] for row in plain])
-    elif isinstance(plain, dict):
-        for name, value in plain.items():
-            typer.echo(f"{name}: {_cell(value)}")
+        emit_object({"result": to_jsonable_python(result)})
+    elif isinstance(result, BaseModel):
+        show_fields(result)
+    elif isinstance(result, list | tuple) and result and isinstance(result[0], BaseModel):
+        show_rows(result)
     else:
-        for value in plain if isinstance(plain, list) else [plain]:
-            typer.echo(_cell(value))
+        for value in result if isinstance(result, list | tuple) else ["done" if result is None else result]:
+            typer.echo(cell("", value))
 
 
-def _cell(value: Any) -> str:
-    """Return a value of a record as text for people."""
-    if isinstance(value, list):
-        return ", ".join(map(_cell, value))
-    if isinstance(value, dict):
-        return str(value.get("id") or json.dumps(value)) + (" (dropped)" if value.get("dropped") else "")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
-
-
-COMMANDS = commands()
+COMMANDS = {"catalog": catalog}

@@ -1,8 +1,6 @@
 """`sexton protection register`: keep what a job copies elsewhere. It needs the database and the vaults."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +8,14 @@ import typer
 
 from sexton.insight.wording import utc
 from sexton.interfaces.cli.commands.protection_selftest import selftest
-from sexton.interfaces.cli.context import log_call, one_instance, open_database, parse_duration
+from sexton.interfaces.cli.context import log_call, open_database, parse_duration
 from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.output import say
 from sexton.interfaces.cli.render.tables import protected_objects
 from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:
-    from sexton.deployment import Deployment
-    from sexton.protection.model import Item, Protection
+    from sexton.protection.model import Protection
 
 EXAMPLES = 5
 
@@ -47,13 +45,16 @@ def register(
 
     Example: sexton protection register copy-7 cold/data/a.dat --owner ada --for 1h
     """
-    from sexton.protection.model import Protection
+    from sexton.protection.model import CHUNK_ITEMS, Protection
+    from sexton.protection.policy import canonical
     from sexton.protection.registrar import FAIL, REPORT
     from sexton.protection.sql.rows import digest
 
     with open_database() as service:
-        name = one_instance(service, instance)
-        items = sorted(set(_items(service, name, [*(objects or ()), *_lines(file)], prefix or ())))
+        name = service.stores.registry.resolve_instance(instance)
+        vaults = {v.name: v for v in service.stores.registry.vaults(name)}
+        named = {canonical(given, vaults) for given in [*(objects or ()), *_lines(file)]}
+        items = sorted(named | {canonical(given, vaults, prefix=True) for given in prefix or ()})
         if not items:
             raise WrongUsage("nothing to protect: name objects as VAULT/KEY, a --prefix or a --file")
         request = Protection(
@@ -62,20 +63,13 @@ def register(
         seconds = None if length is None else parse_duration(length)
         with log_call(service, "protection register", name, job, blocks_deletion=True):
             service.stores.protections.open(request, seconds)
-            _add_in_chunks(service, request, items)
+            for number, start in enumerate(range(0, len(items), CHUNK_ITEMS)):
+                service.stores.registrar.add(name, job, number, items[start : start + CHUNK_ITEMS])
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
     if wants_json():
         emit(registered)
     else:
         _show_registered(registered)
-
-
-def _items(service: "Deployment", instance: str, objects: Sequence[str], prefixes: Sequence[str]) -> "Iterator[Item]":
-    from sexton.protection.policy import canonical
-
-    vaults = {v.name: v for v in service.stores.registry.vaults(instance)}
-    yield from (canonical(name, vaults) for name in objects)
-    yield from (canonical(name, vaults, prefix=True) for name in prefixes)
 
 
 def _lines(file: Path | None) -> list[str]:
@@ -88,28 +82,14 @@ def _lines(file: Path | None) -> list[str]:
     return [line for line in text.splitlines() if line]
 
 
-def _add_in_chunks(service: "Deployment", protection: "Protection", items: "Sequence[Item]") -> None:
-    from sexton.protection.model import CHUNK_ITEMS
-
-    remaining = iter(items)
-    number = 0
-    while chunk := list(islice(remaining, CHUNK_ITEMS)):
-        service.stores.registrar.add(protection.instance, protection.job, number, chunk)
-        number += 1
-
-
 def _show_registered(p: "Protection") -> None:
-    typer.echo(
-        f"{protected_objects(p)} of {p.instance} protected for job {p.job} until {utc(p.expires_at)}; while it runs:"
-    )
     named = f"{p.job} --instance {p.instance}"
-    typer.echo(f"  sexton protection renew {named}; when it is done: sexton protection finish {named}")
+    until = f"until {utc(p.expires_at)}; while it runs:"
+    say(f"{protected_objects(p)} of {p.instance} protected for job {p.job} {until}")
+    say(f"  sexton protection renew {named}; when it is done: sexton protection finish {named}")
     if p.sealed is not None and p.sealed.claimed + p.sealed.missing:
-        examples = "; ".join(p.sealed.named[:EXAMPLES])
-        typer.echo(
-            f"WARNING: {p.sealed.claimed} are being deleted and {p.sealed.missing} do not exist, e.g. {examples}",
-            err=True,
-        )
+        lost = f"{p.sealed.claimed} are being deleted and {p.sealed.missing} do not exist"
+        say(f"WARNING: {lost}, e.g. {'; '.join(p.sealed.named[:EXAMPLES])}", err=True)
 
 
 COMMANDS = {"protection register": register, "protection selftest": selftest}

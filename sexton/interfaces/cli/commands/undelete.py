@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.insight.wording import human_bytes, quantity
-from sexton.interfaces.cli.context import OptionalInstance, log_call, one_instance, open_database
+from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.storage.model import Undeleted
@@ -38,7 +38,7 @@ def undelete(
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
     with open_database() as service:
-        instance = one_instance(service, given)
+        instance = service.stores.registry.resolve_instance(given)
         vaults = service.stores.vaults_of_any_round
         keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
         for name in keys_by_vault:

@@ -1,19 +1,39 @@
-"""One line of the doctor's output, and how it is printed."""
+"""One line of the doctor's output, and how it is made of problems and printed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from sexton.interfaces.cli.output import styled_console
 from sexton.kernel.printable import printable
 
+MAX_NAMED = 5
+State = Literal["OK", "WARN", "FAIL"]
+
 
 class DoctorFinding(NamedTuple):
     """The state of one dependency; `todo` is empty if there is no fault."""
 
-    state: Literal["OK", "WARN", "FAIL"]
+    state: State
     about: str
     detail: str
     todo: str = ""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong; ``state`` is FAIL or WARN."""
+
+    state: State
+    text: str
+
+
+def judged(about: str, problems: Iterable[Problem], fine: str, todo: str) -> DoctorFinding:
+    """Return a finding with the worst problems, or that all is fine."""
+    worst_first = sorted(problems, key=lambda problem: problem.state != "FAIL")
+    if not worst_first:
+        return DoctorFinding("OK", about, fine)
+    more = f"; and {len(worst_first) - MAX_NAMED} more" if len(worst_first) > MAX_NAMED else ""
+    detail = "; ".join(problem.text for problem in worst_first[:MAX_NAMED]) + more
+    return DoctorFinding(worst_first[0].state, about, detail, todo)
 
 
 def show_findings(findings: Sequence[DoctorFinding]) -> None:
@@ -23,10 +43,8 @@ def show_findings(findings: Sequence[DoctorFinding]) -> None:
 
     colour = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
     table = Table(box=None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("about", no_wrap=True)
-    for heading in ("found", "what to do"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("", "about", "found", "what to do"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("", "about"))
     for f in findings:
         table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(printable(f.detail)), Text(printable(f.todo)))
     styled_console().print(table)

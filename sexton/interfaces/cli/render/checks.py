@@ -1,11 +1,8 @@
 """Print checks and their findings."""
 
-import typer
-
-from sexton.check.model import CheckReport, Finding, FindingType, Run
-from sexton.insight.wording import finding_place, human_bytes, utc, utc_column
-from sexton.interfaces.cli.output import show_table
-from sexton.kernel.printable import printable
+from sexton.check.model import CheckReport, FindingType
+from sexton.insight.wording import utc
+from sexton.interfaces.cli.output import say, show_table
 
 MEANING = {
     FindingType.LOST: "a record names the object, and it does not exist",
@@ -19,66 +16,26 @@ MEANING = {
 
 
 def show_report(report: CheckReport) -> None:
-    """Print one check, and the open findings of its instance."""
-    run = report.run
-    typer.echo(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {_duration(run)}")
-    _show_evidence(run)
-    for missing_input in run.missing_inputs:
-        typer.echo(f"  missing: {printable(missing_input)}")
-    if run.missing_inputs:
-        typer.echo("  so the check confirms nothing, and ends no finding")
-    rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
-    show_table("" if rows else _without_findings(report), ("open", "findings", "confirmed", "what it means"), rows)
-    if rows:
-        typer.echo(f"see: sexton check findings {run.instance}")
-
-
-def _without_findings(report: CheckReport) -> str:
-    """Return what it means that nothing is open."""
-    evidence = report.run.evidence
-    if not report.whole or evidence is None:
-        return ""
-    if any(listing.objects for listing in evidence.listings):
-        return "nothing open: metadata and objects agree"
-    return "nothing open: no object was old enough to be judged as an orphan"
-
-
-def _show_evidence(run: Run) -> None:
-    """Print what the check listed and read."""
-    evidence = run.evidence
-    if evidence is None:
-        return
-    for listing in evidence.listings:
+    """Print one check: what it listed and read, and the open findings of its instance."""
+    run, evidence = report.run, report.run.evidence
+    took = "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
+    say(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {took}")
+    for listing in evidence.listings if evidence else ():
         young = f", {listing.young:,} of them too young to be reported as orphans" if listing.young else ""
-        typer.echo(f"  vault {listing.vault}: {listing.objects + listing.young:,} objects{young}")
-    if evidence.live is not None:
+        say(f"  vault {listing.vault}: {listing.objects + listing.young:,} objects{young}")
+    if evidence is not None and evidence.live is not None:
         prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
-        typer.echo(f"  records: {evidence.live:,} live files{prefixes}")
-    for note in evidence.notes:
-        typer.echo(f"  note: {printable(note)}")
-
-
-def run_row(run: Run) -> tuple[object, ...]:
-    """Return a check as a row."""
-    evidence = run.evidence
-    objects = f"{sum(i.objects + i.young for i in evidence.listings):,}" if evidence else ""
-    live = f"{evidence.live:,}" if evidence and evidence.live is not None else ""
-    missing = "; ".join(run.missing_inputs)
-    return run.id, run.instance, run.state, utc_column(run.cutoff), _duration(run), objects, live, missing
-
-
-def finding_row(f: Finding) -> tuple[object, ...]:
-    """Return a finding as a row."""
-    confirmed = "yes" if f.confirmed_at is not None else "no"
-    return f.id, f.type, confirmed, finding_place(f), _size(f), utc_column(f.first_seen), f.record or f.detail
-
-
-def _duration(run: Run) -> str:
-    return "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
-
-
-def _size(f: Finding) -> str:
-    if f.type is FindingType.SIZE_MISMATCH and f.size is not None and f.expected is not None:
-        return f"{f.size:,} B, not {f.expected:,}"
-    size = f.size if f.size is not None else f.expected
-    return "" if size is None else human_bytes(size)
+        say(f"  records: {evidence.live:,} live files{prefixes}")
+    say(
+        *(f"  note: {note}" for note in (evidence.notes if evidence else ())),
+        *(f"  missing: {missing_input}" for missing_input in run.missing_inputs),
+        run.missing_inputs and "  so the check confirms nothing, and ends no finding",
+    )
+    rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
+    show_table(("open", "findings", "confirmed", "what it means"), rows)
+    if rows:
+        say(f"see: sexton check findings {run.instance}")
+    elif report.whole and evidence is not None:
+        is_old = any(listing.objects for listing in evidence.listings)
+        none = "metadata and objects agree" if is_old else "no object was old enough to be judged as an orphan"
+        say(f"nothing open: {none}")

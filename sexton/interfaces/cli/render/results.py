@@ -1,82 +1,128 @@
 """Print the result of an operation: a list as a table, an object as lines of name and value, unless it has its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pkgutil import resolve_name
 from typing import Any
 
 import typer
 from pydantic import BaseModel
 
-from sexton.insight.wording import first_line, utc, utc_column
+from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.lazy import lazy
-from sexton.interfaces.cli.render.tables import TABLES
-from sexton.interfaces.sentences import SENTENCES, Values
+from sexton.interfaces.cli.render.tables import COMPUTED, FORMS, LISTS
 from sexton.kernel.printable import printable
+from sexton.operations.fields import Page
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 INSTANT = "_at"
 """The end of the names of instants, in ms since 1970."""
+MAX_NAMED = 20
+"""Items of a value that are named; of more their number is printed. JSON has all of them."""
+UNITS = ("_seconds", "_ms", INSTANT)
+NUMBERS = {-1: "-", MAX_COMMIT_SEQ: "all"}
+"""Versions and records that stand for none and for all."""
+ON_STDERR = ("WARNING:", "warning:", "error:", "ignored:")
 
 
-def show(operation: str, result: Any, values: Values) -> None:
+def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
     """Print a result. ``values``: of the order."""
-    if operation in TABLES:
-        _show_table(operation, result, values)
-    elif operation in RENDERERS:
-        RENDERERS[operation](result)
-    elif operation in SENTENCES:
-        for line in SENTENCES[operation](result, values):
-            if line:
-                typer.echo(printable(line), err=line.startswith(("WARNING:", "warning:", "error:")))
-    elif hasattr(result, "items") and hasattr(result, "more"):
-        _show_rows([row.model_dump(by_alias=True) for row in result.items], "there is none")
-    elif isinstance(result, BaseModel):
-        _show_fields(result.model_dump(by_alias=True))
+    if renderer := RENDERERS.get(operation):
+        (resolve_name(f"{__package__}.{renderer}") if isinstance(renderer, str) else renderer)(result)
+        return
+    from sexton.interfaces.cli.render.advice import ADVICE
+    from sexton.interfaces.sentences import SENTENCES
+
+    if isinstance(result, Page) and operation not in SENTENCES:
+        _show_page(operation, result, values)
+    elif isinstance(result, BaseModel) and operation not in SENTENCES:
+        show_fields(result, operation)
+    lines: Iterator[str] = iter(())
+    if operation in SENTENCES:
+        lines = SENTENCES[operation](result, values)
+    elif operation in ADVICE:
+        lines = ADVICE[operation](result)
+    for line in filter(None, lines):
+        typer.echo(printable(line), err=line.startswith(ON_STDERR))
 
 
-def _show_fields(fields: Mapping[str, Any], indent: str = "") -> None:
-    """Print an object as a line for each value that it has; what is in it follows below, with an indent."""
-    for name, value in fields.items():
-        if isinstance(value, Mapping) and value:
+def _show_page(operation: str, page: Any, values: Mapping[str, Any]) -> None:
+    none, _ = LISTS.get(operation, ("there is none", ""))
+    if not page.items:
+        typer.echo(none.format(**values, of=values.get("instance") or "the deployment"))
+    show_rows(page.items, operation, page)
+    if page.next:
+        typer.echo(f"more follow: --after '{page.next}'")
+    elif page.more:
+        typer.echo(f"these are the first {len(page.items):,}; there are more")
+
+
+def show_fields(value: BaseModel, form: str = "", indent: str = "") -> None:
+    """Print an object as a line for each value that it has; what is in it follows below, with an indent.
+
+    ``form``: the operation whose result it is.
+    """
+    for name, part in _parts(value, form or type(value).__name__, None):
+        if isinstance(part, BaseModel):
             typer.echo(f"{indent}{_heading(name)}:")
-            _show_fields(value, f"{indent}  ")
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            show_fields(part, indent=f"{indent}  ")
+        elif isinstance(part, list | tuple) and part and isinstance(part[0], BaseModel):
             typer.echo(f"{indent}{_heading(name)}:")
-            _show_rows(value, "")
-        elif value not in (None, "", (), [], {}):
-            text = utc(value) if name.endswith(INSTANT) else _cell(name, value)
-            typer.echo(f"{indent}{_heading(name)}: {printable(str(text))}")
+            show_rows(part)
+        elif part not in (None, "", (), [], {}):
+            text = utc(part) if name.endswith(INSTANT) else cell(name, part)
+            typer.echo(f"{indent}{_heading(name).removesuffix(' (UTC)')}: {printable(str(text))}")
 
 
-def _show_rows(rows: Sequence[Mapping[str, Any]], none: str) -> None:
-    names = list(rows[0]) if rows else []
-    cells = [[_cell(name, row.get(name)) for name in names] for row in rows]
-    used = [n for n in range(len(names)) if any(row[n] not in ("", None) for row in cells)]
-    show_table("" if rows else none, [_heading(names[n]) for n in used], [[row[n] for n in used] for row in cells])
+def show_rows(items: Sequence[BaseModel], form: str = "", page: Any = None) -> None:
+    """Print objects as a table, without the columns in which none has a value; nothing if there are no objects."""
+    rows = [[(name, cell(name, value)) for name, value in _parts(i, form or type(i).__name__, page)] for i in items]
+    used = [n for n in range(len(rows[0])) if any(row[n][1] not in ("", None) for row in rows)] if rows else []
+    show_table([_heading(rows[0][n][0]) for n in used], [[row[n][1] for n in used] for row in rows])
+
+
+def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the shown name and the value of each field that its form names; without a form, of every field."""
+    words = (LISTS[form][1] if form in LISTS else FORMS.get(form, "")).split()
+    computed = COMPUTED[form](value, page) if form in COMPUTED else {}
+    fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
+    for word in words or fields:
+        name, _, path = word.partition("=")
+        yield name, computed[name] if name in computed else _at(value, path or name)
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
 
 
 def _heading(name: str) -> str:
-    words = name.removesuffix(INSTANT).replace("_", " ")
-    return f"{words} (UTC)" if name.endswith(INSTANT) else words
+    unit = next((unit for unit in UNITS if name.endswith(unit)), "")
+    return name.removesuffix(unit).replace("_", " ") + (" (UTC)" if unit == INSTANT else "")
 
 
-def _cell(name: str, value: Any) -> object:
-    if isinstance(value, tuple | list):
-        return ", ".join(str(_cell("", item)) for item in value)
+def cell(name: str, value: Any) -> object:
+    """Return a value as people read it; the end of its name tells its unit."""
+    if isinstance(value, BaseModel):
+        parts = [(n, v) for n, v in _parts(value, type(value).__name__, None) if v not in (None, "", False)]
+        return " ".join(f"{_heading(n)} {cell(n, v)}" for n, v in parts)
     if isinstance(value, Mapping):
-        return ", ".join(f"{_heading(key)} {_cell(key, item)}" for key, item in value.items() if item not in (None, ""))
+        value = [f"{_heading(str(k))} {cell(str(k), v)}" for k, v in value.items() if v not in (None, "")]
+    if isinstance(value, list | tuple | frozenset):
+        more = [f"and {len(value) - MAX_NAMED:,} more"] if len(value) > MAX_NAMED else []
+        return ", ".join([*(str(cell(name, item)) for item in islice(value, MAX_NAMED)), *more])
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return utc_column(value) if name.endswith(INSTANT) and value is not None else value
-
-
-def _show_table(operation: str, result: Any, values: Values) -> None:
-    none, columns, row = TABLES[operation]
-    title = "" if result.items else none.format(**values, of=values.get("instance") or "the deployment")
-    show_table(title, columns, [row(item, result) for item in result.items])
-    if result.next:
-        typer.echo(f"more follow: --after '{result.next}'")
-    elif result.more:
-        typer.echo(f"these are the first {len(result.items):,}; there are more")
+    if not isinstance(value, int | float):
+        return value
+    if name.endswith(INSTANT):
+        return utc_column(int(value) or None)
+    if name.endswith("bytes"):
+        return human_bytes(int(value))
+    if name.endswith("_seconds"):
+        return duration(int(value))
+    return f"{value / 1000:.1f} s" if name.endswith("_ms") else NUMBERS.get(int(value), value)
 
 
 def _created_token(result: Any) -> None:
@@ -92,45 +138,17 @@ def _created_token(result: Any) -> None:
 def _blockers(result: Any) -> None:
     from sexton.runtime.blockers.temporal import NOT_ASKED
 
-    nothing = "nothing blocks deletions"
     if result.temporal_away:
         typer.echo(NOT_ASKED, err=True)
-        nothing = "nothing in the database blocks deletions"
-    columns = ("instance", "blocked by", "what", "since (UTC)", "until (UTC)", "why / way out")
-    show_table("" if result.items else nothing, columns, [_blocker_row(b) for b in result.items])
-
-
-def _blocker_row(b: Any) -> tuple[object, ...]:
-    reason = ": ".join(text for text in (b.by and f"by {b.by}", first_line(b.why)) if text)
-    explanation = "; ".join(text for text in (reason, b.way_out) if text)
-    return b.instance, b.held_by, b.what, utc_column(b.since), utc_column(b.until), explanation
-
-
-def _paces(result: Any) -> None:
-    caps = {f"{c.instance}/{c.vault}": c.keys_per_second for c in result.caps}
-    rows = [
-        (
-            f.vault,
-            f.place,
-            f"{f.keys_per_second:,}",
-            f"{f.ceiling:,}" if f.ceiling else "-",
-            f"{caps[f.vault]:,}" if f.vault in caps else "-",
-            f"{100 * f.throttled / f.requests:.1f} %" if f.requests else "-",
-            f.workers,
-            utc_column(f.throttled_at),
-        )
-        for f in result.places
-    ]
-    used = {f.vault for f in result.places}
-    rows += [(vault, "", "", "", f"{cap:,}", "", "", "") for vault, cap in caps.items() if vault not in used]
-    columns = ("vault", "place", "keys/s", "refused at", "cap", "throttled", "workers", "last refused (UTC)")
-    show_table("" if rows else "nothing was deleted yet, and no vault has a cap", columns, rows)
+    if not result.items:
+        typer.echo(f"nothing {'in the database ' if result.temporal_away else ''}blocks deletions")
+    show_rows(result.items, "blockers", result)
 
 
 def _probed(result: Any) -> None:
     from sexton.interfaces.probe_rows import feature_rows
 
-    show_table("", ("feature", "seen", "what it means"), feature_rows(result))
+    show_table(("feature", "seen", "what it means"), feature_rows(result))
     if result.unsupported:
         typer.echo(f"error: the vault cannot work as it is registered: {result.unsupported}", err=True)
 
@@ -146,41 +164,29 @@ def _progress(work: str, what: str) -> Callable[[Any], None]:
 
 
 def _round_progress(state: Any) -> None:
-    from sexton.insight.wording import first_line as line
-
-    error = f": {line(state.error)}" if state.error else ""
-    typer.echo(f"round {state.round or ''}: {state.doing}{error}".replace("round :", "the round:"))
+    error = f": {first_line(state.error)}" if state.error else ""
+    typer.echo(f"{f'round {state.round}' if state.round else 'the round'}: {state.doing}{error}")
 
 
-RENDERERS: Mapping[str, Callable[[Any], None]] = {
+RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "token create": _created_token,
-    "status": lazy("status", "show_status"),
+    "status": "status:show_status",
     "blockers": _blockers,
-    "pace": _paces,
     "vault probe": _probed,
-    "plan new": lazy("plans", "show_details"),
-    "plan list": lazy("plans", "show_plans"),
-    "plan show": lazy("plans", "show_review"),
-    "apply": lazy("report", "show_report"),
-    "round run": lazy("report", "show_report"),
-    "round show": lazy("rounds", "show_round"),
+    "plan new": "plans:show_details",
+    "plan show": "plans:show_review",
+    "apply": "rounds:show_report",
+    "round run": "rounds:show_report",
+    "round show": "rounds:show_round",
     "round progress": _round_progress,
-    "check run": lazy("checks", "show_report"),
-    "check show": lazy("checks", "show_report"),
+    "check run": "checks:show_report",
+    "check show": "checks:show_report",
     "check progress": _progress("CHECKS", "check of {s.instance}"),
-    "wal explain": lazy("topics", "show_explanation"),
-    "wal purge": lazy("topics", "show_purge_report"),
-    "wal round run": lazy("topics", "show_round_report"),
     "wal progress": _progress("PURGES", "topic {s.topic}"),
     "wal round progress": _progress("PURGE_ROUNDS", "the round of topics"),
-    "binlog explain": lazy("binlogs", "show_explanation"),
-    "binlog gc": lazy("binlogs", "show_gc_report"),
     "binlog progress": _progress("BINLOG_GCS", "binlogs of {s.instance}"),
-    "replica explain": lazy("replicas", "show_tablet"),
-    "settings show": lambda result: lazy("settings", "show_settings")(result.items, result.ignored),
-    "settings preview": lazy("settings", "show_change"),
 }
-"""Operations whose results people read in another form than that of their fields."""
+"""Operations whose results people read in another form than that of their fields; a text names a function of here."""
 
 
 def _check_code(report: Any) -> int:
@@ -197,9 +203,10 @@ def _purge_code(report: Any) -> int:
 
 
 def _round_code(report: Any) -> int:
-    from sexton.interfaces.cli.render.report import succeeded
+    """Return 0 if everything that could be deleted was deleted, and nothing failed."""
+    from sexton.recycle.model import SUCCEEDED
 
-    return int(not succeeded(report))
+    return int(report.state != SUCCEEDED or bool(report.failed or report.waiting or report.faults))
 
 
 EXIT_CODES: Mapping[str, Callable[[Any], int]] = {

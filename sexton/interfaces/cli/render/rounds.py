@@ -1,29 +1,16 @@
-"""Print rounds."""
+"""Print rounds: the report of each, or how far it is."""
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from sexton.insight.wording import excluded_vaults, first_line, freed, time_left, utc, utc_column
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.report import show_report
+from sexton.insight.wording import kept_counts, quantity, time_left, utc
+from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.render.results import show_rows
 from sexton.interfaces.cli.render.running import expected_text
+from sexton.marks.keepers import KeepReason, way_out
 
 if TYPE_CHECKING:
     from sexton.operations.rounds import RoundDetails
-    from sexton.recycle.rounds.row import RoundRow
-
-
-def round_row(r: "RoundRow") -> tuple[object, ...]:
-    """Return a round as a row."""
-    took = f"{(r.ended_at - r.started_at) / 1000:,.0f} s" if r.ended_at is not None else "-"
-    times = (utc_column(r.started_at), took)
-    if r.report is None:
-        return r.id, r.instance, r.state, *times, "", "", first_line(r.waiting or "")
-    note = r.report.error or ("observed only" if r.report.observed else excluded_vaults(r.report))
-    size = r.report.bytes_freed + r.report.bytes_estimated
-    numbers = (r.report.deleted, freed(size, r.report.size_unknown))
-    return r.id, r.instance, r.report.state, *times, *numbers, first_line(note)
+    from sexton.recycle.model import RoundReport
 
 
 def show_round(details: "RoundDetails") -> None:
@@ -32,17 +19,53 @@ def show_round(details: "RoundDetails") -> None:
     if row.report is not None:
         show_report(row.report)
         return
-    typer.echo(f"round {row.id} of {row.instance}: {row.state}, begun {utc(row.started_at)}, no report")
+    say(f"round {row.id} of {row.instance}: {row.state}, begun {utc(row.started_at)}, no report")
     if counts is not None:
-        columns = ("kind", "due", "claimed", "removed", "planned objects", "listed", "gone")
-        kinds = [
-            (k.kind, k.due, k.claimed, k.removed, f"{'~' if k.estimated else ''}{k.planned:,}", k.listed, k.objects)
-            for k in counts.kinds
-        ]
-        show_table("", columns, kinds)
+        show_rows(counts.kinds)
         if counts.expected:
-            typer.echo(f"{counts.objects:,} of {expected_text(counts)} objects gone{time_left(counts.seconds_left)}")
+            say(f"{counts.objects:,} of {expected_text(counts)} objects gone{time_left(counts.seconds_left)}")
     if row.waiting:
-        typer.echo(f"it has had no lease since {utc(row.waiting_since)}: {row.waiting}")
+        say(f"it has had no lease since {utc(row.waiting_since)}: {row.waiting}")
     elif row.ended_at is not None:
-        typer.echo("it was cut off; a later round took over and finished the marks that it had claimed")
+        say("it was cut off; a later round took over and finished the marks that it had claimed")
+
+
+def show_report(report: "RoundReport") -> None:
+    """Print a report: what was due and deleted, by kind and by vault, what was kept and why, and what failed."""
+    if not report.round:
+        say(f"no round of {report.instance} began: {report.state}, {report.error}")
+        return
+    counts = f"{report.due} due, {report.claimed} claimed, {report.deleted} deleted"
+    if report.observed:
+        counts = f"observed only, {report.due} due"
+    say(f"round {report.round} of {report.instance}: {report.state}, {counts}")
+    leases = f", under {report.leases} leases" if report.leases > 1 else ""
+    if leases and report.lost_leases:
+        leases += f", {report.lost_leases} of them lost"
+    if report.started_at and report.ended_at:
+        say(f"from {utc(report.started_at)} to {utc(report.ended_at)}{leases}")
+    show_rows(report.kinds)
+    before = f"before that, {report.adoption_ms / 1000:.1f} s"
+    say(report.adoption_ms and f"{before} for marks that earlier rounds had claimed")
+    show_rows(report.tallies)
+    for kind in report.kinds:
+        say(
+            kind.kept and f"{kind.kind}: kept {kept_counts(kind.kept)}",
+            kind.error and f"{kind.kind}: error: {kind.error}",
+            kind.note and f"{kind.kind}: {kind.note}",
+        )
+    waits = sorted(kept for kept in report.kept if kept.reason is KeepReason.APPROVAL)
+    plans = f"awaits approval: sexton plan list {report.instance}"
+    states = ", ".join(f"{name} {state}" for name, state in sorted(report.vaults.items()))
+    see = f"see: sexton quarantine list {report.instance}"
+    unfinished = f"claimed and not finished: {quantity(report.waiting, 'mark')}"
+    say(
+        f"kept: {kept_counts(report.kept)}",
+        *(f"{plans}, then {way_out(kept, report.instance)}" for kept in waits),
+        states and f"vaults: {states}",
+        report.quarantined and f"quarantined in this round: {report.quarantined}; {see}",
+        report.waiting and f"{unfinished}; the next round deletes what is left of them",
+    )
+    if report.error and report.error != report.state.lower():
+        label = report.state.lower() if report.state in ("CANCELLED", "STOPPED") else "error"
+        say(f"{label}: {report.error}", err=True)

@@ -13,11 +13,10 @@ from sexton.insight.wording import (
     quantity,
     time_left,
     utc,
-    utc_column,
 )
-from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.render.results import show_rows
 from sexton.interfaces.cli.render.running import expected_text
-from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
 
@@ -35,161 +34,118 @@ def show_status(status: "Status") -> None:
     if status.instances:
         typer.echo(f"{status.slots_used} of {status.slots} slots for rounds are in use\n")
     else:
-        typer.echo("no instance is registered; begin with: sexton instance add NAME")
+        say("no instance is registered; begin with: sexton instance add NAME")
     for row in status.instances:
         show_instance(row)
     if status.topics is not None and status.topics.topics:
-        show_topics(status.topics)
-        show_purges(status.running)
+        _show_topics(status.topics, [work for work in status.running if work.work == "purge"])
     if status.binlogs is not None and status.binlogs.databases:
-        show_binlogs(status.binlogs)
+        _show_binlogs(status.binlogs)
     for token in status.expiring_tokens:
-        typer.echo(f"token {token.token} ({token.scope}) is in use and ends {utc(token.expires_at)}")
-        typer.echo(f"  renew it: sexton token renew {token.token}")
+        say(f"token {token.token} ({token.scope}) is in use and ends {utc(token.expires_at)}")
+        say(f"  renew it: sexton token renew {token.token}")
     if status.temporal:
-        typer.echo(f"Temporal UI: {status.temporal}")
+        say(f"Temporal UI: {status.temporal}")
         for work, link in zip(status.running, status.links, strict=True):
-            typer.echo(f"  {work.work} {work.name} of {work.instance}: {link}")
+            say(f"  {work.work} {work.name} of {work.instance}: {link}")
 
 
 def show_instance(i: "InstanceStatus") -> None:
     """Print one instance."""
-    _show_state(i)
-    _show_marks(i)
-    _show_approvals(i)
-    _show_blockers(i)
-    _show_last_round(i)
-    typer.echo(f"  checks: {_checks(i)}")
-    if not i.shows_live_objects:
-        typer.echo("  no live view: nothing looks for live objects before a deletion, checks find")
-        typer.echo("    no loss, and max_delete_fraction is not in force")
-        typer.echo("    see: sexton instance live-view --help")
-    if i.checked.prefixes:
-        typer.echo(f"  not checked: loss inside a prefix; {i.checked.prefixes:,} live rows name prefixes, not objects")
-    typer.echo("")
-
-
-def show_topics(figures: "WalFigures") -> None:
-    """Print all topics in one line."""
-    problems = []
-    if figures.quarantined:
-        problems.append(f"{figures.quarantined} QUARANTINED")
-    if figures.faulty:
-        problems.append(f"{figures.faulty} with a fault")
-    if figures.lost_regions:
-        problems.append(f"LOSS in {quantity(figures.lost_regions, 'region')}")
-    if figures.lagging_regions:
-        problems.append(f"{quantity(figures.lagging_regions, 'region')} far behind")
-    problems += [f"{count} {reason}" for reason, count in figures.blocked.items() if count]
-    entries = f"{figures.entries:,} entries kept, about {human_bytes(figures.bytes)}"
-    state = ", ".join(problems) or "none is blocked"
-    typer.echo(f"topics: {figures.topics} purged, {entries}; {state}; see: sexton wal list\n")
-
-
-def show_purges(running: "Sequence[RunningWork]") -> None:
-    """Print the purges of topics that have not ended, a few of them by name."""
-    purges = [work for work in running if work.work == "purge"]
-    for work in purges[:MOST_PURGES]:
-        typer.echo(f"  purge of {printable(work.name)}, since {utc(work.since)}: {work.state}")
-    if len(purges) > MOST_PURGES:
-        typer.echo(f"  and {len(purges) - MOST_PURGES:,} more purges")
-    if purges:
-        typer.echo("")
-
-
-def show_binlogs(counts: "LogCounts") -> None:
-    """Print all binlogs in one line."""
-    problems = []
-    if counts.waiting:
-        problems.append(f"{quantity(counts.waiting, 'cut')} waiting for approval")
-    if counts.held:
-        problems.append(f"{counts.held} blocked by consumers")
-    if counts.lost:
-        problems.append(f"{quantity(counts.lost, 'consumer')} LOST")
-    if counts.refused:
-        problems.append(f"clock refused in {quantity(counts.refused, 'instance')}")
-    if counts.behind:
-        problems.append(f"{quantity(counts.behind, 'backend')} behind (sexton replica backends)")
-    records = f"{quantity(counts.records, 'record')} kept, {human_bytes(counts.bytes)}"
-    state = ", ".join(problems) or "nothing waits"
-    typer.echo(f"binlogs: {quantity(counts.logs, 'log')}, {records}; {state}; see: sexton binlog list\n")
-
-
-def _show_state(i: "InstanceStatus") -> None:
-    typer.echo(f"{i.instance}: {i.mode}, {_running(i.running) if i.running else 'no round is running'}")
-    if i.mode == "observe":
-        typer.echo(f"  its rounds delete nothing until: sexton enable {i.instance}")
+    say(f"{i.instance}: {i.mode}, {_running(i.running) if i.running else 'no round is running'}")
+    say(i.mode == "observe" and f"  its rounds delete nothing until: sexton enable {i.instance}")
     if i.halt is not None:
         since = f" since {utc(i.halt.since)}" if i.halt.since else ""
         until = f" ({utc(i.halt.until)})" if i.halt.until else ""
-        typer.echo(f"  halted{since}: {printable(str(i.halt))}{until}")
+        say(f"  halted{since}: {i.halt}{until}")
     elif i.next_round is not None:
         next_round = "due now" if i.next_round <= i.now else utc(i.next_round)
-        typer.echo(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")
-
-
-def _show_marks(i: "InstanceStatus") -> None:
-    rows = [
-        (
-            f"  {k.kind}",
-            k.waiting,
-            k.due,
-            human_bytes(k.due_bytes),
-            utc_column(k.oldest),
-            utc_column(k.next_due),
-            k.note,
-        )
-        for k in i.kinds
-    ]
-    if not rows:
-        typer.echo("  no mark waits")
-    show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", "next due (UTC)", ""), rows)
-    if i.more_kinds:
-        typer.echo(f"  and at least {i.more_kinds:,} more kinds without a retention, whose marks are kept")
+        say(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")
+    say(not i.kinds and "  no mark waits")
+    show_rows(i.kinds)
     second_pass = f" ({quantity(i.late, 'prefix', 'prefixes')} of them: second pass later)" if i.late else ""
-    typer.echo(f"  claimed, not yet deleted: {i.claimed}{second_pass}")
     see = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
-    typer.echo(f"  quarantined: {kept_counts(i.quarantined)}{see}")
-
-
-def _show_approvals(i: "InstanceStatus") -> None:
+    more = f"  and at least {i.more_kinds:,} more kinds without a retention, whose marks are kept"
+    say(
+        i.more_kinds and more,
+        f"  claimed, not yet deleted: {i.claimed}{second_pass}",
+        f"  quarantined: {kept_counts(i.quarantined)}{see}",
+    )
     for plan in i.approvals:
-        kinds = ", ".join(plan.kinds)
-        typer.echo(f"  waits for approval since {utc(plan.since)}, until {utc(plan.expires_at)}: {kinds}")
-        typer.echo(f"    {printable(plan.awaits)}")
-
-
-def _show_blockers(i: "InstanceStatus") -> None:
+        say(f"  waits for approval since {utc(plan.since)}, until {utc(plan.expires_at)}: {', '.join(plan.kinds)}")
+        say(f"    {plan.awaits}")
     for cap in i.caps:
-        reason = f" ({cap.reason})" if cap.reason else ""
         limit = f"no more than {cap.keys_per_second:,} keys/s in vault {cap.vault}"
-        typer.echo(f"  paced: {limit}{printable(reason)}; see: sexton pace")
-    if i.protections:
-        kept = f", which kept {human_bytes(i.last.protected_bytes)} in the last round" if i.last else ""
-        typer.echo(f"  protections: {i.protections}{printable(kept)}; see: sexton protection list {i.instance}")
-    if i.holds:
-        typer.echo(f"  holds: {i.holds}; see: sexton blockers {i.instance}")
+        say(f"  paced: {limit}{f' ({cap.reason})' if cap.reason else ''}; see: sexton pace")
+    kept = f", which kept {human_bytes(i.last.protected_bytes)} in the last round" if i.last else ""
+    say(i.protections and f"  protections: {i.protections}{kept}; see: sexton protection list {i.instance}")
+    say(i.holds and f"  holds: {i.holds}; see: sexton blockers {i.instance}")
+    _show_last_round(i)
+    say(f"  checks: {_checks(i)}")
+    if not i.shows_live_objects:
+        say("  no live view: nothing looks for live objects before a deletion, checks find")
+        say("    no loss, and max_delete_fraction is not in force", "    see: sexton instance live-view --help")
+    rows = f"{i.checked.prefixes:,} live rows name prefixes, not objects"
+    say(i.checked.prefixes and f"  not checked: loss inside a prefix; {rows}")
+    typer.echo("")
+
+
+def _joined(problems: "Sequence[tuple[int, str]]", none: str) -> str:
+    """Return the texts of the counts that are not zero."""
+    return ", ".join(text for count, text in problems if count) or none
+
+
+def _show_topics(figures: "WalFigures", purges: "Sequence[RunningWork]") -> None:
+    """Print all topics in one line, and the purges that have not ended, a few of them by name."""
+    problems = (
+        (figures.quarantined, f"{figures.quarantined} QUARANTINED"),
+        (figures.faulty, f"{figures.faulty} with a fault"),
+        (figures.lost_regions, f"LOSS in {quantity(figures.lost_regions, 'region')}"),
+        (figures.lagging_regions, f"{quantity(figures.lagging_regions, 'region')} far behind"),
+        *((count, f"{count} {reason}") for reason, count in figures.blocked.items()),
+    )
+    entries = f"{figures.entries:,} entries kept, about {human_bytes(figures.bytes)}"
+    state = _joined(problems, "none is blocked")
+    typer.echo(f"topics: {figures.topics} purged, {entries}; {state}; see: sexton wal list\n")
+    for work in purges[:MOST_PURGES]:
+        say(f"  purge of {work.name}, since {utc(work.since)}: {work.state}")
+    more = len(purges) - MOST_PURGES
+    say(more > 0 and f"  and {more:,} more purges")
+
+
+def _show_binlogs(counts: "LogCounts") -> None:
+    """Print all binlogs in one line."""
+    problems = (
+        (counts.waiting, f"{quantity(counts.waiting, 'cut')} waiting for approval"),
+        (counts.held, f"{counts.held} blocked by consumers"),
+        (counts.lost, f"{quantity(counts.lost, 'consumer')} LOST"),
+        (counts.refused, f"clock refused in {quantity(counts.refused, 'instance')}"),
+        (counts.behind, f"{quantity(counts.behind, 'backend')} behind (sexton replica backends)"),
+    )
+    records = f"{quantity(counts.records, 'record')} kept, {human_bytes(counts.bytes)}"
+    state = _joined(problems, "nothing waits")
+    typer.echo(f"binlogs: {quantity(counts.logs, 'log')}, {records}; {state}; see: sexton binlog list\n")
 
 
 def _show_last_round(i: "InstanceStatus") -> None:
     success = utc(i.last_success) if i.last_success else "never"
     failures = f", {quantity(i.failures, 'round')} without success since" if i.failures else ""
-    typer.echo(f"  last success: {success}{failures}")
-    if i.last is None:
-        typer.echo("  last round: none yet")
+    say(f"  last success: {success}{failures}")
+    if (report := i.last) is None:
+        say("  last round: none yet")
         return
-    report = i.last
     result = "observed only" if report.observed else f"deleted {report.deleted}, failed {report.failed}"
-    typer.echo(f"  last round: {report.round} at {utc(i.last_ended)} {report.state}, {result}")
+    say(f"  last round: {report.round} at {utc(i.last_ended)} {report.state}, {result}")
     if faults := excluded_vaults(report):
         failed = "it counts as failed; " if report.faults else ""
         see = vault_way_out(", ".join(sorted(set(report.vaults.values()).difference(NO_FAULT))), i.instance)
-        typer.echo(f"  vaults it excluded: {faults}; {failed}see: {see}")
-    typer.echo(f"  it kept: {kept_counts(report.kept)}")
-    if any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept):
-        typer.echo(f"  its owner did not answer; it counts as failed; see: sexton blockers {i.instance}")
-    if report.error:
-        typer.echo(f"  last error: {first_line(report.error)}")
+        say(f"  vaults it excluded: {faults}; {failed}see: {see}")
+    is_silent = any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept)
+    say(
+        f"  it kept: {kept_counts(report.kept)}",
+        is_silent and f"  its owner did not answer; it counts as failed; see: sexton blockers {i.instance}",
+        report.error and f"  last error: {first_line(report.error)}",
+    )
 
 
 def _checks(i: "InstanceStatus") -> str:

@@ -1,40 +1,179 @@
-"""The tables that lists are printed as."""
+"""Which fields people see of a result, in which order, and under which names.
 
-from collections.abc import Callable, Mapping, Sequence
+A form is a text of words. Each is the name of a field, or ``shown=path`` where the name that is shown or the place
+differ. The end of the shown name tells the unit, see ``results.cell``: ``_at``, ``bytes``, ``_seconds``, ``_ms``.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sexton.insight.wording import quantity, utc_column
-from sexton.interfaces.cli.render.lazy import lazy
+from sexton.insight.wording import (
+    duration,
+    excluded_vaults,
+    first_line,
+    freed,
+    quantity,
+    retention,
+    utc_column,
+)
+
+MARKS = "mark state marked_at due=due parent files bytes"
+CONSUMER = "consumer=name db table=tbl acknowledged=acked last_contact_at=seen_at since_at=since lost_at"
+BACKEND = (
+    "backend reported_at pulled_at replicas=copies to_delete=behind bad missing silent full_copy_only=full_copy "
+    "problems example=problem"
+)
+LISTS: Mapping[str, tuple[str, str]] = {
+    "log": (
+        "no action is recorded yet",
+        "when_at=at who from=source did=action instance what=subject outcome why=reason",
+    ),
+    "blockers": (
+        "nothing blocks deletions",
+        "instance blocked_by=held_by what since_at=since until_at=until why_/_way_out",
+    ),
+    "instance list": (
+        "no instance is registered; begin with: sexton instance add NAME",
+        "instance=id mode owner live_view roles registered_at=created_at enabled_at",
+    ),
+    "owner list": ("no owner is installed", "owner package about options"),
+    "vault list": (
+        "no vault is registered; add one: sexton vault add",
+        "",
+    ),
+    "round list": ("no round yet", "round=id instance state began_at=started_at ended_at deleted freed note"),
+    "marks list": ("{instance} has no such mark; without filters: sexton marks list {instance}", MARKS),
+    "plan list": (
+        "no plan was made yet; make one: sexton plan new INSTANCE",
+        "plan=id instance state made_at=created_at by=planned_by has=kinds held_marks expires_at "
+        "answered_at=approved_at answered_by=approved_by",
+    ),
+    "plan marks": ("plan {plan} has no such mark that is due now", MARKS),
+    "quarantine list": ("nothing is quarantined", "instance mark reason failures marked_at bytes last_error"),
+    "check list": (
+        "no check yet; begin with: sexton check run INSTANCE",
+        "check=id instance state began_at=cutoff ended_at live_files=evidence.live listed=evidence.listings "
+        "missing=missing_inputs",
+    ),
+    "check findings": (
+        "nothing is open",
+        "finding=id type vault key size_bytes=size expected_bytes=expected since_at=first_seen confirmed_at "
+        "record detail",
+    ),
+    "hold list": (
+        "no hold is active; those that ended: sexton hold list --all",
+        "hold=id instance covers=what placed_at expires_at released_at by=placed_by why=reason",
+    ),
+    "protection list": (
+        "nothing is protected",
+        "instance job owner state registered_at expires_at finished_at ends_with_watermark_above=valid_ts ends sealed "
+        "description",
+    ),
+    "schedules list": (
+        "rounds run only when you start them; to schedule them: sexton schedules apply",
+        "schedule=id every_seconds paused last_at=last next_at=next note",
+    ),
+    "worker builds": ("no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md", "build state of"),
+    "settings show": ("there is no setting", ""),
+    "wal list": (
+        "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
+        "topic=name instance enabled mode floor entries checked_at state",
+    ),
+    "wal purges": ("not purged yet", "persisted_at=at floor log_end entries_freed=freed done_at holders"),
+    "binlog list": (
+        "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
+        "binlog=name kept_for records=kept bytes first_available=first last=last_seq blocked_by=held "
+        "held_since_at=held_since state",
+    ),
+    "binlog consumers": ("{of} has no consumers of binlogs", CONSUMER),
+    "binlog followers": (
+        "the journal of {of} has no followers",
+        "follower=name applied entries_behind=behind last_progress_at=seen_at lost_at",
+    ),
+    "replica list": (
+        "every replica of {of} is healthy",
+        "tablet backend continuous=continuous_version needs wrong=faults problem last_failed=failed "
+        "full_copy_only=full_copy full_copy_at fresh_until_at=fresh_until",
+    ),
+    "replica explain": (
+        "{of} has no such tablet",
+        "backend uid continuous=continuous_version needs_from=need wrong=faults full_copy_only=full_copy "
+        "to_delete_up_to=desired may_delete=granted deleted=acked dropped problem",
+    ),
+    "replica backends": ("{of} has no backend", BACKEND),
+}
+"""Operation → what is printed of an empty list, and the form of its items."""
+FORMS: Mapping[str, str] = {
+    "wal explain": (
+        "topic=topic.name instance=topic.instance enabled=topic.enabled mode=topic.mode floor=topic.floor "
+        "log_start=topic.log_start log_end=topic.log_end keep_from=verdict.keep_from kept_by=verdict.holders "
+        "a_purge_frees=frees bytes regions_to_flush_first=behind fault=topic.fault QUARANTINED=verdict.quarantine "
+        "lines pins"
+    ),
+    "RegionLag": (
+        "region=region.region state=region.state holds keep_from=region.keep_from pending=region.pending_keep_from "
+        "by=region.source reported_at=region.reported_at node=region.leader entries bytes"
+    ),
+    "wal purge": (
+        "topic outcome floor=purged.floor entries_freed=purged.freed kept_by=purged.verdict.holders "
+        "asked_to_flush=flushed.asked flushed=flushed.flushed late=flushed.late not_asked=flushed.silent "
+        "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine LOSS_in_regions=purged.verdict.lost "
+        "error"
+    ),
+    "binlog explain": (
+        "db table=tbl dropped_at nothing_can_be_deleted_now=halted the_next_run_cuts_nothing=clock "
+        "last_run_at=look.checked_at it_cut_nothing=look.refused lines lost_after_seconds consumers backends "
+        "retained_for=holders named"
+    ),
+    "LogCutPreview": (
+        "binlog=log.name enabled=log.enabled rule records=log.kept first last=log.last_seq bytes cut_at=log.cut_at "
+        "expired a_cut_deletes=goes up_to=cut.seq blocked_by=cut.held waits_for_approval=waits "
+        "awaiting_since_at=log.awaiting_since"
+    ),
+    "Consumer": CONSUMER,
+    "BackendStanding": BACKEND,
+    "RetainingReplica": "backend replicas=copies why since_at=since",
+    "JournalEntry": "entry=seq happened_at=at op what",
+    "RetainingCopy": "replica=replica.name why",
+    "binlog gc": (
+        "instance cancelled logs_cut=cut.cut records=cut.records nothing_was_cut=cut.refused "
+        "blocked_by_consumers=cut.held cuts_that_wait_for_approval=cut.waiting newly_LOST_consumers=cut.lost "
+        "newly_FULL_COPY_ONLY=cut.full_copy backends_asked=backends away swept said"
+    ),
+    "Swept": "tablets files keys bytes unknown quarantined failed said",
+    "settings preview": "shifts",
+    "Shift": (
+        "instance kind retention_before_seconds=before after_seconds=after marks more_are_due=more objects estimated "
+        "bytes"
+    ),
+    "KindPlan": (
+        "kind marks=unheld.marks keys=unheld.keys prefixes=unheld.prefixes objects bytes=unheld.bytes "
+        "oldest_at=oldest after_at=since before_at=cutoff"
+    ),
+    "KindReport": "kind due claimed removed deleted freed elapsed_ms",
+    "KindVaultCounts": "kind vault deleted absent hidden failed freed estimated_bytes=bytes_estimated",
+    "KindCounts": "kind due claimed removed planned estimated listed gone=objects",
+    "KindStatus": "kind marked=waiting due due_bytes oldest_at=oldest next_due_at=next_due note",
+    "PlaceFigures": (
+        "vault place keys/s=keys_per_second refused_at_keys/s=ceiling throttled workers last_refused_at=throttled_at"
+    ),
+}
+"""Operation, or class of the rows in its result → its form. Of others every field is shown."""
 
 
-def _hold_row(hold: Any, page: Any) -> tuple[object, ...]:
-    state = "released" if hold.released_at is not None else "expired" if hold.expires_at <= page.now_at else "active"
-    times = (utc_column(hold.placed_at), utc_column(hold.ends_at))
-    return hold.id, hold.instance, hold.what, state, *times, hold.placed_by, hold.reason
+def _blocker(b: Any, _page: Any) -> Mapping[str, object]:
+    reason = ": ".join(text for text in (b.by and f"by {b.by}", first_line(b.why)) if text)
+    return {"why_/_way_out": "; ".join(text for text in (reason, b.way_out) if text)}
 
 
-def _instance_row(i: Any, _page: Any) -> tuple[object, ...]:
-    times = (utc_column(i.created_at), utc_column(i.enabled_at))
-    return i.id, i.mode, i.owner, i.live_view, ", ".join(i.roles), *times
-
-
-def _vault_row(v: Any, _page: Any) -> tuple[object, ...]:
-    conditional, cap = "yes" if v.conditional else "no", v.keys_per_second or ""
-    return v.instance, v.vault, v.kind, v.place, v.endpoint, v.versions, conditional, cap, v.proof
-
-
-def _quarantined_row(q: Any, _page: Any) -> tuple[object, ...]:
-    from sexton.insight.wording import human_bytes
-
-    mark = f"{q.kind}/{q.id}"
-    return q.instance, mark, q.reason, q.failures, utc_column(q.marked_at), human_bytes(q.bytes), q.last_error
-
-
-def _protection_row(p: Any, _page: Any) -> tuple[object, ...]:
-    until = f"the next round ({p.ends})" if p.ends is not None else utc_column(p.expires_at)
-    if p.ends is None and p.finished_at is not None:
-        until = f"watermark > {p.valid_ts}"
-    return p.instance, p.job, p.owner, p.state, protected_objects(p), utc_column(p.registered_at), until, p.description
+def _mark(m: Any, _page: Any) -> Mapping[str, object]:
+    keys = f": {quantity(m.keys, 'key')}" if m.keys else ""
+    return {
+        "mark": f"{m.kind}/{m.mark}",
+        "state": f"{m.state}, {m.quarantined}" if m.quarantined else m.state,
+        "due": "no retention" if m.due_at is None else f"{utc_column(m.due_at)} UTC",
+        "files": f"{m.vault or ''}{keys if m.prefix is None else f'/{m.prefix}'}",
+    }
 
 
 def protected_objects(p: Any) -> str:
@@ -44,129 +183,75 @@ def protected_objects(p: Any) -> str:
     return quantity(p.sealed.objects, "object") if p.sealed.verified else "a filter"
 
 
-def _call_row(c: Any, _page: Any) -> tuple[object, ...]:
-    return utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, c.outcome, c.reason
+def _round(r: Any, _page: Any) -> Mapping[str, object]:
+    if (report := r.report) is None:
+        return {"deleted": "", "freed": "", "note": first_line(r.waiting or "")}
+    note = report.error or ("observed only" if report.observed else excluded_vaults(report))
+    size = freed(report.bytes_freed + report.bytes_estimated, report.size_unknown)
+    return {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
 
 
-def _follower_row(f: Any, _page: Any) -> tuple[object, ...]:
-    state = "ok"
-    if f.lost_at is not None:
-        state = f"LOST since {utc_column(f.lost_at)}: no entries are kept for it"
-    return f.name, f.applied, f"{f.behind:,}", utc_column(f.seen_at), state
+def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
+    parts = [f"LOSS in {quantity(topic.lost_regions, 'region')}"] if topic.lost_regions else []
+    if topic.enabled:
+        parts += [f"{reason} since {utc_column(since)}" for reason, since in topic.blocked.items()]
+    parts += [topic.fault] if topic.fault else []
+    if topic.lagging_regions:
+        parts.append(f"blocked by {quantity(topic.lagging_regions, 'region')} far behind")
+    state = "; ".join(parts) or ("ok" if topic.checked_at else "not checked yet")
+    entries = "" if topic.log_end is None else topic.log_end - (topic.log_start or 0)
+    return {"entries": entries, "state": f"QUARANTINED: {topic.quarantined}" if topic.quarantined else state}
 
 
-def _schedule_row(s: Any, _page: Any) -> tuple[object, ...]:
-    times = (utc_column(s.last), utc_column(None if s.paused else s.next))
-    return s.id, f"{s.every_seconds:.0f} s", "paused" if s.paused else "active", *times, s.note
+def _log(log: Any, _page: Any) -> Mapping[str, object]:
+    state = "ok" if log.enabled else "off"
+    if log.dropped_at is not None:
+        state = f"DROPPED since {utc_column(log.dropped_at)}"
+    elif log.in_database_log:
+        state = "in its database's log"
+    elif log.awaiting_seq is not None:
+        since = utc_column(log.awaiting_since)
+        state += f"; WAITS for approval since {since}: {approve_command(log, log.awaiting_seq)}"
+    kept_for = "" if log.in_database_log else duration(log.ttl_seconds)
+    return {"kept_for": kept_for, "bytes": log.bytes - log.gone_bytes, "state": state}
 
 
-def _first(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return a row's function that needs only the item."""
-    return lambda item, _page: function(item)
+def approve_command(log: Any, upto: int) -> str:
+    """Return the command that approves a cut that waits."""
+    return f"sexton binlog approve {log.name.replace('/', ' ')} --upto {upto} --instance {log.instance}"
 
 
-MARKS = ("mark", "state", "marked (UTC)", "due (UTC)", "parent", "files", "bytes")
-TABLES: Mapping[str, tuple[str, Sequence[str], Callable[[Any, Any], Any]]] = {
-    "log": (
-        "no action is recorded yet",
-        ("when (UTC)", "who", "from", "did", "instance", "what", "outcome", "why"),
-        _call_row,
-    ),
-    "instance list": (
-        "no instance is registered; begin with: sexton instance add NAME",
-        ("instance", "mode", "owner", "live view", "roles", "registered (UTC)", "enabled (UTC)"),
-        _instance_row,
-    ),
-    "owner list": (
-        "no owner is installed",
-        ("owner", "package", "about", "options"),
-        lambda o, _page: (o.owner, o.package, f"ERROR: {o.error}" if o.error else o.about, ", ".join(o.options)),
-    ),
-    "vault list": (
-        "no vault is registered; add one: sexton vault add",
-        ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "cap, keys/s", "proof"),
-        _vault_row,
-    ),
-    "round list": (
-        "no round yet",
-        ("round", "instance", "state", "began (UTC)", "took", "deleted", "freed", "note"),
-        _first(lazy("rounds", "round_row")),
-    ),
-    "marks list": (
-        "{instance} has no such mark; without filters: sexton marks list {instance}",
-        MARKS,
-        _first(lazy("marks", "mark_row")),
-    ),
-    "plan marks": ("plan {plan} has no such mark that is due now", MARKS, _first(lazy("marks", "mark_row"))),
-    "quarantine list": (
-        "nothing is quarantined",
-        ("instance", "mark", "reason", "failures", "marked (UTC)", "bytes", "last error"),
-        _quarantined_row,
-    ),
-    "check list": (
-        "no check yet; begin with: sexton check run INSTANCE",
-        ("check", "instance", "state", "began (UTC)", "took", "objects", "live files", "missing"),
-        _first(lazy("checks", "run_row")),
-    ),
-    "check findings": (
-        "nothing is open",
-        ("finding", "type", "confirmed", "object or record", "size", "since (UTC)", "by"),
-        _first(lazy("checks", "finding_row")),
-    ),
-    "hold list": (
-        "no hold is active; those that ended: sexton hold list --all",
-        ("hold", "instance", "covers", "state", "placed (UTC)", "ends (UTC)", "by", "why"),
-        _hold_row,
-    ),
-    "protection list": (
-        "nothing is protected",
-        ("instance", "job", "owner", "state", "objects", "registered (UTC)", "until (UTC)", "description"),
-        _protection_row,
-    ),
-    "schedules list": (
-        "rounds run only when you start them; to schedule them: sexton schedules apply",
-        ("schedule", "every", "state", "last (UTC)", "next (UTC)", "note"),
-        _schedule_row,
-    ),
-    "worker builds": (
-        "no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md",
-        ("build", "state", ""),
-        lambda build, page: (build.build, build.state, "this installation" if build.build == page.own else ""),
-    ),
-    "wal list": (
-        "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
-        ("topic", "instance", "purge", "last_purged_entry_id", "entries kept", "about", "checked (UTC)", "state"),
-        _first(lazy("topics", "topic_row")),
-    ),
-    "wal purges": (
-        "not purged yet",
-        ("persisted (UTC)", "last_purged_entry_id", "last entry then", "entries freed", "who needed the oldest"),
-        _first(lazy("topics", "purge_row")),
-    ),
-    "binlog list": (
-        "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
-        ("binlog", "kept for", "records", "bytes", "first available", "last", "blocked by", "state"),
-        _first(lazy("binlogs", "log_row")),
-    ),
-    "binlog consumers": (
-        "{of} has no consumers of binlogs",
-        ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state"),
-        _first(lazy("binlogs", "consumer_row")),
-    ),
-    "binlog followers": (
-        "the journal of {of} has no followers",
-        ("follower", "applied", "entries behind", "last progress (UTC)", "state"),
-        _follower_row,
-    ),
-    "replica list": (
-        "every replica of {of} is healthy",
-        ("tablet", "backend", "continuous", "needs", "wrong", "last failed", "FULL_COPY_ONLY", "fresh until (UTC)"),
-        lambda replica, page: lazy("replicas", "replica_row")(replica, page.now_at),
-    ),
-    "replica backends": (
-        "{of} has no backend",
-        ("backend", "reported (UTC)", "pulled (UTC)", "replicas", "to delete", "wrong", "problems"),
-        _first(lazy("replicas", "backend_row")),
-    ),
+def _cut_preview(line: Any, _page: Any) -> Mapping[str, object]:
+    log = line.log
+    return {"rule": retention(log), "first": log.floor + 1, "bytes": log.bytes - log.gone_bytes}
+
+
+def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
+    from sexton.replication.journal.model import Op
+
+    return {"op": Op(entry.op).name if entry.op in tuple(Op) else entry.op, "what": entry.body}
+
+
+def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
+    objects = kind.unheld.objects
+    return {"objects": f"~{objects:,}" if kind.estimated else objects, "after_at": kind.since or None}
+
+
+COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
+    "blockers": _blocker,
+    "owner list": lambda o, _: {"about": f"ERROR: {o.error}" if o.error else o.about},
+    "marks list": _mark,
+    "plan marks": _mark,
+    "quarantine list": lambda q, _: {"mark": f"{q.kind}/{q.id}"},
+    "round list": _round,
+    "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
+    "wal list": _topic,
+    "binlog list": _log,
+    "LogCutPreview": _cut_preview,
+    "JournalEntry": _journal_entry,
+    "KindPlan": _kind_plan,
+    "KindReport": lambda k, _: {"freed": freed(k.bytes, k.size_unknown)},
+    "KindVaultCounts": lambda t, _: {"freed": freed(t.bytes_freed + t.bytes_estimated, t.size_unknown)},
+    "PlaceFigures": lambda f, _: {"throttled": f"{100 * f.throttled / f.requests:.1f} %" if f.requests else ""},
 }
-"""Operation → what is printed of an empty list, the columns, and the row of an item of a page."""
+"""Operation or class → the values of an item that its fields do not have, by the names that are shown."""

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from sexton.interfaces.cli.json_output import stable
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
@@ -235,7 +234,7 @@ def test_a_cap_is_shown_in_status_and_blockers(rig: Rig, capsys: pytest.CaptureF
     assert (
         status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1
     )
-    assert shop["caps"] == [stable(cap)]
+    assert shop["caps"] == [cap.model_dump(mode="json", by_alias=True)]
     assert "vault cold: no more than 1,500 keys/s" in holds
     assert (kept["instance"], kept["held_by"], kept["by"], kept["since_at"]) == ("shop", "cap", "ada", cap.since)
     assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton vault uncap shop cold")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sexton.interfaces.cli.doctor.binlogs import InstanceFacts, Problem, log_problems, replica_problems
+from sexton.interfaces.cli.doctor.finding import Problem
+from sexton.interfaces.cli.doctor.streams import InstanceFacts, log_problems, replica_problems
 from sexton.replication.binlog.explanation import LastRun, LogCounts
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 

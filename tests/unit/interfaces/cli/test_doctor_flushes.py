@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.interfaces.cli.doctor.topics import examine_flushes
+from sexton.interfaces.cli.doctor.streams import examine_flushes
 from sexton.wal.model import WalSettings
 
 

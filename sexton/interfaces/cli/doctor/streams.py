@@ -1,27 +1,76 @@
-"""Check binlogs and replicas: are expired records cut, and do backends delete them?"""
+"""Check topics (what blocks their purges?), binlogs (are records cut?) and replicas (do backends delete them?)."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.insight.wording import quantity
-from sexton.interfaces.cli.doctor.finding import DoctorFinding
+from sexton.interfaces.cli.doctor.finding import MAX_NAMED, DoctorFinding, Problem, judged
+from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
     from sexton.operators.registry.store import Instance
     from sexton.replication.binlog.explanation import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
     from sexton.runtime.stores import DeploymentStores
+    from sexton.wal.model import Topic, WalSettings
+    from sexton.wal.wal import WalService
 
-MAX_NAMED = 5
+MAX_EXAMINED = 100
+PROBE_TOPIC = "sexton-doctor-asks"
+"""The name of a topic that does not exist: any answer about it shows that the log is reachable."""
+MISSING_TOPIC_REASONS = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
 LATE_INTERVALS = 3
 """A run, or a pull of a backend, is late after this many intervals."""
 
 
-class Problem(NamedTuple):
-    """One thing that is wrong; ``state`` is FAIL or WARN."""
+def examine_wal(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
+    """Yield findings about the topics that are purged; none if there are none and no log is configured."""
+    wal = stores.wal
+    topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
+    if topics or stores.settings.wal.kafka:
+        yield _log(wal, topics)
+    if topics:
+        yield judged("purges", _purges(wal, topics), "no topic is blocked", "see: sexton wal explain TOPIC")
+        yield from examine_flushes(stores.settings.wal)
 
-    state: str
-    text: str
+
+def _log(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
+    from sexton.wal.port import LogFault
+
+    unreachable = "nothing is purged meanwhile; is the address right, and the log running? sexton settings show"
+    try:
+        # One request for all topics first: if the log is unreachable, asking per topic would wait for each.
+        facts = wal.log.facts([t.name for t in topics] or [PROBE_TOPIC])
+        faults = {name: f for name, f in facts.items() if isinstance(f, LogFault)}
+        away = [f for f in faults.values() if f.reason not in MISSING_TOPIC_REASONS]
+        if len(away) == len(facts):
+            return DoctorFinding("FAIL", "topics", str(away[0]), unreachable)
+        problems = [Problem("WARN", f"{name}: {fault}") for name, fault in faults.items() if name != PROBE_TOPIC]
+        mistakes = {t.name: wal.log.check(t.name) for t in topics if t.name not in faults}
+    except SextonError as e:
+        return DoctorFinding("FAIL", "topics", str(e), unreachable)
+    problems += [Problem("WARN", f"{name}: {'; '.join(found)}") for name, found in mistakes.items() if found]
+    fine = f"the log answers; {len(topics)} purged, each configured to keep acknowledged entries"
+    return judged("topics", problems, fine, "change it in the log; see docs/wal-integration.md")
+
+
+def examine_flushes(settings: "WalSettings") -> Iterator[DoctorFinding]:
+    """Yield a warning if requests to flush are not signed; not for a deployment of a demo or a test."""
+    if settings.flushes and not settings.flush_secret and not settings.flushes_loopback:
+        detail = "requests to flush are not signed, so nodes cannot tell Sexton's from others"
+        yield DoctorFinding("WARN", "flushes", detail, "set wal.flush_secret; docs/wal-integration.md")
+
+
+def _purges(wal: "WalService", topics: "Sequence[Topic]") -> Iterator[Problem]:
+    for topic in topics:
+        if topic.quarantined:
+            yield Problem("FAIL", f"{topic.name}: {topic.quarantined}")
+        if topic.blocked or topic.fault:
+            yield Problem("WARN", f"{topic.name}: {', '.join(topic.blocked) or topic.fault}")
+        elif not topic.checked_at:
+            yield Problem("WARN", f"{topic.name}: not checked yet")
+    for name, count in wal.store.lost([t.name for t in topics]).items():
+        yield Problem("FAIL", f"{name}: LOSS in {quantity(count, 'region')}")
 
 
 class InstanceFacts(NamedTuple):
@@ -45,31 +94,29 @@ def examine_binlogs(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     if any(f.counts.databases for f in facts):
         problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]
         todo = "see: sexton binlog list, sexton binlog consumers"
-        yield _finding("binlogs", problems, "expired records are cut", todo)
+        yield judged("binlogs", problems, "expired records are cut", todo)
     if any(f.backends for f in facts):
         problems = [_prefixed(f, p) for f in facts for p in replica_problems(f, interval_ms, freshness_ms)]
         fine = "every replica is healthy, every backend reports"
-        yield _finding("replicas", problems, fine, "see: sexton replica backends")
+        yield judged("replicas", problems, fine, "see: sexton replica backends")
 
 
 def log_problems(facts: InstanceFacts, interval_ms: int) -> Iterator[Problem]:
     """Yield what is wrong with the binlogs of one instance."""
     counts, last_run = facts.counts, facts.last_run
     if counts.lost:
-        consumers = quantity(counts.lost, "consumer")
-        yield Problem(
-            "FAIL", f"{consumers} LOST: records that it needs may be deleted; it must copy again, or be removed"
-        )
+        needs = "LOST: records that it needs may be deleted; it must copy again, or be removed"
+        yield Problem("FAIL", f"{quantity(counts.lost, 'consumer')} {needs}")
     if last_run.refused:
         yield Problem("WARN", f"the last run cut nothing: {last_run.refused}")
     if counts.waiting:
         yield Problem("WARN", f"{quantity(counts.waiting, 'cut')} waiting for approval")
     if counts.logs and not facts.is_stopped:
-        if last_run.checked_at is None:
-            yield Problem("WARN", "no run yet: is the schedule active?")
-        elif facts.now - last_run.checked_at > LATE_INTERVALS * interval_ms:
-            seconds = (facts.now - last_run.checked_at) // 1000
-            yield Problem("WARN", f"no run for {seconds} s: is the schedule active?")
+        late_ms = LATE_INTERVALS * interval_ms
+        since = None if last_run.checked_at is None else facts.now - last_run.checked_at
+        if since is None or since > late_ms:
+            run = "no run yet" if since is None else f"no run for {since // 1000} s"
+            yield Problem("WARN", f"{run}: is the schedule active?")
 
 
 def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) -> Iterator[Problem]:
@@ -114,27 +161,16 @@ def _read(stores: "DeploymentStores", instance: "Instance") -> InstanceFacts:
 def _reported_problems(backends: "Sequence[BackendStanding]") -> Iterator[Problem]:
     """Yield the deletions that backends reported as failed, in one line."""
     with_problems = sorted((b for b in backends if b.problems), key=lambda b: -b.quarantined)
-    if not with_problems:
-        return
-    first = with_problems[0]
-    replicas = quantity(sum(b.problems for b in with_problems), "replica")
-    quarantined = sum(b.quarantined for b in with_problems)
-    review = f", {quarantined:,} of them QUARANTINED until an operator has reviewed them" if quarantined else ""
-    text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
-    yield Problem("FAIL" if quarantined else "WARN", text)
+    if with_problems:
+        first, replicas = with_problems[0], quantity(sum(b.problems for b in with_problems), "replica")
+        quarantined = sum(b.quarantined for b in with_problems)
+        review = f", {quarantined:,} of them QUARANTINED until an operator has reviewed them" if quarantined else ""
+        text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
+        yield Problem("FAIL" if quarantined else "WARN", text)
 
 
 def _prefixed(facts: InstanceFacts, problem: Problem) -> Problem:
     return problem._replace(text=f"{facts.instance}: {problem.text}")
-
-
-def _finding(about: str, problems: Sequence[Problem], fine: str, todo: str) -> DoctorFinding:
-    if not problems:
-        return DoctorFinding("OK", about, fine)
-    worst_first = sorted(problems, key=lambda problem: problem.state != "FAIL")
-    more = f"; and {len(worst_first) - MAX_NAMED} more" if len(worst_first) > MAX_NAMED else ""
-    detail = "; ".join(problem.text for problem in worst_first[:MAX_NAMED]) + more
-    return DoctorFinding("FAIL" if worst_first[0].state == "FAIL" else "WARN", about, detail, todo)
 
 
 def _later(instant: int | None, limit: int) -> bool:

@@ -1,4 +1,4 @@
-"""`sexton worker`: run a worker of this deployment in the foreground."""
+"""Commands that serve until Ctrl-C or SIGTERM: the embedded stack, a worker, the HTTP API, the console."""
 
 import os
 from pathlib import Path
@@ -6,15 +6,38 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from config.sources import home
+from sexton.interfaces.cli.context import open_database
 from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:
     from sexton.replication.agent.serving import ServedBackend
 
 Role = Literal["control", "spark", "backend"]
+Listen = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="The address to listen on; default: the setting api.listen.")
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Listen beyond loopback without TLS: tokens are sent in clear text.")
+]
 
 
-def run(
+def up(
+    worker: Annotated[bool, typer.Option(help="Also start a worker and a worker for Spark.")] = True,
+) -> None:
+    """Run the whole stack on this machine.
+
+    PostgreSQL, Temporal, S3, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check
+    or deletion of many objects. Data and logs are stored in .sexton/.
+
+    Example: sexton up --no-worker
+    """
+    from sexton.runtime.embedded.up import run
+
+    run(home(), worker, typer.echo)
+
+
+def worker(
     role: Annotated[Role, typer.Option(help="The kind of worker.")] = "control",
     backend_id: Annotated[
         str, typer.Option(metavar="N", help="With --role backend: the id of the storage node beside the worker.")
@@ -57,4 +80,38 @@ def served_backend(
     return ServedBackend(backend_id, data_dir, api or os.environ.get("SEXTON_API_URL") or DEFAULT_API, instance)
 
 
-COMMANDS = {"worker run": run}
+def api(listen: Listen = None, insecure: Insecure = False) -> None:
+    """Serve operators, meta services and sync jobs over HTTP. Each request needs a token: sexton token create.
+
+    Example: sexton api --listen 127.0.0.1:8470
+    """
+    _serve(listen, insecure=insecure, console=False)
+
+
+def console(listen: Listen = None, insecure: Insecure = False) -> None:
+    """Serve the console at /console, and the API beside it. Log in with a token: sexton token create.
+
+    Example: sexton console --listen 127.0.0.1:8470
+    """
+    _serve(listen, insecure=insecure, console=True)
+
+
+def _serve(listen: str | None, *, insecure: bool, console: bool) -> None:
+    from config.settings import load
+    from sexton.interfaces.api.serve import serve
+    from sexton.kernel import logs
+
+    with open_database() as service:
+        log = service.settings.log
+        logs.configure(log.format, log.level, deployment=service.settings.deployment, role="api")
+        given = {"api.listen": listen, "api.insecure": "true" if insecure else None}
+        settings = load(**{key: value for key, value in given.items() if value is not None})
+        if console:
+            from sexton.interfaces.console.app import beside
+
+            serve(settings, service.db, beside)
+        else:
+            serve(settings, service.db)
+
+
+COMMANDS = {"up": up, "worker run": worker, "api": api, "console": console}

@@ -1,0 +1,228 @@
+"""Check what the database knows: settings, workers, roles, tokens, vaults, halts, live objects and checks."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sexton.insight.wording import utc
+from sexton.interfaces.cli.doctor.finding import MAX_NAMED, DoctorFinding, Problem, judged
+
+if TYPE_CHECKING:
+    from config.live import LiveSettings
+    from config.settings import Settings
+    from sexton.database.roles import SchemaAccess
+    from sexton.runtime.stores import DeploymentStores
+    from sexton.runtime.workers.store import WorkerPresence
+
+HERE = "this command"
+MOST_CHECK_DAYS = 3
+DAY_MS = 86_400_000
+
+
+def examine_limits(settings: "Mapping[str, Settings]") -> Iterator[DoctorFinding]:
+    """Yield a finding if the share of live objects that is deleted without approval is not limited.
+
+    ``settings``: those in force for each instance, and for all under the empty name.
+    """
+    unlimited = [name for name, s in settings.items() if s.recycle.max_delete_fraction >= 1]
+    if unlimited:
+        scope = "" if "" in unlimited else f"{', '.join(unlimited)}: "
+        share = "no share of the live objects is too large to be deleted without approval"
+        todo = "lower recycle.max_delete_fraction; the default is 0.1"
+        yield DoctorFinding("WARN", "limits", f"{scope}max_delete_fraction = 1: {share}", todo)
+
+
+def examine_settings(live: "LiveSettings") -> Iterator[DoctorFinding]:
+    """Yield a finding about the settings that the database changes, if there are any."""
+    if ignored := live.ignored():
+        todo = "set a value within its bounds (sexton settings set), or remove it (sexton settings unset)"
+        detail = "; ".join(f"ignored: {entry.why}" for entry in ignored)
+        yield DoctorFinding("WARN", "database settings", detail, todo)
+    elif stored := live.rows():
+        keys = ", ".join(dict.fromkeys(row.key for row in stored))
+        yield DoctorFinding("OK", "database settings", f"in force instead of environment and file: {keys}")
+
+
+def examine_workers(
+    workers: "Sequence[WorkerPresence]", own: Mapping[str, str], in_database: frozenset[str]
+) -> Iterator[DoctorFinding]:
+    """Yield findings about the workers that run, none where no worker runs.
+
+    Args:
+        workers: those that report.
+        own: the settings of this process.
+        in_database: keys that the database sets for all instances, so that no file matters.
+    """
+    if not workers:
+        return
+    served = {w.worker: f", metrics at {w.metrics}" if w.metrics else "" for w in workers}
+    described = (f"{w.worker} ({w.role}{f' {w.build}' if w.build else ''}{served[w.worker]})" for w in workers)
+    yield DoctorFinding("OK", "workers", "; ".join(described))
+    builds = {w.build for w in workers}
+    if len(builds) > 1:
+        detail = f"workers of {len(builds)} builds run: {', '.join(sorted(builds))}"
+        yield DoctorFinding("WARN", "builds", detail, "restart the older")
+    settings = {w.worker: w.settings for w in workers} | {HERE: own}
+    differences = [d for key in own if key not in in_database and (d := _difference(key, settings))]
+    if differences:
+        todo = "use one settings file everywhere and restart, or set it for all workers: sexton settings set KEY VALUE"
+        yield DoctorFinding("WARN", "worker settings", "; ".join(differences), todo)
+
+
+def _difference(key: str, settings: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which processes use which value of a setting; empty where all use the same."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for name, values in settings.items():
+        users[values.get(key, "unknown")].append(name)
+    if len(users) == 1:
+        return ""
+    return f"{key}: " + ", ".join(f"{value} in {' and '.join(names)}" for value, names in users.items())
+
+
+def examine_roles(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether another role can act as Sexton's, or change what Sexton's role runs."""
+    from sexton.database.roles import read_access
+
+    with stores.db.read() as c:
+        access = read_access(c)
+    if problems := access_problems(access):
+        return DoctorFinding("FAIL", "roles", "; ".join(problems), "; ".join(problems.values()))
+    return DoctorFinding("OK", "roles", f"{access.role} is no superuser, and no other role can write what it trusts")
+
+
+def access_problems(access: "SchemaAccess") -> dict[str, str]:
+    """Return each way in which another role could act as Sexton's, or hide marks from it → what to do."""
+    from sexton.database.session import SEARCH_PATH
+
+    role, owner = access.role, access.schema_owner
+    foreign, writers = (", ".join(names[:MAX_NAMED]) for names in (access.foreign_objects, access.writers))
+    lost = ", ".join(f"{instance} to {dropped}" for instance, dropped in access.lost_grants[:MAX_NAMED])
+    rows = (
+        (
+            access.is_superuser,
+            f"Sexton's role {role} is a superuser",
+            "let Sexton log in as a role of its own, which owns schema sexton",
+        ),
+        (
+            owner in access.owner_roles,
+            f"schema sexton belongs to {owner}, to which instances are granted",
+            "ALTER SCHEMA … OWNER TO",
+        ),
+        (foreign, f"{foreign} not owned by {owner}, as their schema is", f"find out why; ALTER … OWNER TO {owner}"),
+        (writers, f"other roles can change what Sexton trusts: {writers}", "REVOKE these privileges"),
+        (
+            lost,
+            f"instances are granted to roles that were dropped: {lost}",
+            "sexton instance revoke INSTANCE ROLE; for a new role of that name, or after a restore: instance grant",
+        ),
+        (
+            access.search_path.replace(" ", "") != SEARCH_PATH,
+            f"sessions find names in {access.search_path}, not only in {SEARCH_PATH}",
+            f"let the pooler pass options, or: ALTER ROLE {role} SET search_path = {SEARCH_PATH}",
+        ),
+    )
+    return {detail: todo for is_so, detail, todo in rows if is_so}
+
+
+def examine_tokens(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
+    """Yield a warning about tokens that a program used lately and that end within two weeks; none if there are none."""
+    problems = [
+        Problem("WARN", f"token {token.id} ({token.scope}) is in use and ends {utc(token.expires_at)}")
+        for token in stores.tokens.expiring()
+    ]
+    if problems:
+        todo = "renew those still needed: sexton token renew TOKEN; or create others: sexton token create"
+        yield judged("tokens", problems, "", todo)
+
+
+def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFinding:
+    """Return how much work the Spark workers can take."""
+    slots, free = stores.workers.count_slots()
+    if slots:
+        return DoctorFinding("OK", "spark", f"Spark workers take {slots} ranges or checks at once, {free} more now")
+    threshold = f"{settings.spark.spark_threshold_objects:,} objects"
+    return DoctorFinding("OK", "spark", f"no worker: checks and deletions of more than {threshold} take longer")
+
+
+def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
+    """Yield findings about vaults, the log of deletions, halts, live objects and checks."""
+    vaults = len(stores.registry.vaults())
+    fine = f"{vaults}, each proved to belong to this deployment" if vaults else "none registered"
+    yield judged("vaults", _vaults(stores), fine, "nothing is deleted in them; see: sexton vault list")
+    yield _deletion_log(stores)
+    fine = "no instance is stopped, excluded by a list, or outside its windows"
+    yield judged("halted", _halts(stores), fine, "if this is not intended, see: sexton blockers")
+    fine = "every owner shows which objects are live, object by object"
+    todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
+    yield judged("live objects", _live_objects(stores), fine, todo)
+    fine = "every enabled instance was checked completely within three days"
+    yield judged("checks", _checks(stores), fine, "sexton check run INSTANCE; sexton check list")
+
+
+def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
+    """Yield each vault that is not proved to belong to this deployment."""
+    from sexton.storage.port import VaultFault
+
+    for spec in stores.registry.vaults():
+        try:
+            stores.vaults.get(spec.instance, spec.name)
+        except VaultFault as e:
+            yield Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}")
+
+
+def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:
+    """Return whether the log of deletions can be written elsewhere, if it is: without it nothing is deleted."""
+    from sexton.storage.port import VaultFault
+
+    url = stores.settings.audit_url
+    if not url:
+        return DoctorFinding("OK", "log of deletions", "each vault holds that of its own objects")
+    try:
+        next(iter(stores.audit_locations(stores.vaults).to_write("", "").list("doctor/")), None)
+    except VaultFault as e:
+        todo = "nothing is deleted until it can be written: create the place, or correct audit.audit_url and restart"
+        return DoctorFinding("FAIL", "log of deletions", f"{url}: {e.reason}, {e.detail}", todo)
+    return DoctorFinding("OK", "log of deletions", url)
+
+
+def _halts(stores: "DeploymentStores") -> Iterator[Problem]:
+    from sexton.operators.controls.policy import halt
+
+    with stores.db.read() as c:
+        all_controls, now = stores.controls.all_in(c), stores.db.now(c)
+    for instance in stores.registry.instances():
+        if (found := halt(all_controls, instance.id, now)) is not None:
+            yield Problem("WARN", f"{instance.id}: {found.why}")
+
+
+def _live_objects(stores: "DeploymentStores") -> Iterator[Problem]:
+    """Yield what the live side of each instance cannot show, if it can be read as a round reads it.
+
+    Reading a live view checks its login, too.
+    """
+    from sexton.owners.port import NoLiveSide, NotAsked, OwnerSilent
+
+    for instance in stores.registry.instances():
+        last = stores.checks.last_ended(instance.id)
+        if last is not None and last.evidence is not None and last.evidence.prefixes:
+            inside = "loss inside a prefix cannot be detected, max_delete_fraction is off"
+            yield Problem("WARN", f"{instance.id}: {inside}")
+        try:
+            stores.owners.live(instance.id, (), lambda: None)
+            stores.live_side.as_of(instance.id)
+        except NotAsked as e:
+            yield Problem("WARN", str(e))
+        except NoLiveSide as e:
+            yield Problem("WARN", f"{instance.id}: {e}")
+        except OwnerSilent as e:  # nothing of it is deleted
+            yield Problem("FAIL" if instance.mode == "enabled" else "WARN", f"{instance.id} keeps every mark: {e}")
+
+
+def _checks(stores: "DeploymentStores") -> Iterator[Problem]:
+    """Yield the enabled instances of which no check was complete lately."""
+    oldest = stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
+    for instance in stores.registry.instances():
+        whole = stores.checks.last_whole(instance.id)
+        if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
+            when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"
+            yield Problem("WARN", f"{instance.id}: no check was complete {when}")
