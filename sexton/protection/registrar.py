@@ -10,7 +10,7 @@ from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
 from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
 from sexton.protection.policy import sealing
-from sexton.protection.port import Register
+from sexton.protection.sql.store import ProtectionStore
 from sexton.storage.port import Vault, Vaults
 
 LISTED_TOGETHER = 20
@@ -26,7 +26,7 @@ FAIL, REPORT = "fail", "report"
 class Registrar:
     """Registers protections, and looks up their objects in the vaults."""
 
-    def __init__(self, register: Register, vaults: Vaults) -> None:
+    def __init__(self, register: ProtectionStore, vaults: Vaults) -> None:
         self._register, self._vaults = register, vaults
 
     def for_job(self) -> "Registrar":
@@ -57,7 +57,7 @@ class Registrar:
         From the commit of the chunk on, its objects are no longer claimed.
 
         Raises:
-            ProtectionNotFound, Invalid: see ``Register.add``.
+            ProtectionNotFound, Invalid: see ``ProtectionStore.add``.
             VaultFault, UnknownVault: a vault does not answer. The stored rows block deletion; repeat the chunk.
             JobQuotaExceeded: the job would protect too much. Chunks that are stored already block deletion until the
                 registration is released or its time is over.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sexton.recycle.audit.locations import AuditLocations
     from sexton.recycle.audit.store import AuditReader
     from sexton.recycle.pacing.store import PaceStore
-    from sexton.recycle.pipeline.port import Stores
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+    from sexton.recycle.pipeline.sql.store import Stores
     from sexton.recycle.planning.model import Policy
     from sexton.recycle.planning.sql.plans import PlanStore
     from sexton.recycle.rounds.sql.reports import Reports
@@ -193,10 +193,10 @@ class DeploymentStores:
     @cached_property
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
-        from sexton.recycle.pipeline.sql.store import pipeline_stores
+        from sexton.recycle.pipeline.sql.store import Stores
         from sexton.runtime.keepers import keepers
 
-        return pipeline_stores(self.db, self.controls, keepers(self.db))
+        return Stores(self.db, self.controls, keepers(self.db))
 
     @cached_property
     def quarantine(self) -> "QuarantineStore":

@@ -38,7 +38,10 @@ log = logging.getLogger(__name__)
 
 
 class ProtectionStore:
-    """Implements ``protection.port.Register``, and changes and lists protections."""
+    """The register of protections. Refusals are ``protection.errors``.
+
+    ``registration_id`` is the id of the registration that is meant, as a job may have had another one before.
+    """
 
     def __init__(self, db: Database, settings: ProtectionSettings, *, by_job: bool = False) -> None:
         """``by_job``: the callers are jobs with tokens of their own, which may do less than operators."""

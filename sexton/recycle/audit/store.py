@@ -10,9 +10,8 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.model import SECOND_PASS
 from sexton.recycle.audit import naming, reader
 from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.naming import AuditFile
-from sexton.recycle.audit.port import AuditUnreadable
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 COUNTED_FILES = 10_000

@@ -10,7 +10,7 @@ from sexton.marks.policy import known_places
 from sexton.owners.port import Owner
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.sql.store import Stores
 
 NO_EXPANSION = Expansion()
 

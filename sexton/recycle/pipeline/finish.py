@@ -9,8 +9,8 @@ from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Ref
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.settle import Settler
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 log = logging.getLogger(__name__)

@@ -11,15 +11,12 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept, name_first
-from sexton.marks.lease_port import Leases
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
-from sexton.operators.controls.port import Gate
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deletion
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
-from sexton.recycle.pipeline.steps import Steps
+from sexton.recycle.pipeline.steps import Parts, Steps
 
 RANGE_OBJECTS = 250_000
 """Objects, or marks scanned, after which a range ends and reports to the workflow."""
@@ -109,22 +106,14 @@ class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
     def __init__(
-        self, stores: Stores, steps: Steps, *, group_files: int | None = None, range_objects: int | None = None
+        self, parts: Parts, steps: Steps, *, group_files: int | None = None, range_objects: int | None = None
     ) -> None:
         """``group_files``: files in a group; ``range_objects``: objects in a range; None: the module's constants."""
-        self._stores = stores
-        self._steps = steps
+        self._parts, self._stores, self._steps = parts, parts.stores, steps
         self._group_files = group_files
         self._range_objects = range_objects
 
-    def run(
-        self,
-        order: RangeOrder,
-        attempt: int,
-        leases: Leases,
-        gate: Gate,
-        reporter: ProgressReporter,
-    ) -> RangeReceipt:
+    def run(self, order: RangeOrder, attempt: int, reporter: ProgressReporter) -> RangeReceipt:
         """Claim, delete and settle one range of due marks.
 
         If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
@@ -140,7 +129,8 @@ class RangeRunner:
         token, stored_receipt = self._stores.batches.open(order, attempts_elsewhere + attempt)
         if stored_receipt is not None:
             return stored_receipt
-        active_lease = ActiveLease(leases, gate, order.lease, reporter, order.excluded_vaults)
+        parts = self._parts
+        active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
         state = self._open_state(order, BatchWork(token, active_lease))
         reporter.active_lease, reporter.state = active_lease, state
         reporter.files = state.last_file
@@ -170,7 +160,7 @@ class RangeRunner:
 
     def _run_groups(self, state: _RangeState, reporter: ProgressReporter) -> None:
         """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
-        with self._steps.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
+        with self._parts.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
             reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
             while groups or not self._claims_no_more(state):
@@ -188,7 +178,7 @@ class RangeRunner:
     def _settle_group(self, state: _RangeState, deletion: Deletion, group: _ClaimedGroup) -> None:
         """Wait until the files of a group were tried, then settle its marks."""
         deletion.wait_for(group.last_file)
-        if self._steps.deleter.leaves_requests:
+        if self._parts.deleter.leaves_requests:
             self._stores.batches.record_requests(state.work.token)  # before its marks are removed
         logged = deletion.logged(group.files_after, group.last_file)
         state.keep_counts += self._steps.settler.settle(

@@ -12,7 +12,7 @@ from sexton.marks.model import Reason, Ref
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 

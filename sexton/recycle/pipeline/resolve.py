@@ -18,7 +18,7 @@ from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.fence import NO_EXPANSION, Fencer, candidate_of
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000

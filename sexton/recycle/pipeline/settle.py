@@ -10,10 +10,10 @@ from sexton.kernel.crash_points import reached
 from sexton.marks.keepers import Kept, by_owner_silence, by_vault
 from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.audit.model import AuditRow, DeletionLog
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.port import Settling, Stores
+from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import UnknownVault, VaultFault
 
 LOG_FAULT = "audit "
@@ -62,7 +62,7 @@ class Settler:
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
         return keep_counts
 
-    def _forget(self, work: BatchWork, finished: Sequence[Settling]) -> None:
+    def _forget(self, work: BatchWork, finished: Sequence[DeletionProgress]) -> None:
         """Let the owner remove its records of marks whose files are gone.
 
         From then on a newer attempt does the same: no keeper may keep a mark whose records are removed.

@@ -11,8 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.guard import UnknownInstance
-from sexton.marks.lease import Lease
-from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
+from sexton.marks.lease import Lease, LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt

@@ -58,7 +58,7 @@ def selftest(
 
 
 def _verify_rounds_delete(service: "Deployment", instance: str) -> None:
-    from sexton.operators.controls.port import NotEnabled
+    from sexton.operators.controls.model import NotEnabled
 
     if service.stores.registry.instance(instance).mode == "observe":
         raise NotEnabled(f"{instance} only observes, so its rounds delete nothing; run: sexton enable {instance}")

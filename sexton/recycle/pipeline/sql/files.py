@@ -23,12 +23,18 @@ from sexton.marks.sql.file_lists import (
     save_results,
 )
 from sexton.marks.sql.rows import refs_in
-from sexton.recycle.pipeline.port import DroppedFiles
 from sexton.recycle.pipeline.sql import round_counts
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
 
 log = logging.getLogger(__name__)
+
+
+class DroppedFiles(NamedTuple):
+    """A page of files that a take-over checked: the number of its last file, and the undone second-pass files kept."""
+
+    last: int
+    unchecked: int
 
 
 class Leftovers(NamedTuple):

@@ -9,8 +9,7 @@ from sqlalchemy import Connection, and_, bindparam, exists, select
 from sexton.database.engine import Database, now_column
 from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
-from sexton.marks.lease import LeaseState
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost, LeaseState
 from sexton.marks.model import WriteToken
 
 

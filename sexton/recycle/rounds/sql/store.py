@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, true, update
 
@@ -15,7 +16,7 @@ from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log.work import record_work
-from sexton.operators.controls.port import NotEnabled
+from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
@@ -30,7 +31,6 @@ from sexton.recycle.rounds import orders
 from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from sexton.recycle.rounds.policy import after_round, turn
-from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql import order_facts
 from sexton.recycle.rounds.sql.history import HistoryStore
 from sexton.recycle.rounds.sql.old_rounds import OldRounds
@@ -40,8 +40,20 @@ FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
 log = logging.getLogger(__name__)
 
 
+class EndingProtections(Protocol):
+    """Ends the protections of sync jobs; they are another capability's."""
+
+    def end_due(self, instance: str) -> object:
+        """End the protections of an instance that have expired."""
+        ...
+
+    def delete_ended_rows(self) -> object:
+        """Delete the rows of protections that ended long ago."""
+        ...
+
+
 class RoundStore:
-    """Opens and closes rounds. Implements ``rounds.port.RoundStorePort``."""
+    """Opens and closes rounds."""
 
     def __init__(
         self,

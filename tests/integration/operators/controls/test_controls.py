@@ -10,8 +10,7 @@ from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Control, ControlKind
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.model import Hold
 from sexton.recycle.model import STOPPED, RoundReport

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks import file_list
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import File, FilePage
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, drop_unclaimed, token

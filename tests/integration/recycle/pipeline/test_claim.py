@@ -22,8 +22,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.marks.sql.file_lists import Span
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, drop_unclaimed, token

@@ -10,8 +10,7 @@ from sqlalchemy import select
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.sql import quarantine

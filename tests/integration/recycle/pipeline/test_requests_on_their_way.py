@@ -30,6 +30,7 @@ from tests.integration.recycle.pipeline.attempts import (
 )
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
+from tests.support.unpaced import Unpaced
 
 WEEK = 7 * 86_400
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
@@ -141,7 +142,7 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(
     def lost_executor() -> None:
         token = tokens[0][0]
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
-        deleter = ThreadDeleter(rig.stores, rig.vaults, 1)
+        deleter = ThreadDeleter(rig.stores, rig.vaults, 1, Unpaced())
         with suppress(SextonError), deleter.begin(token, lease) as deletion:
             deletion.release_up_to(1)
             deletion.finish()

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe

@@ -10,8 +10,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import ClaimRequest, ClaimResult, WriteToken
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.pipeline import active_lease, delete
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
@@ -22,6 +21,7 @@ from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_s
 from tests.support.clock import Clock
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
+from tests.support.unpaced import Unpaced
 
 
 class WaitingVaults:
@@ -55,7 +55,7 @@ def test_a_task_that_spark_repeated_sends_no_page_again(
     def delete_late(token: WriteToken) -> None:
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
         try:
-            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
                 deletion.release_up_to(1_000)
                 deletion.finish()
         except SextonError as e:
@@ -99,7 +99,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
     def delete_late(token: WriteToken) -> None:
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
         try:
-            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
                 deletion.release_up_to(2)
                 deletion.finish()
         except SextonError as e:

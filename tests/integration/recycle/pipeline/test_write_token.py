@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
@@ -25,8 +25,8 @@ from sexton.marks.model import (
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token

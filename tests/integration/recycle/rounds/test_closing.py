@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import LeaseBusy
+from sexton.marks.lease import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.round_counts import increment
 from sexton.recycle.rounds.ledger import Ledger

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import NoFreeSlot
+from sexton.marks.lease import NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.schedule import RoundSchedule

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sexton.marks.model import DeletionCounts, Settlement
 from sexton.marks.policy import settlement_of
-from sexton.recycle.pipeline.delete_pages import tried_up_to
+from sexton.recycle.pipeline.delete import tried_up_to
 
 DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
 
