@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.model import Hold
     from sexton.protection.model import Item
-    from sexton.recycle.pipeline.quarantined import Quarantined
+    from sexton.recycle.pipeline.model import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
     from sexton.runtime.temporal.starter import WorkflowStarter
@@ -281,7 +281,9 @@ class Deployment:
         from sexton.recycle.planning.estimate import estimate, rate
 
         reports = self.stores.reports.find_round(plan.instance, RATE_SAMPLE_ROUNDS)
-        return estimate(plan, self.settings.prices, rate(reports))
+        prices = self.settings.prices
+        list_price, delete_price = prices.list_per_1000_requests, prices.delete_per_1000_requests
+        return estimate(plan, rate(reports), list_price, delete_price, prices.currency)
 
 
 def _items(mark: "DueMark", expansion: "Expansion | None") -> "Iterator[Item]":

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, literal, select, union_all
 from sexton.database.engine import Database, now_once
 from sexton.insight.progress import running_rounds
 from sexton.insight.views import RunningWork
-from sexton.recycle.rounds.sql.live_counters import RUNNING
+from sexton.recycle.rounds.sql.reports import RUNNING
 from sexton.wal.model import Mode
 
 MAX_PURGES = 1_000

@@ -10,7 +10,6 @@ from sexton.marks.model import Place
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
-from sexton.protection.sql.rows import protection
 
 MAX_KEYS = 100
 """Keys of one mark that are looked up."""
@@ -31,7 +30,7 @@ def covering(db: Database, instance: str, places: Iterable[Place]) -> Sequence[P
     query = select(t).where(t.c.instance == instance, or_(t.c.id.in_(ids), t.c.filter.is_not(None)))
     with db.read() as c:
         rows = c.execute(query.order_by(t.c.id).limit(MAX_PROTECTIONS)).all()
-    return [protection(row) for row in rows if row.filter is None or _may_cover(row.filter, queried)]
+    return [Protection(**row._mapping) for row in rows if row.filter is None or _may_cover(row.filter, queried)]
 
 
 def _covers(db: Database, place: Place) -> ColumnElement[bool]:

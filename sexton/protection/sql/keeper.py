@@ -16,6 +16,7 @@ from sexton.marks.file_list import FileList, FileRun
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span, in_span, read_lists
+from sexton.marks.sql.keeper import Keeper
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 
@@ -42,10 +43,8 @@ class ProtectionSnapshot(NamedTuple):
 NO_SNAPSHOT = ProtectionSnapshot(RegisterVersion(-1, -1, -1, -1), MappingProxyType({}))
 
 
-class ProtectionKeeper:
-    """Judges candidates by protections. Implements ``marks.sql.keeper.Keeper``; each filter is parsed once."""
-
-    for_claims_only = False
+class ProtectionKeeper(Keeper):
+    """Judges candidates by protections; each filter is parsed once."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -73,9 +72,6 @@ class ProtectionKeeper:
         if version == snapshot.version:
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
         return self._blocked(tx, token, refs, files, version)
-
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
-        """Protections need not remember what was claimed."""
 
     def _version(self, c: Connection, instance: str) -> RegisterVersion:
         t = self._db.t.protection

@@ -1,41 +1,26 @@
-"""Convert rows of ``protection`` to values, store items, and compute the digests that identify a registration."""
+"""Select rows of ``protection``, store items, and compute the digests that identify a registration."""
 
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, Text, literal, select
+from sqlalchemy import Boolean, Column, Connection, Select, Text, literal, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
 from sexton.protection.errors import ProtectionNotFound
-from sexton.protection.model import Item, Protection, Sealed
-
-_FIELDS = (
-    "instance",
-    "job",
-    "owner",
-    "description",
-    "state",
-    "valid_ts",
-    "registered_at",
-    "expires_at",
-    "finished_at",
-    "digest",
-)
+from sexton.protection.model import Item
 
 
-def protection(row: Any) -> Protection:
-    """Return a row as a value."""
-    values = {name: row._mapping[name] for name in _FIELDS}
-    sealed = row._mapping["sealed"]
-    return Protection(id=row.id, sealed=None if sealed is None else Sealed(**sealed), **values)
+def protection_columns(db: Database) -> list[Column[Any]]:
+    """Return the columns of a protection without its filter, which may have megabytes."""
+    return [column for column in db.t.protection.c if column.name != "filter"]
 
 
 def select_protections(db: Database) -> Select[Any]:
-    """Select protections without their filters, which may have megabytes."""
-    return select(*(column for column in db.t.protection.c if column.name != "filter"))
+    """Select protections without their filters."""
+    return select(*protection_columns(db))
 
 
 def find_row(

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, true, tuple_, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
-from sexton.database.guard import deciding
+from sexton.database.guard import UnknownInstance, deciding
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
 from sexton.protection.errors import Invalid
@@ -29,12 +29,13 @@ from sexton.protection.model import (
     ProtectionState,
     Sealed,
 )
-from sexton.protection.sql import claimed_objects, ending
-from sexton.protection.sql.admission import ensure_admitted, ensure_objects_fit, ensure_same, job_usage
-from sexton.protection.sql.rows import digest, find_row, insert_items, protection, select_protections
-from sexton.protection.sql.watermark import store_watermark
+from sexton.protection.sql import claimed_objects
+from sexton.protection.sql.admission import end_due, ensure_admitted, ensure_objects_fit, ensure_same, job_usage
+from sexton.protection.sql.rows import digest, find_row, insert_items, protection_columns, select_protections
 
 log = logging.getLogger(__name__)
+FORGOTTEN_AT_ONCE = 20_000
+"""Rows of ended protections that one call deletes."""
 
 
 class ProtectionStore:
@@ -75,8 +76,7 @@ class ProtectionStore:
             if registered is not None:
                 ensure_same(registered, registration)
                 until = policy.repeated(registered, now, seconds, self._settings, by_job=self._by_job)
-                c.execute(update(t).where(t.c.id == registered.id).values(expires_at=until))
-                return registered.model_copy(update={"expires_at": until})
+                return self._update(c, registered.id, expires_at=until)
             ensure_admitted(self._db, c, registration, now, self._settings, by_job=self._by_job)
             values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
             values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
@@ -88,10 +88,8 @@ class ProtectionStore:
                     policy.check_job_filter(filter_)
                 ensure_objects_fit(self._db, c, registration, filter_.count, self._settings)
                 values |= {"filter": bytes(filter_), "objects": filter_.count}
-            c.execute(insert(t).values(**values))
-            opened = self._find(c, registration.instance, registration.job)
-            assert opened is not None
-            return opened
+            opened = c.execute(insert(t).values(**values).returning(*protection_columns(self._db))).one()
+            return Protection(**opened._mapping)
 
     def add(
         self, instance: str, job: str, number: int, items: Sequence[Item], *, registration_id: int | None = None
@@ -117,7 +115,7 @@ class ProtectionStore:
                 return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
-            ensure_objects_fit(self._db, c, protection(row), len(items), self._settings)
+            ensure_objects_fit(self._db, c, Protection(**row._mapping), len(items), self._settings)
             insert_items(self._db, c, instance, row.id, items)
             counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
             sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
@@ -186,13 +184,12 @@ class ProtectionStore:
         Raises:
             ProtectionNotFound: there is no such registration: it was released, or expired.
         """
-        t = self._db.t.protection
         with self._locked(instance, job, registration_id) as (c, row):
-            if row.state == ProtectionState.OPEN:
-                values = {"state": ProtectionState.ACTIVE, "sealed": sealed.model_dump(mode="json")}
-                c.execute(update(t).where(t.c.id == row.id).values(**values))
-                reached("protection.sealed")
-            return protection(find_row(self._db, c, instance, job))
+            if row.state != ProtectionState.OPEN:
+                return Protection(**row._mapping)
+            active = self._update(c, row.id, state=ProtectionState.ACTIVE, sealed=sealed.model_dump(mode="json"))
+            reached("protection.sealed")
+            return active
 
     def give_up(self, registration: Protection, why: str) -> bool:
         """End a registration unless it is sealed; return whether it was ended."""
@@ -222,25 +219,22 @@ class ProtectionStore:
             Invalid: it would expire earlier than before, or the duration is out of range.
             JobQuotaExceeded: a job's own token would extend it further than to its greatest age.
         """
-        t = self._db.t.protection
         with self._locked(instance, job, of) as (c, row):
-            until = policy.renewed(protection(row), self._db.now(c), seconds, self._settings, at_least=at_least)
+            registered = Protection(**row._mapping)
+            until = policy.renewed(registered, self._db.now(c), seconds, self._settings, at_least=at_least)
             if self._by_job and until > row.expires_at:
                 policy.check_age(job, row.registered_at, until, self._settings)
-            c.execute(update(t).where(t.c.id == row.id).values(expires_at=until))
-            return protection(find_row(self._db, c, instance, job))
+            return self._update(c, row.id, expires_at=until)
 
     def finish(self, instance: str, job: str, *, of: int | None = None) -> Protection:
         """Finish a protection: it blocks deletion until the watermark has passed. A repeated call changes nothing.
 
         ``of``: see ``renew``. ``ProtectionNotFound``.
         """
-        t = self._db.t.protection
         with self._locked(instance, job, of) as (c, row):
-            if row.state != ProtectionState.SOFT:
-                values = {"state": ProtectionState.SOFT, "finished_at": self._db.now(c)}
-                c.execute(update(t).where(t.c.id == row.id).values(**values))
-            return protection(find_row(self._db, c, instance, job))
+            if row.state == ProtectionState.SOFT:
+                return Protection(**row._mapping)
+            return self._update(c, row.id, state=ProtectionState.SOFT, finished_at=self._db.now(c))
 
     def release(self, instance: str, job: str, why: str = "") -> Protection:
         """End a protection at once, and return it. ``ProtectionNotFound``."""
@@ -249,7 +243,7 @@ class ProtectionStore:
             c.execute(delete(t).where(t.c.id == row.id))
             add_to_counters(self._db, c, instance, {(PROTECTIONS, str(ProtectionEnd.RELEASED)): 1})
             log.warning("protection %s of %s, owner %s, is released: %s", job, instance, row.owner, why)
-            return protection(row)
+            return Protection(**row._mapping)
 
     def watermark(self, instance: str, value: int) -> None:
         """Store the owner's watermark.
@@ -258,17 +252,33 @@ class ProtectionStore:
             UnknownInstance: the instance is not registered.
             Invalid: the watermark is above the value already.
         """
-        store_watermark(self._db, instance, value)
+        t = self._db.t.instance
+        with self._db.write() as c:
+            is_forward = and_(t.c.id == instance, func.coalesce(t.c.watermark, value) <= value)
+            values = {"watermark": value, "watermark_at": self._db.now(c)}
+            if c.execute(update(t).where(is_forward).values(**values)).rowcount == 1:
+                return
+            row = c.execute(select(t.c.watermark).where(t.c.id == instance)).one_or_none()
+        if row is None:
+            raise UnknownInstance(instance)
+        raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
 
     def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all, the oldest first, and why the next round ends each."""
+        t, i = self._db.t.protection, self._db.t.instance
+        condition = true() if instance is None else t.c.instance == instance
         with self._db.read() as c:
-            return ending.list_protections(self._db, c, instance, self._settings)
+            now = self._db.now(c)
+            watermarks = {row.id: row.watermark for row in c.execute(select(i.c.id, i.c.watermark))}
+            rows = c.execute(select_protections(self._db).where(condition).order_by(t.c.id))
+            registered = [Protection(**row._mapping) for row in rows]
+        ends = [policy.ended(p, now, watermarks.get(p.instance), self._settings) for p in registered]
+        return [p.model_copy(update={"ends": end}) for p, end in zip(registered, ends, strict=True)]
 
     def find(self, instance: str, job: str) -> Protection:
         """Return the protection of a job. ``ProtectionNotFound``."""
         with self._db.read() as c:
-            return protection(find_row(self._db, c, instance, job))
+            return Protection(**find_row(self._db, c, instance, job)._mapping)
 
     def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
         """End the protections that are overdue, or finished and passed by the watermark; return job → reason.
@@ -276,11 +286,26 @@ class ProtectionStore:
         A round calls this once, before its first claim. It needs no guard: the end of a protection endangers no object.
         """
         with self._db.write() as c:
-            return ending.end_due(self._db, c, instance, self._db.now(c), self._settings)
+            return end_due(self._db, c, instance, self._db.now(c), self._settings)
 
     def delete_ended_rows(self) -> int:
-        """Delete rows of one protection that has ended, some thousands at a time; return how many."""
-        return ending.delete_ended_rows(self._db)
+        """Delete item rows of one protection that has ended, at most ``FORGOTTEN_AT_ONCE``; return how many.
+
+        The search goes from id to id along the index, so that it does not read the millions of rows of other
+        protections.
+        """
+        t, item = self._db.t.protection, self._db.t.protection_item
+        ids = select(func.min(item.c.protection).label("id")).cte("at", recursive=True)
+        next_id = select(func.min(item.c.protection)).where(item.c.protection > ids.c.id).scalar_subquery()
+        ids = ids.union_all(select(next_id).where(ids.c.id.is_not(None)))
+        first_ended = select(ids.c.id).where(ids.c.id.is_not(None), ids.c.id.not_in(select(t.c.id))).limit(1)
+        with self._db.write() as c:
+            ended_id = c.execute(first_ended).scalar_one_or_none()
+            if ended_id is None:
+                return 0
+            primary_key = (item.c.instance, item.c.vault, item.c.key, item.c.prefix, item.c.protection)
+            rows = select(*primary_key).where(item.c.protection == ended_id).limit(FORGOTTEN_AT_ONCE)
+            return c.execute(delete(item).where(tuple_(*primary_key).in_(rows))).rowcount
 
     @contextmanager
     def _locked(self, instance: str, job: str, registration_id: int | None = None) -> Iterator[tuple[Connection, Any]]:
@@ -288,11 +313,16 @@ class ProtectionStore:
         with self._db.write() as c:
             yield c, find_row(self._db, c, instance, job, registration_id, lock=True)
 
+    def _update(self, c: Connection, id_: int, **values: object) -> Protection:
+        t = self._db.t.protection
+        changed = update(t).where(t.c.id == id_).values(**values).returning(*protection_columns(self._db))
+        return Protection(**c.execute(changed).one()._mapping)
+
     def _find(self, c: Connection, instance: str, job: str) -> Protection | None:
         t = self._db.t.protection
         query = select_protections(self._db).where(t.c.instance == instance, t.c.job == job)
         row = c.execute(query).one_or_none()
-        return None if row is None else protection(row)
+        return None if row is None else Protection(**row._mapping)
 
 
 def _result(stored: Mapping[str, Any] | None) -> Sealed | None:

@@ -15,10 +15,9 @@ from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.model import DueMark, Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
 from sexton.recycle.pipeline.listing import GIVEN_UP
-from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
 from sexton.recycle.pipeline.steps import Parts, Steps
 from sexton.storage.port import UnknownVault, VaultFault
 
@@ -77,7 +76,7 @@ class Adopter:
         due_marks.shorten_waits(work.token, order.upload_grace_seconds)
         scanned = quarantined = 0
         after = FIRST
-        while marks := self._take_second_pass(work, order, after):
+        while marks := due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds):
             after = marks[-1].ref
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
@@ -91,15 +90,11 @@ class Adopter:
         after = FIRST
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
-            keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
+            keep_counts += self._steps.settler.settle(work, refs, order.upload_grace_seconds, logged=False)
         faults = work.active_lease.faults
         return RangeReceipt(
             scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
         )
-
-    def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:
-        due_marks = self._stores.due_marks
-        return due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:
         """Let the owner lift quarantines, time out loads, and mark new garbage; return what it did not answer."""

@@ -9,7 +9,7 @@ from sexton.marks.model import Candidate, DueMark, Expansion, Fenced, Reason, Re
 from sexton.marks.policy import known_places
 from sexton.owners.port import Owner
 from sexton.recycle.pipeline.active_lease import BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
+from sexton.recycle.pipeline.model import Chunk
 from sexton.recycle.pipeline.sql.store import Stores
 
 NO_EXPANSION = Expansion()

@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sexton.marks.keepers import Kept
 from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Ref
 from sexton.recycle.pipeline.active_lease import BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
+from sexton.recycle.pipeline.model import Chunk
 from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
@@ -89,10 +89,6 @@ class Finisher:
         keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
         self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
         return keep_counts
-
-    def settle_finished(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
-        """Settle marks whose files an earlier attempt found gone; return why marks were not settled."""
-        return self._settler.settle(work, refs, upload_grace_seconds, logged=False)
 
     def _delete(self, work: BatchWork, follow: Callable[[Deletion], None], after: int, last: int) -> bool:
         """Try the undone files of claimed marks numbered above ``after``, up to ``last``.

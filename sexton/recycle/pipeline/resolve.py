@@ -5,7 +5,6 @@ be resolved is kept or quarantined with a reason. This step decides no deletion:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
@@ -15,9 +14,9 @@ from sexton.marks.policy import Unplaced, places
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pacing.policy import Patience
 from sexton.recycle.pipeline.active_lease import BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.fence import NO_EXPANSION, Fencer, candidate_of
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
+from sexton.recycle.pipeline.model import Chunk
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
@@ -25,14 +24,6 @@ CHUNK_FILES = 5_000
 """A chunk with this many files is claimed, even if it could hold more marks."""
 STORE_FILES = 5_000
 """Files stored by one statement."""
-
-
-class _OwnerAnswers(NamedTuple):
-    """The marks of a chunk, their expansions, and the marks that are kept because of the owner's answers."""
-
-    marks: Sequence[DueMark]
-    expansions: Mapping[Ref, Expansion]
-    keep_reasons: Mapping[Ref, Kept]
 
 
 class Resolver:
@@ -62,21 +53,21 @@ class Resolver:
         chunk = Chunk(files_after)
         marks = _limit_keys(due)
         try:
-            answers = self._ask_owner(work, chunk, marks, claimed=claimed)
+            marks, expansions, keep_reasons = self._ask_owner(work, chunk, marks, claimed=claimed)
         except OwnerSilent as e:
             chunk.seen = len(marks)
             chunk.kept[by_owner_silence(e)] = len(marks)
             return chunk
         quarantined = chunk.quarantined
-        skipped = answers.keep_reasons.keys() | quarantined
-        listings = self._lister.list_ahead(work.instance, work.active_lease, answers.marks, answers.expansions, skipped)
+        skipped = keep_reasons.keys() | quarantined
+        listings = self._lister.list_ahead(work.instance, work.active_lease, marks, expansions, skipped)
         for mark, first_pages in listings:
             chunk.seen += 1
             work.active_lease.keep_alive()
-            if mark.ref in answers.keep_reasons:
-                chunk.kept[answers.keep_reasons[mark.ref]] += 1
+            if mark.ref in keep_reasons:
+                chunk.kept[keep_reasons[mark.ref]] += 1
             elif mark.ref not in quarantined:
-                self._resolve_mark(work, chunk, mark, answers.expansions.get(mark.ref), first_pages)
+                self._resolve_mark(work, chunk, mark, expansions.get(mark.ref), first_pages)
             if chunk.files >= CHUNK_FILES:
                 break
         self._store_files(work, chunk)
@@ -88,8 +79,14 @@ class Resolver:
         reached("resolve.stored")
         return chunk
 
-    def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Sequence[DueMark], *, claimed: bool) -> _OwnerAnswers:
-        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` if it does not answer."""
+    def _ask_owner(
+        self, work: BatchWork, chunk: Chunk, marks: Sequence[DueMark], *, claimed: bool
+    ) -> tuple[Sequence[DueMark], Mapping[Ref, Expansion], Mapping[Ref, Kept]]:
+        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` if it does not answer.
+
+        Returns:
+            the marks of the chunk, their expansions, and the marks that are kept because of the owner's answers.
+        """
         live = self._owner.live(work.instance, marks, work.active_lease.keep_alive)
         expansions = self._owner.expand(work.instance, marks, work.active_lease.keep_alive)
         in_use: Mapping[Ref, Kept] = {}
@@ -101,7 +98,7 @@ class Resolver:
         for ref, expansion in expansions.items():
             if expansion.waits:
                 keep_reasons[ref] = Kept(KeepReason.WAITS, expansion.waits)
-        return _OwnerAnswers(marks, expansions, keep_reasons)
+        return marks, expansions, keep_reasons
 
     def _limit_children(
         self, instance: str, marks: Sequence[DueMark], expansions: Mapping[Ref, Expansion]

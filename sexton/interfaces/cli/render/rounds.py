@@ -11,7 +11,7 @@ from sexton.interfaces.cli.render.running import expected_text
 
 if TYPE_CHECKING:
     from sexton.operations.rounds import RoundDetails
-    from sexton.recycle.rounds.row import RoundRow
+    from sexton.recycle.rounds.model import RoundRow
 
 
 def round_row(r: "RoundRow") -> tuple[object, ...]:

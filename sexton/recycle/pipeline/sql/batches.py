@@ -9,6 +9,7 @@ from sexton.database.engine import Database
 from sexton.marks.lease import Lease
 from sexton.marks.model import SECOND_PASS, BatchState, WriteToken
 from sexton.marks.sql.rows import CLAIMED
+from sexton.recycle.model import DAY_MS
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import ensure_latest, verify
 from sexton.storage.model import ClaimId
@@ -146,3 +147,10 @@ class BatchStore:
         token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
         verify(c, token)
         return token
+
+
+def limited_objects_claimed(db: Database, c: Connection, instance: str, now: int) -> int:
+    """Return how many objects that count against the limits were claimed within the last 24 hours."""
+    batch = db.t.batch
+    recent = and_(batch.c.instance == instance, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS)
+    return int(c.execute(select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)).scalar_one())

@@ -106,7 +106,10 @@ class SettlementStore:
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(tx, token)
-            settled = _settled_refs(by_settlement)
+            # Those that failed or wait still need their stored files. Absorbed marks have none since their claim: the
+            # lists of its chunk, which may be damaged, are not read for them.
+            still_needed = (Settlement.FAILED, Settlement.WAITING)
+            settled = [m.ref for how, of_how in by_settlement.items() if how not in still_needed for m in of_how]
             spans = self._spans(tx, token, settled)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
             # A mark that an operator discarded meanwhile was counted then.
@@ -120,7 +123,7 @@ class SettlementStore:
                 drop_files(self._db, tx, span, settled)
             round_counts.increment(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
-        return {settlement: len(settled) for settlement, settled in by_settlement.items()}
+        return {settlement: len(of_settlement) for settlement, of_settlement in by_settlement.items()}
 
     def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the marks' files, by vault and outcome."""
@@ -255,15 +258,6 @@ def _sums(mark: DeletionProgress) -> dict[str, Any]:
 
 def _quarantine_reason(mark: DeletionProgress) -> str | None:
     return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
-
-
-def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> list[Ref]:
-    """Return the marks that need no stored files any longer: all but those that failed, or that wait. Pure.
-
-    Absorbed marks have none since their claim: the lists of its chunk, which may be damaged, are not read for them.
-    """
-    still_needed = (Settlement.FAILED, Settlement.WAITING)
-    return [m.ref for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
 
 
 def _counts(

@@ -1,28 +1,29 @@
 """Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, false, func, not_, or_, select
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
 from sexton.marks.orphans import ORPHAN
 from sexton.marks.sql.orphans import unapproved
+from sexton.marks.sql.rows import due_columns, read_due, waits
 from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import UnknownPlan
+from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.build import build_for_operator, build_for_round
-from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
-from sexton.recycle.planning.sql.approvals import ApprovalStore
-from sexton.recycle.planning.sql.due_pages import next_due, unheld_marks
+from sexton.recycle.planning.limits import Allowance, build_for_operator, build_for_round
+from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy
+from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
-from sexton.recycle.planning.sql.plan_rows import insert_plan
 from sexton.recycle.planning.sql.retentions import RetentionStore
 
+PAGE_MARKS = 1_000
 CountObjects = Callable[[Sequence[DueMark]], int]
 """List what some due marks name, and return how many objects that are."""
 LiveObjects = Callable[[], int | None]
@@ -157,7 +158,7 @@ class PlanStore:
                 due=due,
                 kept=kept,
                 claimed=measure.count_claimed(now),
-                used=measure.count_used(now),
+                used=limited_objects_claimed(self._db, tx, instance, now),
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
                 questioned=self._questioned(tx, instance, kinds, now),
             )
@@ -201,3 +202,33 @@ def _limit(facts: PlanFacts, live_objects: LiveObjects) -> Allowance | None:
         return limits.allowance(policy, live_objects())
     except OwnerSilent as e:
         return limits.allowance(policy, None, str(e))
+
+
+def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Sequence[DueMark]]:
+    """Yield pages of the marks of a planned kind that no hold blocks."""
+    mark = db.t.mark
+    position = (mark.c.retention_starts_at, mark.c.id)
+    with db.read() as c:
+        is_held = or_(false(), *conditions.blocked_by_hold(db, c, instance).values())
+    due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
+    due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
+    after = (planned.since + 1, "") if planned.since else (0, "")
+    while True:
+        page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
+        with db.read() as c:
+            marks = read_due(c, page, position)
+        if not marks:
+            return
+        yield marks
+        after = (marks[-1].retention_starts_at, marks[-1].id)
+
+
+def next_due(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> int | None:
+    """Return when the first mark of a kind is due that is not due yet, in ms since 1970; None: there is none."""
+    mark, retention = db.t.mark, policy.retention(kind)
+    if retention is None:
+        return None
+    later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
+    later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
+    first = c.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
+    return None if first is None else int(first) + 1000 * retention

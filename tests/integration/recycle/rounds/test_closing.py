@@ -13,7 +13,7 @@ from sexton.recycle.pipeline.sql.round_counts import increment
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
-from sexton.recycle.rounds.sql.live_counters import read_counters
+from sexton.recycle.rounds.sql.reports import read_counters
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig, put
 

@@ -11,7 +11,7 @@ from sexton.database.rows import MOST_SUM, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.recycle.pipeline.sql.round_counts import increment
-from sexton.recycle.rounds.sql.live_counters import read_counters
+from sexton.recycle.rounds.sql.reports import read_counters
 from tests.servers.s3 import RunningS3
 from tests.support.claims import token
 from tests.support.rig import Rig, stores_of

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.rounds.sql import old_rounds
-from sexton.recycle.rounds.sql.old_rounds import OldRounds
+from sexton.recycle.rounds.sql import old_rows
+from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import Marker
 from sexton.storage.port import VaultFault
 from tests.support.rig import DAY, Rig, put
 
-LONG = (old_rounds.ROUND_DAYS + 1) * DAY
+LONG = (old_rows.ROUND_DAYS + 1) * DAY
 
 
 def deletes(rig: Rig, root: Path, id_: str) -> int:
@@ -46,7 +46,7 @@ def test_a_round_with_a_claimed_mark_stays(rig: Rig, tmp_path: Path) -> None:
     rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = (SELECT max(id) FROM {}batch WHERE round = :r)", r=first)
     rig.later(LONG)
     rig.rounds.plan("shop", rig.policy, "test")
-    OldRounds(rig.db).forget("shop", lambda: None)
+    OldRows(rig.db).forget_rounds("shop", lambda: None)
 
     assert rig.count("round", id=first) == rig.count("tally", round=first) == 1
     assert rig.count("batch", round=first) == 2
@@ -91,7 +91,7 @@ def test_the_round_of_a_marker_that_could_not_be_replaced_stays(
     rig.vaults.confirm("shop", "other")  # raises BEHIND if its round is unknown
 
 
-@pytest.mark.parametrize("days", [1, old_rounds.ROUND_DAYS - 1])
+@pytest.mark.parametrize("days", [1, old_rows.ROUND_DAYS - 1])
 def test_a_younger_round_stays(rig: Rig, tmp_path: Path, days: int) -> None:
     root = rig.local(tmp_path / "v")
     deletes(rig, root, "a")
@@ -108,9 +108,9 @@ def test_pages_of_rounds_are_deleted_with_a_heartbeat_each(
     for n in range(5):
         deletes(rig, root, f"m{n}")
     rig.later(LONG)
-    monkeypatch.setattr(old_rounds, "PAGE_ROUNDS", 2)
+    monkeypatch.setattr(old_rows, "PAGE_ROUNDS", 2)
     beats: list[int] = []
-    OldRounds(rig.db).forget("shop", lambda: beats.append(1))
+    OldRows(rig.db).forget_rounds("shop", lambda: beats.append(1))
 
     assert rig.count("round") == rig.count("plan") == 1  # the newest
     assert len(beats) == 6

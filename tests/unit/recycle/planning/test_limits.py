@@ -2,7 +2,6 @@
 
 import pytest
 
-from config.settings import PricesSection
 from sexton.recycle.model import KindReport, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
@@ -214,10 +213,9 @@ def plan(*kinds: KindPlan) -> Plan:
 
 
 def test_an_estimate_counts_requests_money_and_minutes() -> None:
-    prices = PricesSection(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
-    cost = estimate(plan(keys, prefixes), prices, 100)
+    cost = estimate(plan(keys, prefixes), 100, 5, 2, "EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
     assert (cost.money, cost.currency) == (0.132, "EUR")
@@ -225,7 +223,7 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    cost = estimate(plan(), PricesSection(), 100)
+    cost = estimate(plan(), 100, 5, 2, "EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
 
