@@ -193,7 +193,7 @@ class Deployment:
             halt = stores.controls.halt(c, instance)
         if halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owners.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+            owners.mark_due(instance, plans.retentions.due_instants(instance, policy).agreed, lambda: None)
         counter = partial(self._count_objects, instance) if count else None
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
         next_due = plans.next_due(instance, policy)
@@ -268,7 +268,7 @@ class Deployment:
 
         owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
         policy = self.policy(instance)
-        for kind, cutoff in self.stores.plans.retentions.cutoffs(instance, policy).items():
+        for kind, cutoff in self.stores.plans.retentions.due_instants(instance, policy).agreed.items():
             due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owners.expand(instance, due, lambda: None) if due else {}
             live = owners.live(instance, due, lambda: None) if due else ()

@@ -62,8 +62,8 @@ class Engine:
         )
         self.in_process_compare = InProcessComparison(stores.vaults, stores.live_side, stores.checks)
 
-    def recycler(self, deleter: Deleter, **sizes: int) -> Recycler:
-        """Return the recycler that deletes files with ``deleter``; ``sizes``: see ``Recycler``."""
+    def recycler(self, deleter: Deleter, group_files: int | None = None) -> Recycler:
+        """Return the recycler that deletes files with ``deleter``; ``group_files``: see ``Recycler``."""
         stores = self.stores
         parts = Parts(
             stores.pipeline,
@@ -75,4 +75,4 @@ class Engine:
             deleter,
             stores.settings.listings_at_once,
         )
-        return Recycler(parts, **sizes)
+        return Recycler(parts, group_files)

@@ -9,7 +9,6 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
-from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Item
 
 
@@ -21,32 +20,6 @@ def protection_columns(db: Database) -> list[Column[Any]]:
 def select_protections(db: Database) -> Select[Any]:
     """Select protections without their filters."""
     return select(*protection_columns(db))
-
-
-def find_row(
-    db: Database, c: Connection, instance: str, job: str, registration_id: int | None = None, *, lock: bool = False
-) -> Any:
-    """Return the row of a job's protection, without its filter.
-
-    Args:
-        db: the database.
-        c: a connection in a transaction.
-        instance: the instance.
-        job: the job.
-        registration_id: the id that the protection must have; None: any.
-        lock: lock the row until the transaction ends.
-
-    Raises:
-        ProtectionNotFound: the job has no such protection.
-    """
-    t = db.t.protection
-    query = select_protections(db).where(t.c.instance == instance, t.c.job == job)
-    if registration_id is not None:
-        query = query.where(t.c.id == registration_id)
-    row = c.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise ProtectionNotFound(f"{instance} has no protection of job {job}; see: sexton protection list {instance}")
-    return row
 
 
 def insert_items(db: Database, c: Connection, instance: str, registration_id: int, items: Iterable[Item]) -> None:

@@ -18,7 +18,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance, deciding
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
-from sexton.protection.errors import Invalid
+from sexton.protection.errors import Invalid, ProtectionNotFound
 from sexton.protection.filter import Filter
 from sexton.protection.model import (
     CHUNK_ITEMS,
@@ -31,7 +31,7 @@ from sexton.protection.model import (
 )
 from sexton.protection.sql import claimed_objects
 from sexton.protection.sql.admission import end_due, ensure_admitted, ensure_objects_fit, ensure_same, job_usage
-from sexton.protection.sql.rows import digest, find_row, insert_items, protection_columns, select_protections
+from sexton.protection.sql.rows import digest, insert_items, protection_columns, select_protections
 
 log = logging.getLogger(__name__)
 FORGOTTEN_AT_ONCE = 20_000
@@ -39,10 +39,7 @@ FORGOTTEN_AT_ONCE = 20_000
 
 
 class ProtectionStore:
-    """The register of protections. Refusals are ``protection.errors``.
-
-    ``registration_id`` is the id of the registration that is meant, as a job may have had another one before.
-    """
+    """The register of protections. Refusals are ``protection.errors``."""
 
     def __init__(self, db: Database, settings: ProtectionSettings, *, by_job: bool = False) -> None:
         """``by_job``: the callers are jobs with tokens of their own, which may do less than operators."""
@@ -72,8 +69,10 @@ class ProtectionStore:
         t = self._db.t.protection
         with deciding(self._db, registration.instance) as c:
             now = self._db.now(c)
-            registered = self._find(c, registration.instance, registration.job)
-            if registered is not None:
+            of_job = and_(t.c.instance == registration.instance, t.c.job == registration.job)
+            row = c.execute(select_protections(self._db).where(of_job)).one_or_none()
+            if row is not None:
+                registered = Protection(**row._mapping)
                 ensure_same(registered, registration)
                 until = policy.repeated(registered, now, seconds, self._settings, by_job=self._by_job)
                 return self._update(c, registered.id, expires_at=until)
@@ -91,9 +90,7 @@ class ProtectionStore:
             opened = c.execute(insert(t).values(**values).returning(*protection_columns(self._db))).one()
             return Protection(**opened._mapping)
 
-    def add(
-        self, instance: str, job: str, number: int, items: Sequence[Item], *, registration_id: int | None = None
-    ) -> Sealed | None:
+    def add(self, registration: Protection, number: int, items: Sequence[Item]) -> Sealed | None:
         """Store the rows of one chunk, without the guard; return the result of the chunk if it is stored already.
 
         Raises:
@@ -105,8 +102,8 @@ class ProtectionStore:
         if len(items) > CHUNK_ITEMS:
             raise Invalid(f"{len(items)} items in one chunk; at most {CHUNK_ITEMS}")
         t, chunk = self._db.t.protection, self._db.t.protection_chunk
-        chunk_digest = digest(items)
-        with self._locked(instance, job, registration_id) as (c, row):
+        chunk_digest, job = digest(items), registration.job
+        with self._locked(registration.instance, job, registration.id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             stored_chunk = c.execute(select(chunk).where(is_chunk)).one_or_none()
             if stored_chunk is not None:
@@ -115,8 +112,8 @@ class ProtectionStore:
                 return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
-            ensure_objects_fit(self._db, c, Protection(**row._mapping), len(items), self._settings)
-            insert_items(self._db, c, instance, row.id, items)
+            ensure_objects_fit(self._db, c, registration, len(items), self._settings)
+            insert_items(self._db, c, row.instance, row.id, items)
             counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
             sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
             c.execute(update(t).where(t.c.id == row.id).values(**counts, sizes=sizes))
@@ -129,9 +126,7 @@ class ProtectionStore:
         with deciding(self._db, instance):
             reached("protection.parted")
 
-    def find_claimed(
-        self, instance: str, job: str, items: Sequence[Item], *, registration_id: int | None = None
-    ) -> Sequence[tuple[str, str]]:
+    def find_claimed(self, registration: Protection, items: Sequence[Item]) -> Sequence[tuple[str, str]]:
         """Return (vault, key) of the objects, and of those under the prefixes, that are being deleted.
 
         Called after ``wait_for_claims``: no more of them are claimed then.
@@ -140,8 +135,8 @@ class ProtectionStore:
             ProtectionNotFound: there is no such registration.
         """
         with self._db.read() as c:
-            find_row(self._db, c, instance, job, registration_id)
-            return claimed_objects.find_claimed(self._db, c, instance, items)
+            self._row(c, registration.instance, registration.job, registration.id)
+            return claimed_objects.find_claimed(self._db, c, registration.instance, items)
 
     def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
         """Yield (vault, key) of all objects that are being deleted, in pages."""
@@ -151,9 +146,7 @@ class ProtectionStore:
         """Return (vault, prefix) under which a request may still delete objects that no row names."""
         return claimed_objects.prefixes_of_requests(self._db, instance)
 
-    def store_result(
-        self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
-    ) -> Sealed:
+    def store_result(self, registration: Protection, number: int, result: Sealed) -> Sealed:
         """Store the result of a chunk; return the one that was stored first.
 
         Raises:
@@ -161,7 +154,8 @@ class ProtectionStore:
             JobQuotaExceeded: the job, with its runs, would protect more bytes than its quota.
         """
         t, chunk = self._db.t.protection, self._db.t.protection_chunk
-        with self._locked(instance, job, registration_id) as (c, row):
+        instance, job = registration.instance, registration.job
+        with self._locked(instance, job, registration.id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             is_first = and_(is_chunk, chunk.c.result.is_(None))
             values = {"result": result.model_dump(mode="json")}
@@ -170,21 +164,21 @@ class ProtectionStore:
                 policy.check_quota(job, job_usage(self._db, c, instance, job), self._settings)
             return Sealed(**c.execute(select(chunk.c.result).where(is_chunk)).scalar_one())
 
-    def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
+    def results(self, registration: Protection) -> Mapping[int, Sealed | None]:
         """Return number of a chunk → its result; None: not stored yet. ``ProtectionNotFound``."""
         chunk = self._db.t.protection_chunk
         with self._db.read() as c:
-            row = find_row(self._db, c, instance, job, registration_id)
+            row = self._row(c, registration.instance, registration.job, registration.id)
             query = select(chunk.c.number, chunk.c.result).where(chunk.c.protection == row.id).order_by(chunk.c.number)
             return {chunk_row.number: _result(chunk_row.result) for chunk_row in c.execute(query)}
 
-    def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
+    def seal(self, registration: Protection, sealed: Sealed) -> Protection:
         """Make the registration an active protection; a repeated call returns the first result.
 
         Raises:
             ProtectionNotFound: there is no such registration: it was released, or expired.
         """
-        with self._locked(instance, job, registration_id) as (c, row):
+        with self._locked(registration.instance, registration.job, registration.id) as (c, row):
             if row.state != ProtectionState.OPEN:
                 return Protection(**row._mapping)
             active = self._update(c, row.id, state=ProtectionState.ACTIVE, sealed=sealed.model_dump(mode="json"))
@@ -278,7 +272,7 @@ class ProtectionStore:
     def find(self, instance: str, job: str) -> Protection:
         """Return the protection of a job. ``ProtectionNotFound``."""
         with self._db.read() as c:
-            return Protection(**find_row(self._db, c, instance, job)._mapping)
+            return Protection(**self._row(c, instance, job)._mapping)
 
     def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
         """End the protections that are overdue, or finished and passed by the watermark; return job → reason.
@@ -311,18 +305,26 @@ class ProtectionStore:
     def _locked(self, instance: str, job: str, registration_id: int | None = None) -> Iterator[tuple[Connection, Any]]:
         """Open a transaction that locks the row of a job's protection. ``ProtectionNotFound``."""
         with self._db.write() as c:
-            yield c, find_row(self._db, c, instance, job, registration_id, lock=True)
+            yield c, self._row(c, instance, job, registration_id, lock=True)
 
     def _update(self, c: Connection, id_: int, **values: object) -> Protection:
         t = self._db.t.protection
         changed = update(t).where(t.c.id == id_).values(**values).returning(*protection_columns(self._db))
         return Protection(**c.execute(changed).one()._mapping)
 
-    def _find(self, c: Connection, instance: str, job: str) -> Protection | None:
+    def _row(
+        self, c: Connection, instance: str, job: str, registration_id: int | None = None, *, lock: bool = False
+    ) -> Any:
+        """Return the row of a job's protection, of a certain one if an id is given, or raise ``ProtectionNotFound``."""
         t = self._db.t.protection
         query = select_protections(self._db).where(t.c.instance == instance, t.c.job == job)
-        row = c.execute(query).one_or_none()
-        return None if row is None else Protection(**row._mapping)
+        if registration_id is not None:
+            query = query.where(t.c.id == registration_id)
+        row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            see = f"see: sexton protection list {instance}"
+            raise ProtectionNotFound(f"{instance} has no protection of job {job}; {see}")
+        return row
 
 
 def _result(stored: Mapping[str, Any] | None) -> Sealed | None:

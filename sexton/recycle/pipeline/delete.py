@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from types import TracebackType
@@ -319,7 +319,7 @@ class ThreadDeletion:
                 self._store(piece, results, patience)
         in_flight = (piece.page.seqs[0] for piece, _ in self._in_flight.values())
         waiting = (piece.page.seqs[0] for piece in self._waiting if piece.page.vault not in self._faulty)
-        self._tried_to = tried_up_to([*in_flight, *waiting], self._read_to)
+        self._tried_to = min([*in_flight, *waiting], default=self._read_to + 1) - 1
         self._progress.set()
 
     def _store(self, piece: Piece, results: Sequence[KeyResult], patience: Patience) -> None:
@@ -374,13 +374,3 @@ class ThreadDeletion:
                 log.exception(
                     "outcomes of %d files of batch %d are not stored", len(piece.page.seqs), self._token.batch
                 )
-
-
-def tried_up_to(untried_files: Iterable[int], read_to: int) -> int:
-    """Return the number of the last file up to which all were tried. Pure.
-
-    Args:
-        untried_files: the first file of each page that is in flight or waits.
-        read_to: the last file that was read.
-    """
-    return min(untried_files, default=read_to + 1) - 1

@@ -101,13 +101,10 @@ class ProgressReporter:
 class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
-    def __init__(
-        self, parts: Parts, steps: Steps, *, group_files: int | None = None, range_objects: int | None = None
-    ) -> None:
-        """``group_files``: files in a group; ``range_objects``: objects in a range; None: the module's constants."""
+    def __init__(self, parts: Parts, steps: Steps, group_files: int | None = None) -> None:
+        """``group_files``: files in a group; None: ``GROUP_FILES``."""
         self._parts, self._stores, self._steps = parts, parts.stores, steps
         self._group_files = group_files
-        self._range_objects = range_objects
 
     def run(self, order: RangeOrder, attempt: int, reporter: ProgressReporter) -> RangeReceipt:
         """Claim, delete and settle one range of due marks.
@@ -184,7 +181,7 @@ class RangeRunner:
 
     def _claims_no_more(self, state: _RangeState) -> bool:
         """Return whether this range claims no more marks."""
-        return state.nothing_due or state.work_done >= (self._range_objects or RANGE_OBJECTS)
+        return state.nothing_due or state.work_done >= RANGE_OBJECTS
 
     def _claim_next_group(self, state: _RangeState, deletion: Deletion) -> _ClaimedGroup:
         """Resolve and claim the next due marks, a group's worth, chunk by chunk."""

@@ -52,17 +52,11 @@ def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance |
     elif live is None:
         return by_objects._replace(note=FRACTION_IS_OFF if policy.max_delete_fraction < 1 else "")
     else:
-        by_fraction = _fraction_allowance(policy.max_delete_fraction, live)
+        fraction = policy.max_delete_fraction
+        objects = max(MIN_FRACTION_OBJECTS, floor(fraction * live))
+        reason = f"max_delete_fraction {fraction:g} of {live:,} live objects allows {objects:,} "
+        by_fraction = Allowance(objects, f"{reason}(never fewer than {MIN_FRACTION_OBJECTS:,})")
     return min(by_objects, by_fraction, key=lambda a: a.objects)
-
-
-def _fraction_allowance(fraction: float, live: int) -> Allowance:
-    objects = max(MIN_FRACTION_OBJECTS, floor(fraction * live))
-    reason = (
-        f"max_delete_fraction {fraction:g} of {live:,} live objects allows {objects:,} "
-        f"(never fewer than {MIN_FRACTION_OBJECTS:,})"
-    )
-    return Allowance(objects, reason)
 
 
 def is_limited(kind: str, policy: Policy) -> bool:

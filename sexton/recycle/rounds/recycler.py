@@ -27,16 +27,10 @@ ANNOUNCED_AT_ONCE = 16
 class Recycler:
     """Runs rounds' steps for one worker. Safe for several ranges at once."""
 
-    def __init__(self, parts: Parts, *, group_files: int | None = None, range_objects: int | None = None) -> None:
-        """Assemble the steps.
-
-        Args:
-            parts: what the steps work with.
-            group_files: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``.
-            range_objects: objects, or marks scanned, after which a range ends; None: ``ranges.RANGE_OBJECTS``.
-        """
+    def __init__(self, parts: Parts, group_files: int | None = None) -> None:
+        """``group_files``: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``."""
         self._parts, steps = parts, Steps(parts)
-        self._ranges = RangeRunner(parts, steps, group_files=group_files, range_objects=range_objects)
+        self._ranges = RangeRunner(parts, steps, group_files)
         self._adopter = Adopter(parts, steps)
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:

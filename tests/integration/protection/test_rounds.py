@@ -84,8 +84,8 @@ def test_p14_a_registration_may_race_a_claim_under_the_guard(rig: Rig, tmp_path:
 def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
-        rig.protections.open(registration(f"j{n}", Item("disk", f"else/{n}")), None)
-        rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
+        opened = rig.protections.open(registration(f"j{n}", Item("disk", f"else/{n}")), None)
+        rig.protections.add(opened, 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
 
     report = rig.round()
 

@@ -32,8 +32,7 @@ from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
 from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import limited_objects_claimed, verify
 
 
 class ClaimStore:

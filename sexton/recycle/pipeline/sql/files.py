@@ -24,7 +24,7 @@ from sexton.marks.sql.file_lists import (
 )
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,13 @@ class FileStore:
             return beyond
         with self._db.write() as tx:
             verify(tx, token)
-            last = _add(self._db, tx, token, files, beyond)
+            first = max(beyond, _last_number(self._db, tx, token)) + 1
+            for files_of_list in lists_of(token.batch, first, files):
+                add_list(self._db, tx, token.instance, files_of_list)
             listed = Counter((file.kind, file.vault) for file in files)
             counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
             round_counts.increment(self._db, tx, token.round, counts)
-            return last
+            return first + len(files) - 1
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
@@ -165,13 +167,9 @@ class FileStore:
         for start in range(0, len(ordered), CHUNK_MARKS):
             is_one = refs_in(mark, ordered[start : start + CHUNK_MARKS])
             rows = tx.execute(of_instance.where(is_one)).all()
-            claimed |= {Ref(row.kind, row.id): row for row in rows if _is_claimed_by(row, token)}
+            of_token = (MarkState.CLAIMED, token.batch)
+            claimed |= {Ref(row.kind, row.id): row for row in rows if (row.state, row.batch) == of_token}
         return claimed
-
-
-def _is_claimed_by(row: Any, token: WriteToken) -> bool:
-    """Return whether a mark's row is claimed by the token's batch. Pure."""
-    return bool(row.state == MarkState.CLAIMED and row.batch == token.batch)
 
 
 def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: Mapping[int, Collection[Ref]]) -> None:
@@ -209,14 +207,6 @@ def _carry(db: Database, tx: Connection, token: WriteToken, source: FileList, do
 def _last_number(db: Database, tx: Connection, token: WriteToken) -> int:
     t = db.t.file_list
     return int(tx.execute(select(func.coalesce(func.max(t.c.last), 0)).where(t.c.batch == token.batch)).scalar_one())
-
-
-def _add(db: Database, tx: Connection, token: WriteToken, files: Sequence[File], beyond: int) -> int:
-    """Add lists of files, numbered above ``beyond`` and all numbers of the batch; return the last number."""
-    first = max(beyond, _last_number(db, tx, token)) + 1
-    for files_of_list in lists_of(token.batch, first, files):
-        add_list(db, tx, token.instance, files_of_list)
-    return first + len(files) - 1
 
 
 def sort_leftovers(files: Iterable[ListedFile], claimed: Mapping[Ref, Any], *, second_pass: bool) -> Leftovers:

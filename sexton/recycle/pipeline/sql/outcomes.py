@@ -14,7 +14,7 @@ from sexton.marks.model import DeletedSoFar, FilePage, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span, find_spans, in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyResult
 
 AUDITED_AT_ONCE = 10_000

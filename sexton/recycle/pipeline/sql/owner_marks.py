@@ -9,7 +9,7 @@ from sexton.database.guard import deciding
 from sexton.database.ranges import beyond
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
 from sexton.marks.sql.rows import due_columns, read_due, refs_in
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 
 ASKED_AT_ONCE = 10_000
 """Quarantined marks about which an owner is asked in one call."""

@@ -20,7 +20,7 @@ from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.errors import NotQuarantined
 from sexton.recycle.pipeline.model import Quarantined
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""

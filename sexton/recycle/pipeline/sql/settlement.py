@@ -38,7 +38,7 @@ from sexton.marks.sql.file_lists import Span, drop_files, find_spans, in_span, r
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""

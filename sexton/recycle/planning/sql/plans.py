@@ -1,15 +1,18 @@
-"""Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval."""
+"""Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval.
 
-from collections.abc import Callable, Iterator, Sequence
+A retention that is shorter than the one that an operator has agreed to makes nothing due without approval.
+"""
 
-from sqlalchemy import Connection, and_, false, func, not_, or_, select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, false, func, not_, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
-from sexton.marks.orphans import ORPHAN
-from sexton.marks.sql.orphans import unapproved
+from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.marks.sql.rows import due_columns, read_due, waits
 from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
@@ -21,7 +24,6 @@ from sexton.recycle.planning.limits import Allowance, build_for_operator, build_
 from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
-from sexton.recycle.planning.sql.retentions import RetentionStore
 
 PAGE_MARKS = 1_000
 CountObjects = Callable[[Sequence[DueMark]], int]
@@ -32,6 +34,63 @@ LiveObjects = Callable[[], int | None]
 
 def _uncounted() -> None:
     """Count nothing: the owner has no count."""
+
+
+class DueInstants(NamedTuple):
+    """Kind → the latest ``retention_starts_at`` that is due: by the agreed retention, and by the one in force."""
+
+    agreed: Mapping[str, int]
+    in_force: Mapping[str, int]
+
+
+class RetentionStore:
+    """Agreed retentions, a column of ``instance``."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def due_instants(self, instance: str, policy: Policy) -> DueInstants:
+        """Return what is due now by agreed retentions, and by those in force.
+
+        By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
+        """
+        with self._db.read() as tx:
+            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+        retentions = instance_policy.policy.retention_seconds
+        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
+        return DueInstants(
+            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
+            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
+        )
+
+    def agree_first(self, instance: str, policy: Policy) -> None:
+        """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""
+        with self._db.write() as tx:
+            instance_policy = policy_of(self._db, tx, instance, policy)
+            if instance_policy.agreed is None:
+                self.agree_undisputed(tx, instance_policy, ())
+
+    def agree_undisputed(self, tx: Connection, instance_policy: InstancePolicy, disputed: Sequence[str]) -> None:
+        """Agree to the retentions of all kinds but those that need an approval; to the first policy as it is."""
+        before = dict(instance_policy.agreed or {})
+        agreed = before | {k: s for k, s in instance_policy.policy.retention_seconds.items() if k not in disputed}
+        if instance_policy.agreed is None or agreed != before:
+            t = self._db.t.instance
+            tx.execute(update(t).where(t.c.id == instance_policy.instance).values(retentions=agreed))
+
+    def agree_plan(self, tx: Connection, plan: int) -> None:
+        """Agree to the retentions of a plan that was applied, if its operator saw everything that they make due."""
+        t, instance = self._db.t.plan, self._db.t.instance
+        row = tx.execute(select(t.c.instance, t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
+        if row is None or row.approved_at is None:
+            return
+        applied = Plan.model_validate(row.body)
+        if not applied.whole:
+            return
+        of_instance = select(instance.c.retentions).where(instance.c.id == row.instance)
+        before = tx.execute(of_instance).scalar_one_or_none() or {}
+        agreed = {**before, **applied.policy.retention_seconds}
+        tx.execute(update(instance).where(instance.c.id == row.instance).values(retentions=agreed))
 
 
 class PlanStore:

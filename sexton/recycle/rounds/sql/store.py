@@ -139,7 +139,7 @@ class RoundStore:
         if self._protections is not None:
             self._protections.end_due(instance)
         reached("round.opened")
-        cutoffs = dict(self.plans.retentions.cutoffs(instance, policy))
+        cutoffs = dict(self.plans.retentions.due_instants(instance, policy).agreed)
         return OpenedRound(
             round=round_,
             lease=lease,
@@ -274,7 +274,10 @@ class RoundStore:
             else:
                 plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
                 report = self._end(c, order.model_copy(update={"plan": plan}))
-                self._end_slot(c, report)
+                instance, now = self._db.t.instance, report.ended_at or 0
+                is_instance = instance.c.id == report.instance
+                failures = c.execute(select(instance.c.failures).where(is_instance)).scalar_one()
+                c.execute(update(instance).where(is_instance).values(**after_round(report, failures, now)))
         reached("round.closed")
         self._free(lease)
         return report
@@ -327,10 +330,3 @@ class RoundStore:
         c.execute(update(t.round).where(t.round.c.id == report.round).values(**ended, **waits))
         add_to_counters(self._db, c, report.instance, counters_of(report))
         return report
-
-    def _end_slot(self, c: Connection, report: RoundReport) -> None:
-        """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
-        t, now = self._db.t.instance, report.ended_at or 0
-        failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        values = after_round(report, failures, now)
-        c.execute(update(t).where(t.c.id == report.instance).values(**values))

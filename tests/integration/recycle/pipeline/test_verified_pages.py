@@ -1,6 +1,7 @@
 """Directly before a page is sent, stops, lease, token and its files are verified, by answers that are not old."""
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,7 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
         real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    monkeypatch.setattr(clock, "monotonic", lambda: clock.now + time.monotonic())
     monkeypatch.setattr(delete, "time", clock)
     receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
 
