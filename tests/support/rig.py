@@ -138,6 +138,13 @@ class Rig:
         with self.db.write() as c:
             contract.mark(c, instance, kind, marks)
 
+    def drop(self, root: Path, key: str, id_: str, *, later: int = 0) -> None:
+        """Write a file of the vault ``disk`` and mark it as dropped; then move the clock forward."""
+        put(root, key)
+        self.mark("dropped", contract.NewMark(id=id_, vault="disk", keys=(key,)))
+        if later:
+            self.later(later)
+
     def later(self, seconds: int) -> None:
         """Move the database's clock forward."""
         schema.move_clock(self.db, seconds)

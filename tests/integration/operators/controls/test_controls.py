@@ -86,8 +86,7 @@ def test_r32_a_control_set_during_a_round_acts_within_a_page(
     assert listing(root) == {}
 
 
-def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, root: Path) -> None:
     fill(rig, root)
     rig.controls.put(ControlKind.WHITELIST, "shop")
     rig.controls.put(ControlKind.BLACKLIST, "shop", "in doubt")
@@ -99,8 +98,7 @@ def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, tmp_path: Path) -> 
     assert rig.round().removed == 30
 
 
-def test_r33_a_stop_after_the_claim_delays_deletes_until_start(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_r33_a_stop_after_the_claim_delays_deletes_until_start(rig: Rig, root: Path) -> None:
     fill(rig, root)
 
     with installed(at("claim.committed", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
@@ -114,10 +112,7 @@ def test_r33_a_stop_after_the_claim_delays_deletes_until_start(rig: Rig, tmp_pat
     assert listing(root) == {}
 
 
-def test_a_stopped_round_counts_its_deletions_once(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_stopped_round_counts_its_deletions_once(rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(rig, root)
     put(root, "next.dat")
 

@@ -68,9 +68,7 @@ def test_every_object_of_a_round_is_audited_with_its_outcome(
 
 def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
-    put(worker.local(tmp_path / "v"), "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(worker.local(tmp_path / "v"), "data/a.dat", "k", later=10_801)
 
     with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
@@ -87,9 +85,7 @@ def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tm
 def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     root = worker.local(tmp_path / "v")
-    put(root, "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(root, "data/a.dat", "k", later=10_801)
     in_the_way = root / "_sexton" / "audit"
     in_the_way.write_bytes(b"a file where the folder should be")
 
@@ -106,9 +102,7 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
 
 def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
-    put(worker.local(tmp_path / "v"), "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(worker.local(tmp_path / "v"), "data/a.dat", "k", later=10_801)
     done = worker.round()
 
     worker.later(31 * 86_400)

@@ -54,8 +54,7 @@ def damage(rig: Rig) -> bytes:
 
 def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
     put(root, "u/late.dat")
-    put(root, "w/c.dat")
-    rig.mark("dropped", NewMark(id="o", vault="disk", keys=("w/c.dat",)))
+    rig.drop(root, "w/c.dat", "o")
     rig.later(DUE_SECONDS + GRACE)
 
     rig.round()
@@ -71,8 +70,7 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
     monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
     for key in keys:
-        put(root, key)
-        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+        rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", refusing(*keys))
@@ -86,11 +84,8 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     assert rig.row("dropped", keys[1]).quarantined_reason == Reason.FILES_UNREADABLE
 
 
-def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
-    rig.later(DUE_SECONDS)
+def test_a_retry_needs_the_list_to_be_restored(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
         rig.round()
@@ -121,9 +116,8 @@ def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Pa
 
 
 def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
     rig.round()

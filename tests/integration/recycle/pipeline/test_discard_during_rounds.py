@@ -25,9 +25,8 @@ WEEK = 7 * 86_400
 
 
 def test_a_mark_is_not_discarded_while_its_files_are_deleted(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
@@ -65,9 +64,8 @@ def test_a_mark_discarded_before_it_is_settled_counts_once(
 
 
 def test_the_commands_that_undelete_names_keep_the_object(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
@@ -90,9 +88,8 @@ def test_the_commands_that_undelete_names_keep_the_object(
 
 @pytest.mark.slow
 def test_a_stopped_round_leaves_marks_that_can_be_discarded(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:

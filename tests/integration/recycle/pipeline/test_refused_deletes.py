@@ -46,12 +46,9 @@ def change(name: str) -> Any:
 
 
 def test_a_hold_counts_marks_whose_deletes_are_tried_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
         rig.round()
@@ -63,9 +60,8 @@ def test_a_hold_counts_marks_whose_deletes_are_tried_again(
 
 
 def test_an_undelete_needs_all_files_that_the_owner_names(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     put(root, "k0.dat")
     put(root, "k1.dat")
     rig.recycler = rig.recycler_of(NamingOwner(rig.db, rig.registry))
@@ -105,10 +101,7 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
-def test_a_discard_and_a_second_pass_lock_in_one_order(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mark in ("m1", "m2"):
         put(root, f"{mark}/a.dat")
         rig.mark("dropped", NewMark(id=mark, vault="disk", prefix=f"{mark}/"))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import ClaimRequest, ClaimResult, WriteToken
 from sexton.operators.controls.model import ControlKind, Halted
@@ -43,10 +42,7 @@ class WaitingVaults:
         """Trust the vault."""
 
 
-def test_a_task_that_spark_repeated_sends_no_page_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_task_that_spark_repeated_sends_no_page_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
     vaults = WaitingVaults(rig.vaults)
     ask, settle = rig.stores.claims.ask_keepers_outside_claim, rig.stores.settlements.settle
@@ -90,8 +86,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
 ) -> None:
     root, vaults = rig.local(tmp_path / "v"), WaitingVaults(rig.vaults)
     for key in ("a", "b"):
-        put(root, key)
-        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+        rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
     order, claim, real = range_order(rig), rig.stores.claims.claim, LocalVault.delete
     errors: list[SextonError] = []
@@ -179,7 +174,5 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
 def one_key_due(rig: Rig, tmp_path: Path) -> Path:
     """Let a mark of one key be due; return the directory of its vault."""
     root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     return root

@@ -5,22 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import Carried, KindProgress
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
-def test_ranges_without_shards_are_carried_as_one_shard(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_ranges_without_shards_are_carried_as_one_shard(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "SHARD_OBJECTS", 4)
     for n in range(8):
-        put(root, f"{n}.dat")
-        rig.mark("dropped", NewMark(id=f"m{n}", vault="disk", keys=(f"{n}.dat",)))
+        rig.drop(root, f"{n}.dat", f"m{n}")
     rig.later(10_801)
     plan = rig.plan()
     [kind] = plan.kinds

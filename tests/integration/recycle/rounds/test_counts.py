@@ -27,9 +27,8 @@ DUE_SECONDS = 10_801
 
 
 @pytest.fixture
-def logging_rig(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
+def logging_rig(rig: Rig, root: Path) -> Iterator[Rig]:
     """A worker that writes its log of deletions into the vault."""
-    root = rig.local(tmp_path / "v")
     for key in KEYS:
         put(root, key)
     worker = Rig(rig.url, audit=ParquetAudit(places(rig), 400))

@@ -90,11 +90,8 @@ class TestTurns:
 
         assert found == ended.started_at + INTERVAL * 1000
 
-    def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, tmp_path: Path) -> None:
-        root = rig.local(tmp_path / "v")
-        put(root, "a.dat")
-        rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-        rig.later(10_801)
+    def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, root: Path) -> None:
+        rig.drop(root, "a.dat", "a", later=10_801)
         (root / "_sexton" / "vault.json").rename(root / "moved")
         rig.round()
         faulty = rig.instance_row().last_success_at
@@ -117,8 +114,7 @@ def test_leases_never_exceed_the_slots(rig: Rig) -> None:
     assert leases.acquire("a", "recycle", "other").epoch == 1
 
 
-def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> None:
     put(root, "old.dat")
     put(root, "p/x.dat")
     rig.mark("orphan", NewMark(id="old", vault="disk", keys=("old.dat",)))
