@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sexton.owners.owners import Owners
     from sexton.protection.registrar import Registrar
     from sexton.protection.sql.store import ProtectionStore
-    from sexton.recycle.audit.locations import AuditLocations
     from sexton.recycle.audit.store import AuditReader
+    from sexton.recycle.audit.writer import AuditLocations
     from sexton.recycle.pacing.store import PaceStore
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
     from sexton.recycle.pipeline.sql.store import Stores
@@ -214,7 +214,7 @@ class DeploymentStores:
 
     def audit_locations(self, vaults: "ProvenVaults") -> "AuditLocations":
         """Return the places of the audit, opened through ``vaults``."""
-        from sexton.recycle.audit.locations import AuditLocations
+        from sexton.recycle.audit.writer import AuditLocations
 
         return AuditLocations(
             vaults,

@@ -16,9 +16,9 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import SECOND_PASS
 from sexton.recycle.audit import naming, parquet
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.naming import AuditFile
+from sexton.recycle.audit.writer import AuditLocations
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 AT_ONCE = 8

@@ -147,7 +147,7 @@ class RangeRunner:
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
             faults=active_lease.faults,
-            **self._stores.outcomes.deleted_so_far(token, order.kind)._asdict(),
+            **self._stores.outcomes.deleted_so_far(token, order.kind),
         )
         self._stores.batches.close(token, receipt)
         return receipt

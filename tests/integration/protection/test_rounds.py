@@ -56,11 +56,11 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     """Register an object when a claim reaches a point; return whether it is protected, and whether it exists."""
     items, once = [Item("disk", "data/a.dat")], iter("1")
     other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
-    other.open(registration("j", *items), None)
+    opened = other.open(registration("j", *items), None)
 
     def register(name: str) -> None:
         if name == point and next(once, None):
-            other.add("shop", "j", 0, items)
+            other.add(opened, 0, items)
 
     with crash_points.installed(register):
         rig.round()

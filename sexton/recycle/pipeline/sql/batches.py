@@ -3,13 +3,15 @@
 A token may write while its lease epoch, its attempt and its opening of the batch are still the latest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, literal, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database, now_column
+from sexton.database.rows import MOST_SUM, plus
 from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
 from sexton.marks.lease import Lease, LeaseLost, LeaseState
@@ -99,11 +101,8 @@ class BatchStore:
 
     def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt, which answers a repeated order."""
-        batch = self._db.t.batch
-        with self._db.write() as c:
-            verify(c, token)
-            values = {"state": BatchState.DONE, "receipt": receipt.model_dump(), "last": receipt.last.model_dump_json()}
-            c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
+        last = receipt.last.model_dump_json()
+        self._update(token, state=BatchState.DONE, receipt=receipt.model_dump(), last=last)
 
     def unfinished(self, instance: str, round_: int) -> Sequence[int]:
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
@@ -127,10 +126,13 @@ class BatchStore:
 
     def end(self, token: WriteToken) -> None:
         """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
+        self._update(token, state=BatchState.DONE)
+
+    def _update(self, token: WriteToken, **values: object) -> None:
         batch = self._db.t.batch
         with self._db.write() as c:
             verify(c, token)
-            c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.DONE))
+            c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
 
     def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
@@ -243,3 +245,20 @@ def _statements() -> _Statements:
         share_batch=find_batch.with_for_update(read=True, key_share=True),
         find_lease=select(*of_lease).where(is_lease),
     )
+
+
+def add_to_round(
+    db: Database, tx: Connection, round_: int, counts: Mapping[tuple[str, str], Mapping[str, int]]
+) -> None:
+    """Add to a round's counts in the transaction that makes them true, so that no crash counts twice or not at all.
+
+    Counts are per (kind, vault), each at most ``MOST_SUM``; their names are those of ``KindVaultCounts``.
+    """
+    table = db.t.tally
+    for (kind, vault), given in sorted(counts.items()):
+        numbers = {name: min(number, MOST_SUM) for name, number in given.items()}
+        row = {"round": round_, "kind": kind, "vault": vault, **numbers}
+        sums = {name: plus(table.c[name], number) for name, number in numbers.items()}
+        tx.execute(
+            upsert(table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
+        )

@@ -31,8 +31,8 @@ from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.batches import limited_objects_claimed, verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, limited_objects_claimed, verify
+from sexton.recycle.pipeline.sql.owner_marks import set_lacking
 
 
 class ClaimStore:
@@ -171,7 +171,8 @@ class ClaimStore:
         for keeper in self._keepers:
             keeper.on_claimed(tx, token, decision.claimed)
         self._set_claimed(tx, request, decision.claimed_refs, now)
-        self._set_lacking(tx, token, decision.claimed)
+        lacking = {candidate.ref: candidate.lacking for candidate in decision.claimed if candidate.lacking is not None}
+        set_lacking(self._db, tx, token.instance, lacking)
         self._absorb(tx, request, decision.absorbed, now)
         self._add_to_batch(tx, request, decision, now)
         self._add_to_round(tx, token, decision, locked)
@@ -180,14 +181,6 @@ class ClaimStore:
         mark = self._db.t.mark
         is_claimed = and_(mark.c.instance == request.instance, refs_in(mark, claimed_refs))
         tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(request, now)))
-
-    def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
-        """Record why the records of some claimed marks must stay."""
-        mark = self._db.t.mark
-        for reason in sorted({candidate.lacking for candidate in claimed if candidate.lacking is not None}):
-            refs = [candidate.ref for candidate in claimed if candidate.lacking is reason]
-            is_lacking = and_(mark.c.instance == token.instance, refs_in(mark, refs))
-            tx.execute(update(mark).where(is_lacking).values(lacking=reason))
 
     def _absorb(self, tx: Connection, request: ClaimRequest, absorbed: Sequence[Ref], now: int) -> None:
         """Claim children with their parents, and drop their files: the parent's files include them."""
@@ -217,7 +210,7 @@ class ClaimStore:
         claimed_by_kind_and_vault = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
         claimed_by_kind_and_vault.update((ref.kind, SEVERAL) for ref in decision.absorbed)
         counts = {kind_and_vault: {"claimed": n} for kind_and_vault, n in claimed_by_kind_and_vault.items()}
-        round_counts.increment(self._db, tx, token.round, counts)
+        add_to_round(self._db, tx, token.round, counts)
 
     def _leave_unclaimed(
         self, request: ClaimRequest, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]

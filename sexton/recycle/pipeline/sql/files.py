@@ -23,8 +23,7 @@ from sexton.marks.sql.file_lists import (
     save_results,
 )
 from sexton.marks.sql.rows import refs_in
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.batches import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.storage.model import KeyOutcome
 
 log = logging.getLogger(__name__)
@@ -66,7 +65,7 @@ class FileStore:
                 add_list(self._db, tx, token.instance, files_of_list)
             listed = Counter((file.kind, file.vault) for file in files)
             counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
-            round_counts.increment(self._db, tx, token.round, counts)
+            add_to_round(self._db, tx, token.round, counts)
             return first + len(files) - 1
 
     def last_number(self, token: WriteToken) -> int:

@@ -37,8 +37,7 @@ from sexton.marks.model import (
 from sexton.marks.sql.file_lists import Span, drop_files, find_spans, in_span, read_lists
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.batches import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
@@ -121,7 +120,7 @@ class SettlementStore:
             self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)
-            round_counts.increment(self._db, tx, token.round, _counts(by_settlement))
+            add_to_round(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
         return {settlement: len(of_settlement) for settlement, of_settlement in by_settlement.items()}
 

@@ -21,7 +21,7 @@ from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.limits import Allowance, build_for_operator, build_for_round
-from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy
+from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy, Shift
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
 
@@ -291,3 +291,46 @@ def next_due(db: Database, c: Connection, instance: str, kind: str, policy: Poli
     later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
     first = c.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
     return None if first is None else int(first) + 1000 * retention
+
+
+def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:
+    """Yield what a changed retention would make due or no longer due, kind by kind, before the setting is changed."""
+    with db.read() as c:
+        now, old, new = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
+        measure = Measure(db, c, instance, new.policy)
+        retentions = {*old.policy.retention_seconds, *new.policy.retention_seconds}
+        for kind in find_kinds(db, c, instance, retentions).names:
+            old_seconds, new_seconds = old.policy.retention_seconds.get(kind), new.policy.retention_seconds.get(kind)
+            if old_seconds == new_seconds:
+                continue
+            since, cutoff = _moved_instants(old_seconds, new_seconds, now)
+            moved = measure.measure_due(kind, cutoff, since)
+            more = new_seconds is not None and (old_seconds is None or new_seconds < old_seconds)
+            agreed = new.agreed is None or new_seconds is None or new_seconds >= new.agreed.get(kind, new_seconds)
+            yield Shift(
+                instance=instance,
+                before=old_seconds,
+                after=new_seconds,
+                more=more,
+                asks=new.enabled and more and moved.marks > 0 and not agreed,
+                **moved.model_dump(include={"kind", "marks", "objects", "estimated", "bytes"}),
+            )
+
+
+def _moved_instants(before: int | None, after: int | None, now: int) -> tuple[int, int]:
+    """Return between which instants the marks lie that only the shorter of two different retentions makes due.
+
+    Without a retention nothing of a kind is due, as if the retention were endless.
+
+    Args:
+        before: the one retention in seconds, or None.
+        after: the other one.
+        now: in ms since 1970.
+
+    Returns:
+        ``since`` (0: no lower bound) and ``cutoff`` of ``Measure.measure_due``, in ms since 1970.
+    """
+    shorter = min(seconds for seconds in (before, after) if seconds is not None)
+    longer = max(before or 0, after or 0) if before and after else None
+    since = 0 if longer is None else now - 1000 * longer
+    return since, now - 1000 * shorter

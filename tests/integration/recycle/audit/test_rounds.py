@@ -8,10 +8,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.servers.s3 import RunningS3
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put

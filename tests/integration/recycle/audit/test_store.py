@@ -9,10 +9,9 @@ from sqlalchemy import insert
 
 from sexton.kernel.errors import BadInput
 from sexton.recycle.audit import naming, store, writer
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.storage.model import PAGE_KEYS
 from sexton.storage.port import VaultFault
 from tests.servers.postgres import new_database

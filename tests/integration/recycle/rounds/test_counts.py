@@ -10,9 +10,8 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.model import Ref
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault

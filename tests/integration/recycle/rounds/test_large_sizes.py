@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sexton.recycle.pipeline.sql.round_counts import increment
 from sqlalchemy import BigInteger, select
 
 from sexton.contract import MAX_BYTES, NewMark
@@ -10,7 +11,6 @@ from sexton.database.counters import BYTES, add_to_counters
 from sexton.database.rows import MOST_SUM, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
-from sexton.recycle.pipeline.sql.round_counts import increment
 from sexton.recycle.rounds.sql.reports import read_counters
 from tests.servers.s3 import RunningS3
 from tests.support.claims import token
@@ -60,7 +60,7 @@ def test_counts_of_a_round_end_at_the_largest_sum(rig: Rig) -> None:
         sums = c.execute(select(rig.db.t.tally)).one()
 
     assert (sums.bytes_freed, sums.bytes_estimated, sums.deleted) == (MOST_SUM, MOST_SUM, 2)
-    assert rig.stores.outcomes.deleted_so_far(lease, "dropped").bytes == MOST_SUM
+    assert rig.stores.outcomes.deleted_so_far(lease, "dropped")["bytes"] == MOST_SUM
 
 
 def test_counters_end_at_the_largest_sum(rig: Rig) -> None:
