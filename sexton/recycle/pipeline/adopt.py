@@ -15,9 +15,9 @@ from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.model import DueMark, Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
-from sexton.recycle.pipeline.finish import FIRST
 from sexton.recycle.pipeline.listing import GIVEN_UP
 from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
+from sexton.recycle.pipeline.settle import FIRST
 from sexton.recycle.pipeline.steps import Parts, Steps
 from sexton.storage.port import UnknownVault, VaultFault
 

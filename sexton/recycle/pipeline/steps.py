@@ -7,10 +7,9 @@ from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
 from sexton.recycle.audit.model import DeletionLog
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.finish import Finisher
 from sexton.recycle.pipeline.recheck import Recheck
 from sexton.recycle.pipeline.resolve import Resolver
-from sexton.recycle.pipeline.settle import Settler
+from sexton.recycle.pipeline.settle import Finisher, Settler
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Vaults
 

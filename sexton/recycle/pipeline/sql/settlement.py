@@ -93,12 +93,10 @@ class SettlementStore:
         rows = connection.execute(select(mark.c.kind, mark.c.id).where(is_finished).with_for_update())
         return frozenset(Ref(*row) for row in rows)
 
-    def settle(
-        self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int
-    ) -> Mapping[Settlement, int]:
-        """Remove marks whose files are gone, count failures, leave the rest claimed; return how many of each."""
+    def settle(self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int) -> None:
+        """Remove marks whose files are gone, count failures, leave the rest claimed."""
         if not marks:
-            return {}
+            return
         by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
         for mark in marks:
             by_settlement[mark.settlement].append(mark)
@@ -122,7 +120,6 @@ class SettlementStore:
                 drop_files(self._db, tx, span, settled)
             add_to_round(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
-        return {settlement: len(of_settlement) for settlement, of_settlement in by_settlement.items()}
 
     def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the marks' files, by vault and outcome."""

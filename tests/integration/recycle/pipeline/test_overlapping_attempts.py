@@ -13,7 +13,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.protection.errors import Invalid
-from sexton.recycle.pipeline import active_lease, finish
+from sexton.recycle.pipeline import active_lease
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -55,7 +55,7 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path, mo
 def test_a_registration_sees_a_request_sent_before_a_take_over(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 2.0)
+    monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 2.0)
     root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
     real: Delete = LocalVault.delete

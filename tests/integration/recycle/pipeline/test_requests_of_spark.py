@@ -8,7 +8,7 @@ import pytest
 
 from sexton.kernel import crash_points
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.finish import Finisher
+from sexton.recycle.pipeline.settle import Finisher
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, is_undelete_safe, range_order
 from tests.support.rig import Rig
 
