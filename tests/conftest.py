@@ -12,6 +12,7 @@ import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from xdist.scheduler import LoadScopeScheduling
 
+from sexton.recycle.pipeline import settle
 from tests import surroundings
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from sexton.recycle.pipeline.sql.round_counts import increment
 from sqlalchemy import BigInteger, select
 
 from sexton.contract import MAX_BYTES, NewMark
@@ -11,6 +10,7 @@ from sexton.database.counters import BYTES, add_to_counters
 from sexton.database.rows import MOST_SUM, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
+from sexton.recycle.pipeline.sql.batches import add_to_round
 from sexton.recycle.rounds.sql.reports import read_counters
 from tests.servers.s3 import RunningS3
 from tests.support.claims import token
@@ -56,7 +56,7 @@ def test_counts_of_a_round_end_at_the_largest_sum(rig: Rig) -> None:
 
     with rig.db.write() as c:
         for _ in range(2):
-            increment(rig.db, c, lease.round, counts)
+            add_to_round(rig.db, c, lease.round, counts)
         sums = c.execute(select(rig.db.t.tally)).one()
 
     assert (sums.bytes_freed, sums.bytes_estimated, sums.deleted) == (MOST_SUM, MOST_SUM, 2)
