@@ -11,9 +11,10 @@ from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import OUTCOMES
 from sexton.marks.model import FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, find_spans, in_span, read_lists, save_results
+from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
+from sexton.recycle.pipeline.sql.files import own_spans
 from sexton.storage.model import KeyResult
 
 AUDITED_AT_ONCE = 10_000
@@ -66,7 +67,7 @@ class OutcomeStore:
     def of_marks(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
         """Yield the outcomes of the marks' files in this batch, some thousands at a time, for the log of deletions."""
         with self._db.read() as tx:
-            spans = [span for span in find_spans(self._db, tx, token.instance, refs) if span.batch == token.batch]
+            spans = own_spans(self._db, tx, token, refs)
         for span in spans:
             yield from self._outcomes(token, span, frozenset(refs))
 

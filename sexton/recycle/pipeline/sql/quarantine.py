@@ -13,9 +13,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import MOST_SUM, as_rows, in_list, plus
 from sexton.kernel.errors import BadInput
-from sexton.marks.file_list import FileSums, add_sums
+from sexton.marks.file_list import FileSums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
-from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
+from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.errors import NotQuarantined
@@ -217,11 +217,8 @@ class QuarantineStore:
 
     def _file_sums(self, c: Connection, instance: str, ref: Ref) -> Sequence[FileSums]:
         """Return sums over the stored files of a claimed mark, by vault and outcome."""
-        total: dict[Ref, list[FileSums]] = {}
-        for span in find_spans(self._db, c, instance, [ref]):
-            for files in read_lists(self._db, c, in_span(self._db, span), skip_damaged=True):
-                add_sums(total, files.sums({ref}))
-        return total.get(ref, [])
+        spans = find_spans(self._db, c, instance, [ref])
+        return sum_files(self._db, c, spans, {ref}, skip_damaged=True).get(ref, [])
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

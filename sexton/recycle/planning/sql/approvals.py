@@ -46,12 +46,15 @@ class ApprovalStore:
 
     def plan(self, plan: int) -> PlanRow:
         """Return a plan as it is listed, or raise ``PlanRefused``."""
-        t = self._db.t.plan
         with self._db.read() as c:
-            row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
-            if row is None:
-                raise UnknownPlan(plan)
-            return plan_row(row, self._db.now(c))
+            return plan_row(self._row(c, plan), self._db.now(c))
+
+    def _row(self, c: Connection, plan: int, *, lock: bool = False) -> Any:
+        query = select(self._db.t.plan).where(self._db.t.plan.c.id == plan)
+        row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            raise UnknownPlan(plan)
+        return row
 
     def plans(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[PlanRow]:
         """Return the newest plans, newest first, and every older one that awaits approval.
@@ -159,15 +162,13 @@ class ApprovalStore:
         check_text(why, by)
         t = self._db.t.plan
         with self._db.write() as c:
-            row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
-            if row is None:
-                raise UnknownPlan(plan)
+            row, now = self._row(c, plan, lock=True), self._db.now(c)
             if (state := shown_state(row, now)) != PlanState.AWAITING:
                 raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan list")
             answer = f"rejected by {by}: {why}"
             values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}
             c.execute(update(t).where(t.c.id == plan).values(**values))
-            return plan_row(c.execute(select(t).where(t.c.id == plan)).one(), now)
+            return plan_row(self._row(c, plan), now)
 
     def rejected_kinds(self, c: Connection, instance: str, now: int) -> dict[str, str]:
         """Return kinds rejected in the last 7 days and not approved since, with who rejected them and why."""

@@ -89,10 +89,7 @@ def test_the_smallest_kinds_that_fit_are_deleted() -> None:
     assert kinds_over_limit(kinds, 1_000, 601) == {"middle", "big"}
     assert kinds_over_limit(kinds, 1_000, 900) == {"middle", "big"}
     assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
-
-
-def test_kind_without_objects_is_never_over_a_limit() -> None:
-    assert kinds_over_limit([kind("table", 0)], 1_000, 5_000) == set()
+    assert kinds_over_limit([kind("without objects", 0)], 1_000, 5_000) == set()
 
 
 def test_plan_applies_splits_or_delays_kinds_with_reasons() -> None:
