@@ -16,10 +16,9 @@ from sexton.recycle.pipeline import resolve
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
-from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
-from tests.integration.recycle.pipeline.refusing import refusing
+from tests.integration.recycle.pipeline.refusing import refused_round
 from tests.support.claims import claim, drop_unclaimed, token
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import DAY, GRACE, Rig, listing, put
@@ -28,16 +27,14 @@ HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="
 
 
 @pytest.fixture
-def root(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(rig: Rig, tmp_path: Path) -> Path:
     """Return the vault of a mark whose delete failed, and whose list was damaged then; another mark is claimed, too."""
     root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     put(root, "u/b.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)), NewMark(id="n", vault="disk", prefix="u/"))
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
-        rig.round()
+    refused_round(rig, "t/a.dat")
     assert listing(root).keys() == {"t/a.dat"}
     damage(rig)
     return root
@@ -72,9 +69,7 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     for key in keys:
         rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing(*keys))
-        rig.round()
+    refused_round(rig, *keys)
     with rig.db.write() as c:
         c.execute(update(t).where(t.c.first_key == keys[1]).values({column: b"\x00"}))
 
@@ -84,11 +79,9 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     assert rig.row("dropped", keys[1]).quarantined_reason == Reason.FILES_UNREADABLE
 
 
-def test_a_retry_needs_the_list_to_be_restored(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_needs_the_list_to_be_restored(rig: Rig, root: Path) -> None:
     rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
-        rig.round()
+    refused_round(rig, "t/a.dat")
     results, store = damage(rig), QuarantineStore(rig.db)
 
     for _ in range(2):
@@ -115,18 +108,14 @@ def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Pa
     assert rig.count("file_list") == 0
 
 
-def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, root: Path) -> None:
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
     rig.round()
     put(root, "t/late1.dat")
     put(root, "t/late2.dat")
     rig.later(GRACE + 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/late2.dat"))
-        rig.round()
+    refused_round(rig, "t/late2.dat")
     damage(rig)
     rig.later(2 * GRACE)
 

@@ -14,7 +14,13 @@ from sexton.recycle.pipeline import adopt
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order, prefix_in_second_pass
+from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
+    Delete,
+    adopt_order,
+    claimed_prefix,
+    prefix_in_second_pass,
+)
 from tests.support.claims import claim, token
 from tests.support.files import stored_files
 from tests.support.rig import GRACE, Rig, listing, put
@@ -64,10 +70,7 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
 
 @pytest.mark.parametrize("column", ["next_try_at", "claimed_at"])
 def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, root: Path, column: str) -> None:
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    claimed_prefix(rig, root)
     put(root, "t/late.dat")
     rig.set_year_ahead("mark", column)
     for _ in range(3):
@@ -101,10 +104,7 @@ def test_a_moved_mark_takes_its_done_files_along(rig: Rig) -> None:
 
 
 def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, root: Path) -> None:
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    claimed_prefix(rig, root)
     rig.later(GRACE + 1)
     order = adopt_order(rig)
     token = rig.stores.batches.open_second_pass(order, 1)

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import NoFreeSlot
-from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
@@ -100,18 +98,6 @@ class TestTurns:
 
         assert faulty is None
         assert rig.instance_row().last_success_at == report.ended_at
-
-
-def test_leases_never_exceed_the_slots(rig: Rig) -> None:
-    leases = LeaseStore(rig.db, at_once=1)
-    rig.instance("a")
-    mine = leases.acquire("shop", "recycle", "me")
-
-    with pytest.raises(NoFreeSlot, match="recycle_concurrency"):
-        leases.acquire("a", "recycle", "other")
-    assert leases.acquire("shop", "recycle", "me") == mine
-    rig.later(61)
-    assert leases.acquire("a", "recycle", "other").epoch == 1
 
 
 def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> None:
