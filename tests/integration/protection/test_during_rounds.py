@@ -24,7 +24,10 @@ NAMED = 100
     [(240, 20, 1), pytest.param(1_000_000, 12_500, 250, marks=pytest.mark.soak)],
     ids=["240", "1000000"],
 )
-def test_p22_each_chunk_protects_from_its_commit(rig: Rig, root: Path, objects: int, chunk: int, per_mark: int) -> None:
+def test_p22_each_chunk_protects_from_its_commit(
+    rig: Rig, tmp_path: Path, objects: int, chunk: int, per_mark: int
+) -> None:
+    root = rig.local(tmp_path / "v")
     keys = [f"m/{n // 1_000:03}/{n:06}.dat" for n in range(objects)]
     rig.later(10_801)
     items = [Item("disk", key) for key in keys]

@@ -16,8 +16,9 @@ from tests.support.rig import Rig, put
 
 @pytest.mark.parametrize("name", ["t/a.dat", "t/", "t/inner/"])
 def test_a_registration_waits_for_a_replaced_worker(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     put(root, "other/b.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
@@ -44,8 +45,9 @@ def test_a_filter_is_told_where_a_request_may_delete(rig: Rig, tmp_path: Path, m
 
 
 def test_a_prefix_is_registered_once_no_request_is_on_its_way(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)

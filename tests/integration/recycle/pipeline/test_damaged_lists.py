@@ -79,7 +79,8 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     assert rig.row("dropped", keys[1]).quarantined_reason == Reason.FILES_UNREADABLE
 
 
-def test_a_retry_needs_the_list_to_be_restored(rig: Rig, root: Path) -> None:
+def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
     rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
     refused_round(rig, "t/a.dat")
     results, store = damage(rig), QuarantineStore(rig.db)
@@ -108,7 +109,8 @@ def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Pa
     assert rig.count("file_list") == 0
 
 
-def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, root: Path) -> None:
+def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
     rig.round()
