@@ -1,6 +1,7 @@
 """Run the steps of a round as activities, with heartbeats, cancellation and error types."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
@@ -11,8 +12,10 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import Plan, Policy
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder
-from sexton.recycle.rounds.port import RoundStorePort
-from sexton.recycle.rounds.recycler import Recycler
+
+if TYPE_CHECKING:
+    from sexton.recycle.rounds.recycler import Recycler
+    from sexton.recycle.rounds.sql.store import RoundStore
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +25,8 @@ class RecycleActivities:
 
     def __init__(
         self,
-        rounds: RoundStorePort,
-        recycler: Recycler,
+        rounds: "RoundStore",
+        recycler: "Recycler",
         policy: Policy | Live[Policy],
         *,
         heavy_objects: int | Live[int] | None = None,

@@ -1,12 +1,15 @@
 """Find what is due, and trigger the schedule, as activities."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
 from activities.refusals import refusals
 from sexton.recycle.rounds.model import DueInstances
-from sexton.recycle.rounds.port import InstanceSchedulePort
+
+if TYPE_CHECKING:
+    from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
 
 class TickActivities:
@@ -14,7 +17,7 @@ class TickActivities:
 
     def __init__(
         self,
-        schedule: InstanceSchedulePort,
+        schedule: "RoundSchedule",
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,

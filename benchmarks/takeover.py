@@ -23,6 +23,7 @@ from config.engine_settings import EngineSettings
 from sexton.database.engine import Database
 from sexton.kernel import crash_points
 from sexton.marks.model import WriteToken
+from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.model import RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
@@ -110,12 +111,13 @@ def main() -> None:
     """Do one of the two attempts."""
     job = Job(**json.loads(sys.argv[2]))
     engine = Engine(Database.open(job.database), EngineSettings("test-bench", job.endpoint, requests_at_once=8))
+    ranges.RANGE_OBJECTS = job.marks
     if sys.argv[1] == "claim":
         order = _order(engine)
         with engine.stores.db.write() as c:
             c.exec_driver_sql("CREATE TABLE IF NOT EXISTS public.bench_order (body text)")
             c.exec_driver_sql("INSERT INTO public.bench_order VALUES (%s)", (order.model_dump_json(),))
-        recycler = engine.recycler(KilledBeforeDeleting(), group_files=job.marks, range_objects=job.marks)
+        recycler = engine.recycler(KilledBeforeDeleting(), group_files=job.marks)
         recycler.recycle(order, 1, lambda: None)
         raise AssertionError("it should have been killed")
     with engine.stores.db.read() as c:
@@ -127,7 +129,7 @@ def main() -> None:
             first[0] = time.perf_counter() - began
 
     with crash_points.installed(note):
-        receipt = engine.recycler(engine.deleter, range_objects=job.marks).recycle(order, 2, lambda: None)
+        receipt = engine.recycler(engine.deleter).recycle(order, 2, lambda: None)
     if receipt.objects != job.marks:
         raise AssertionError(f"not everything was deleted: {receipt}")
     print(json.dumps({"first": first[0], "all": time.perf_counter() - began}))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sexton.operators.controls.model import Halt
     from sexton.operators.holds.model import Hold
     from sexton.protection.model import Item
-    from sexton.recycle.pipeline.quarantined import Quarantined
+    from sexton.recycle.pipeline.model import Quarantined
     from sexton.recycle.planning.estimate import Estimate
     from sexton.recycle.planning.model import Plan
     from sexton.runtime.temporal.starter import WorkflowStarter
@@ -191,7 +191,7 @@ class Deployment:
             halt = stores.controls.halt(c, instance)
         if halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owners.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+            owners.mark_due(instance, plans.retentions.due_instants(instance, policy).agreed, lambda: None)
         counter = partial(self._count_objects, instance) if count else None
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
         next_due = plans.next_due(instance, policy)
@@ -266,7 +266,7 @@ class Deployment:
 
         owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
         policy = self.policy(instance)
-        for kind, cutoff in self.stores.plans.retentions.cutoffs(instance, policy).items():
+        for kind, cutoff in self.stores.plans.retentions.due_instants(instance, policy).agreed.items():
             due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owners.expand(instance, due, lambda: None) if due else {}
             live = owners.live(instance, due, lambda: None) if due else ()
@@ -279,7 +279,9 @@ class Deployment:
         from sexton.recycle.planning.estimate import estimate, rate
 
         reports = self.stores.reports.find_round(plan.instance, RATE_SAMPLE_ROUNDS)
-        return estimate(plan, self.settings.prices, rate(reports))
+        prices = self.settings.prices
+        list_price, delete_price = prices.list_per_1000_requests, prices.delete_per_1000_requests
+        return estimate(plan, rate(reports), list_price, delete_price, prices.currency)
 
 
 def _items(mark: "DueMark", expansion: "Expansion | None") -> "Iterator[Item]":

@@ -15,7 +15,7 @@ from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from httpx._transports import default as httpx_transport
 from xdist.scheduler import LoadScopeScheduling
 
-from sexton.recycle.pipeline import finish
+from sexton.recycle.pipeline import settle
 from tests import surroundings
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
@@ -105,7 +105,7 @@ def _logging_ends() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let take-overs in this process wait for no request; a test that has one in flight sets the seconds itself."""
-    monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 0.0)
+    monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, JOB
-from sexton.recycle.rounds.sql.live_counters import RUNNING
+from sexton.recycle.rounds.sql.reports import RUNNING
 
 
 def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequence[Row[Any]]:

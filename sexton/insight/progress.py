@@ -14,7 +14,7 @@ from sexton.marks.lease import LeaseState
 from sexton.recycle.model import JOB
 from sexton.recycle.pipeline.model import RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan
-from sexton.recycle.rounds.sql.live_counters import RUNNING
+from sexton.recycle.rounds.sql.reports import RUNNING
 from sexton.wal.model import Mode
 
 NOTHING = RoundCounts()

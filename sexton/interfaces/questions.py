@@ -7,7 +7,7 @@ from sexton.insight.wording import human_bytes, quantity, utc
 from sexton.operations.registry import Call
 
 if TYPE_CHECKING:
-    from sexton.recycle.pipeline.quarantined import Quarantined
+    from sexton.recycle.pipeline.model import Quarantined
 
 Values = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ as compressed JSON: one row of SQL for some thousand files, which the same trans
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -295,9 +295,3 @@ def lists_of(batch: int, first: int, files: Sequence[File]) -> Iterator[FileList
     """Yield lists of at most ``LIST_FILES`` of these files, numbered from ``first`` on."""
     for start in range(0, len(files), LIST_FILES):
         yield FileList.of(batch, first + start, files[start : start + LIST_FILES])
-
-
-def add_sums(total: dict[Ref, list[FileSums]], more: Mapping[Ref, Iterable[FileSums]]) -> None:
-    """Add the sums of another list: a mark's files may be in several."""
-    for ref, sums in more.items():
-        total.setdefault(ref, []).extend(sums)

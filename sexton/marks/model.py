@@ -281,14 +281,6 @@ class ClaimResult(NamedTuple):
     keep_reasons: Mapping[Ref, Kept] = MappingProxyType({})
 
 
-class DeletedSoFar(NamedTuple):
-    """Deletions of one kind in a round so far: marks removed, and objects and bytes gone."""
-
-    removed: int
-    objects: int
-    bytes: int
-
-
 class DeletionCounts(NamedTuple):
     """A claimed mark and the sums over its files, from which its settlement is decided."""
 

@@ -14,7 +14,7 @@ from sexton.operations.plans import Kind, Marks, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.errors import Unconfirmed
-from sexton.recycle.pipeline.quarantined import Quarantined
+from sexton.recycle.pipeline.model import Quarantined
 
 ROWS = 1_000
 ReasonFilter = Annotated[

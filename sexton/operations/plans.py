@@ -23,7 +23,7 @@ from sexton.operations.fields import (
 )
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.operators.controls.port import NotEnabled
+from sexton.operators.controls.model import NotEnabled
 from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState

@@ -9,8 +9,7 @@ from sexton.kernel.message import Message
 from sexton.operations.fields import MAX_NUMBER, Before, Covered, Flag, Instance, Limit, Page, StartedWork, page
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.recycle.rounds.model import RecycleRequest
-from sexton.recycle.rounds.row import RoundRow
+from sexton.recycle.rounds.model import RecycleRequest, RoundRow
 
 RoundNumber = Annotated[int, Flag(shown="ROUND"), Field(ge=1, le=MAX_NUMBER, description="The round's number.")]
 

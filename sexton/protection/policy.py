@@ -1,9 +1,7 @@
 """Decide how long a protection lasts, what it covers, and whether it may be sealed. Pure: ``now`` is an argument."""
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.protection.errors import Invalid, JobQuotaExceeded, SoftDeleted
@@ -216,36 +214,6 @@ def sealing(job: str, results: Mapping[int, Sealed | None], count: int | None, *
         missing=sum(chunk.missing for chunk in chunks),
         named=tuple(islice((name for chunk in chunks for name in chunk.named), NAMED)),
     )
-
-
-class Cover(NamedTuple):
-    """Objects, and prefixes as one sorted list in which none begins with another; made by ``cover``."""
-
-    objects: frozenset[tuple[str, str]]
-    prefixes: tuple[tuple[str, bytes], ...]
-
-    def covers(self, vault: str, key: str) -> bool:
-        """Return whether the object is one of them, or its key begins with one of the prefixes, in bytes."""
-        if (vault, key) in self.objects:
-            return True
-        key_bytes = key.encode()
-        index = bisect_right(self.prefixes, (vault, key_bytes)) - 1
-        if index < 0:
-            return False
-        prefix_vault, prefix = self.prefixes[index]
-        return prefix_vault == vault and key_bytes.startswith(prefix)
-
-
-def cover(items: Iterable[Item]) -> Cover:
-    """Return the items in a form that is quick to query: a prefix that a shorter one covers is left out."""
-    objects: set[tuple[str, str]] = set()
-    prefixes: list[tuple[str, bytes]] = []
-    for vault, key, prefix in sorted(items, key=lambda item: (item.vault, item.key.encode())):
-        if not prefix:
-            objects.add((vault, key))
-        elif not (prefixes and prefixes[-1][0] == vault and key.encode().startswith(prefixes[-1][1])):
-            prefixes.append((vault, key.encode()))
-    return Cover(frozenset(objects), tuple(prefixes))
 
 
 def canonical(name: str, vaults: Mapping[str, VaultSpec], *, prefix: bool = False) -> Item:

@@ -10,7 +10,7 @@ from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
 from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
 from sexton.protection.policy import sealing
-from sexton.protection.port import Register
+from sexton.protection.sql.store import ProtectionStore
 from sexton.storage.port import Vault, Vaults
 
 LISTED_TOGETHER = 20
@@ -26,7 +26,7 @@ FAIL, REPORT = "fail", "report"
 class Registrar:
     """Registers protections, and looks up their objects in the vaults."""
 
-    def __init__(self, register: Register, vaults: Vaults) -> None:
+    def __init__(self, register: ProtectionStore, vaults: Vaults) -> None:
         self._register, self._vaults = register, vaults
 
     def for_job(self) -> "Registrar":
@@ -57,7 +57,7 @@ class Registrar:
         From the commit of the chunk on, its objects are no longer claimed.
 
         Raises:
-            ProtectionNotFound, Invalid: see ``Register.add``.
+            ProtectionNotFound, Invalid: see ``ProtectionStore.add``.
             VaultFault, UnknownVault: a vault does not answer. The stored rows block deletion; repeat the chunk.
             JobQuotaExceeded: the job would protect too much. Chunks that are stored already block deletion until the
                 registration is released or its time is over.
@@ -66,11 +66,11 @@ class Registrar:
         registration = self._register.find(instance, job)
         if not items:
             raise Invalid(f"chunk {number} of job {job} names nothing, so it would protect nothing")
-        first_result = self._register.add(instance, job, number, items, registration_id=registration.id)
+        first_result = self._register.add(registration, number, items)
         if first_result is not None:
             return first_result
         self._register.wait_for_claims(instance)
-        claimed = self._register.find_claimed(instance, job, items, registration_id=registration.id)
+        claimed = self._register.find_claimed(registration, items)
         claimed_names = set(claimed)
         absent, size = self._look_up(instance, items)
         missing = [item for item in absent if (item.vault, item.key) not in claimed_names]
@@ -78,7 +78,7 @@ class Registrar:
         names += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
         result = Sealed(objects=len(items), bytes=size, claimed=len(claimed), missing=len(missing))
         result = result.model_copy(update={"named": tuple(names[:NAMED])})
-        return self._register.store_result(instance, job, number, result, registration_id=registration.id)
+        return self._register.store_result(registration, number, result)
 
     def seal(
         self,
@@ -106,7 +106,7 @@ class Registrar:
         registration = self._register.find(instance, job)
         if registration.state is not ProtectionState.OPEN:  # repeated: objects missing then end nothing now
             return registration
-        results = self._register.results(instance, job, registration_id=registration.id)
+        results = self._register.results(registration)
         sealed = sealing(job, results, count, is_filter=filter_ is not None)
         self._register.wait_for_claims(instance)
         if filter_ is not None:
@@ -114,7 +114,7 @@ class Registrar:
             sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
         if on_missing == FAIL and sealed.verified and sealed.claimed + sealed.missing:
             return self._refuse(registration, sealed)
-        return self._register.seal(instance, job, sealed, registration_id=registration.id)
+        return self._register.seal(registration, sealed)
 
     def _refuse(self, registration: Protection, sealed: Sealed) -> Protection:
         """End the registration and raise ``Invalid``; return the job's protection if another caller was faster."""

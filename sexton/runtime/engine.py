@@ -12,11 +12,13 @@ from sexton.check.sql import peers
 from sexton.check.sql.schedule import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
+from sexton.recycle.audit.model import DeletionLog
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.rounds.recycler import Parts, Recycler
+from sexton.recycle.pipeline.steps import Parts
+from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import DeploymentStores
 
@@ -24,8 +26,9 @@ from sexton.runtime.stores import DeploymentStores
 class Engine:
     """Everything that a worker's activities and its metrics use, built over one database."""
 
-    def __init__(self, db: Database, settings: EngineSettings) -> None:
-        self.stores = stores = DeploymentStores(db, settings)
+    def __init__(self, db: Database, settings: EngineSettings, stores: DeploymentStores | None = None) -> None:
+        """``stores``: of the same database, some of them replaced, for tests."""
+        self.stores = stores = stores or DeploymentStores(db, settings)
         self.leases = LeaseStore(db, at_once=settings.rounds_at_once)
         in_force = settings.in_force
         self.rounds = RoundStore(
@@ -43,9 +46,8 @@ class Engine:
             SharedPacer(stores.paces, stores.registry.vault, settings.endpoint_url),
             most_keys=settings.keys_a_request,
         )
-        self.audit = ParquetAudit(stores.audit_locations(stores.vaults), settings.audit_retention_days)
-        self._listings_at_once = settings.listings_at_once
-        ports = CheckPorts(
+        self.audit: DeletionLog = ParquetAudit(stores.audit_locations(stores.vaults), settings.audit_retention_days)
+        self.check_ports = CheckPorts(
             runs=stores.checks,
             live=stores.live_side,
             vaults=stores.vaults,
@@ -54,14 +56,23 @@ class Engine:
             remove_refuted_marks=stores.orphans.remove_refuted_marks,
             compare_ids=partial(peers.compare, stores.owners),
         )
-        self.checker = Checker(ports, in_force.map(lambda s: s.check))
+        self.checker = Checker(self.check_ports, in_force.map(lambda s: s.check))
         self.check_schedule = CheckSchedule(
             db, in_force.map(lambda s: s.check.interval_seconds), enabled=settings.check.enabled
         )
         self.in_process_compare = InProcessComparison(stores.vaults, stores.live_side, stores.checks)
 
-    def recycler(self, deleter: Deleter, **sizes: int) -> Recycler:
-        """Return the recycler that deletes files with ``deleter``; ``sizes``: see ``Recycler``."""
+    def recycler(self, deleter: Deleter, group_files: int | None = None) -> Recycler:
+        """Return the recycler that deletes files with ``deleter``; ``group_files``: see ``Recycler``."""
         stores = self.stores
-        parts = Parts(stores.pipeline, self.leases, stores.controls, stores.vaults, stores.owners, self.audit)
-        return Recycler(parts, deleter, self._listings_at_once, **sizes)
+        parts = Parts(
+            stores.pipeline,
+            self.leases,
+            stores.controls,
+            stores.vaults,
+            stores.owners,
+            self.audit,
+            deleter,
+            stores.settings.listings_at_once,
+        )
+        return Recycler(parts, group_files)

@@ -80,7 +80,7 @@ def preview(service: "Deployment", key: str, value: str | None, scope: str) -> S
 
 def shifts(service: "Deployment", scope: str, after: "Live[Settings]") -> "Iterator[Shift]":
     """Yield what other settings make due, or no longer due; ``scope``: an instance, or empty for all."""
-    from sexton.recycle.planning import preview
+    from sexton.recycle.planning.sql import plans as preview
 
     registry = service.stores.registry
     for instance in [registry.instance(scope)] if scope else registry.instances():

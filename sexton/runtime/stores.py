@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from sexton.owners.owners import Owners
     from sexton.protection.registrar import Registrar
     from sexton.protection.sql.store import ProtectionStore
-    from sexton.recycle.audit.locations import AuditLocations
     from sexton.recycle.audit.store import AuditReader
+    from sexton.recycle.audit.writer import AuditLocations
     from sexton.recycle.pacing.store import PaceStore
-    from sexton.recycle.pipeline.port import Stores
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+    from sexton.recycle.pipeline.sql.store import Stores
     from sexton.recycle.planning.model import Policy
     from sexton.recycle.planning.sql.plans import PlanStore
     from sexton.recycle.rounds.sql.reports import Reports
@@ -189,9 +189,9 @@ class DeploymentStores:
     @cached_property
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
-        from sexton.recycle.pipeline.sql.store import pipeline_stores
+        from sexton.recycle.pipeline.sql.store import Stores
 
-        return pipeline_stores(self.db, self.controls, keepers(self.db))
+        return Stores(self.db, self.controls, keepers(self.db))
 
     @cached_property
     def quarantine(self) -> "QuarantineStore":
@@ -209,7 +209,7 @@ class DeploymentStores:
 
     def audit_locations(self, vaults: "ProvenVaults") -> "AuditLocations":
         """Return the places of the audit, opened through ``vaults``."""
-        from sexton.recycle.audit.locations import AuditLocations
+        from sexton.recycle.audit.writer import AuditLocations
 
         return AuditLocations(
             vaults,

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sexton.contract import NewMark
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.controls.store import ControlStore
 from tests.browser.conftest import NewPage
 from tests.browser.keyboard import tab_to

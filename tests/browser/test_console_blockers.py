@@ -10,8 +10,7 @@ from playwright.sync_api import expect
 from sexton.client import Sexton
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.browser.conftest import NewPage
 from tests.browser.test_console_guards import PATH, _token
 from tests.integration.protection.registrations import protect

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from sexton.database.engine import Database
-from sexton.operators.controls.model import ALL, ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ALL, ControlKind, Halted
 from sexton.operators.controls.store import ControlStore
 from tests.e2e.conftest import Run
 

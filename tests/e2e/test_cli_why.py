@@ -9,9 +9,8 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.store import Registry
 from sexton.operators.stores import operator_stores
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.marks import file_list
 from sexton.owners.sql import loose_keys, owner
-from sexton.recycle.pipeline import active_lease, adopt, finish, ranges
+from sexton.recycle.pipeline import active_lease, adopt, ranges, settle
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import outcomes
 from sexton.recycle.planning import policy
@@ -189,7 +189,7 @@ SMALL = {
     policy: {"SHARD_OBJECTS": 3},
     ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "GROUP_FILES": 3},
     adopt: {"SECOND_PASS_MARKS": 2},
-    finish: {"CHUNK_MARKS": 2},
+    settle: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
     outcomes: {"AUDITED_AT_ONCE": 2},
     file_list: {"PAGE_KEYS": 2, "LIST_FILES": 3},

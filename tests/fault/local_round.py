@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import event
 
-from sexton.marks.lease_port import LeaseBusy, LeaseLost
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.marks.lease import LeaseBusy, LeaseLost
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import STOPPED, SUCCEEDED
 from sexton.recycle.pipeline.model import AdoptOrder

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.pacer import SharedPacer

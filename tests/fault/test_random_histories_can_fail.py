@@ -1,7 +1,6 @@
 """The random histories detect a missing safety piece."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +82,7 @@ def nothing_is_adopted(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(settlement, "round_counts", SimpleNamespace(increment=lambda *_: None))
+    patch.setattr(settlement, "add_to_round", lambda *_: None)
 
 
 def loads_block_no_prefix(patch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,12 @@ def rig(database_url: str) -> Iterator[Rig]:
 
 
 @pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """The directory of the vault ``disk``."""
+    return rig.local(tmp_path / "v")
+
+
+@pytest.fixture
 def debian_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Yield the URL of a database with the schema on Debian's PostgreSQL: older than the wheel's, and with ICU."""
     versions = sorted((p.parent.parent for p in DEBIAN.glob("*/bin/postgres")), key=lambda p: int(p.name))

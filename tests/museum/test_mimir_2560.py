@@ -14,13 +14,11 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import LeaseBusy, NoFreeSlot
+from sexton.marks.lease import LeaseBusy, NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.pacing.port import Unpaced
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
@@ -29,6 +27,7 @@ from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.eventually import eventually
 from tests.support.rig import DEPLOYMENT, GRACE, Rig, listing, put
+from tests.support.unpaced import Unpaced
 
 BIG, TENANTS = "big", [f"tenant-{n}" for n in range(9)]
 SLOTS, INTERVAL, TURNS = 3, 1, 2
@@ -64,8 +63,8 @@ def worker(url: str, endpoint: str) -> Rig:
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
     vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, records=MarkerStore(rig.db))
-    rig.deleter = ThreadDeleter(rig.stores, vaults, threads, Small())
-    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, vaults, rig.owner, rig.audit_list), rig.deleter)
+    rig.deleter, rig.vaults = ThreadDeleter(rig.stores, vaults, threads, Small()), vaults
+    rig.recycler = rig.recycler_of(rig.owner)
 
 
 def backlog(rig: Rig, bucket: str, pages: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from sexton.contract import NewMark
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
-from sexton.marks.orphans import ORPHAN
+from sexton.marks.sql.orphans import ORPHAN
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
 from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
 

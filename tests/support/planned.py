@@ -1,6 +1,6 @@
 """A rig whose rounds have limits, and helpers that make many marks and read plans."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from sexton.contract import NewMark
 from sexton.recycle.planning.model import KindPlan, Plan, Policy
@@ -70,14 +70,18 @@ class Limited(Rig):
         self.leases.free(opened.lease)
 
 
-def thousands_due(rig: Rig) -> Iterator[Limited]:
-    """Yield an enabled instance under a limit of 2,000 objects, with 3,000 that are due."""
-    shop = Limited(rig.url)
-    shop.policy = limited_policy(objects=2_000)
-    shop.garbage("dropped", 30, keys=100)
+def thousands_due(shop: Limited) -> list[str]:
+    """Let 30 marks of 3,000 objects be due; return their ids."""
+    ids = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
-    yield shop
-    shop.db.close()
+    return ids
+
+
+def awaited(shop: Limited) -> int:
+    """Plan as a round does; return the number of the one plan that then waits."""
+    shop.plan()
+    [number] = waiting_plans(shop)
+    return number
 
 
 def marks_by_kind(plan: Plan) -> dict[str, int]:

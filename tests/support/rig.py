@@ -6,7 +6,6 @@ same database.
 
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +13,33 @@ from sqlalchemy import func, select, text, update
 
 from config.engine_settings import EngineSettings
 from sexton import contract
-from sexton.check import model as check_model
-from sexton.check.checker import Checker, CheckPorts
-from sexton.check.in_process import InProcessComparison
-from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
+from sexton.check.model import CheckReport, CheckRequest, CheckSettings, ConcludeOrder
 from sexton.check.port import Compare
-from sexton.check.sources.live_side import LiveSide
-from sexton.check.sql import peers
-from sexton.check.sql.orphan_proofs import Orphans
-from sexton.check.sql.repair import Repairs
-from sexton.check.sql.store import CheckStore
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.add_vault import add_vault
-from sexton.operators.registry.markers import MarkerStore
-from sexton.operators.stores import operator_stores
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
-from sexton.protection import model as protection
-from sexton.protection.registrar import Registrar
-from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.audit.model import DeletionLog
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
-from sexton.recycle.pipeline.sql.store import pipeline_stores
+from sexton.recycle.pipeline.steps import Parts
 from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound
-from sexton.recycle.rounds.recycler import Parts, Recycler
-from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.runtime.stores import DeploymentStores, keepers
+from sexton.recycle.rounds.recycler import Recycler
+from sexton.runtime.engine import Engine
+from sexton.runtime.stores import DeploymentStores
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from tests.servers.postgres import DEPLOYMENT, shared
 from tests.servers.postgres import live_url as live_url_of
 from tests.support.files import stored_files
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
+from tests.support.unpaced import Unpaced
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
 GRACE = 3_600
@@ -98,44 +84,30 @@ class Rig:
         self.url, self.endpoint_url = url, endpoint_url
         self.live_url = live_url_of(url) if live_url is None else live_url
         self.db = open_database(url, self.live_url)
-        self.operators = operator_stores(self.db)
+        settings = EngineSettings(DEPLOYMENT, endpoint_url, check=CheckSettings(grace_seconds=DAY))
+        stores = DeploymentStores(self.db, settings)
+        self.operators, self.protections = stores.operators, stores.protections
         self.registry, self.controls, self.holds, _ = self.operators
-        self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
-        self.stores = pipeline_stores(self.db, self.controls, keepers(self.db))
-        self.leases = LeaseStore(self.db)
-        self.vaults = SerializedVaults(
-            self.registry.vault,
-            DEPLOYMENT,
-            endpoint_url,
-            clock=SteppingClock(clock_step_seconds),
-            records=MarkerStore(self.db),
+        clock = SteppingClock(clock_step_seconds)
+        self.vaults = stores.vaults = SerializedVaults(
+            self.registry.vault, DEPLOYMENT, endpoint_url, clock=clock, records=stores.markers
         )
-        self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
-        self.owner, self.audit_list = owner or SqlOwner(self.db, self.registry), AuditList()
+        self.owner = stores.owners = owner or SqlOwner(self.db, self.registry)
+        engine = Engine(self.db, settings, stores)
+        self.stores, self.leases, self.rounds = stores.pipeline, engine.leases, engine.rounds
+        self.deleter = ThreadDeleter(self.stores, self.vaults, threads, Unpaced(), beside=beside)
+        self.audit_list = AuditList()
         self.audit: DeletionLog = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
-        self.registrar = Registrar(self.protections, self.vaults)
-        self.rounds = RoundStore(self.db, self.leases, self.operators, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
-        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db, self.registry, self.owner)
-        self.repairs = Repairs(self.db, self.runs, self.vaults)
-        self.check_ports = CheckPorts(
-            runs=self.runs,
-            live=self.live_side,
-            vaults=self.vaults,
-            vaults_of=self.registry.vaults,
-            owner=self.owner,
-            remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
-            compare_ids=partial(peers.compare, self.owner),
-        )
-        self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))
-        self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)
+        self.registrar, self.runs = stores.registrar, stores.checks
+        self.live_side, self.repairs = stores.live_side, stores.repairs
+        self.check_ports, self.checker, self.direct = engine.check_ports, engine.checker, engine.in_process_compare
 
     def recycler_of(self, owner: Owner, deleter: Deleter | None = None) -> Recycler:
         """Return a recycler for an owner, with the rig's own deleter by default."""
         deleter = deleter or self.deleter
-        parts = Parts(self.stores, self.leases, self.controls, self.vaults, owner, self.audit)
-        return Recycler(parts, deleter)
+        return Recycler(Parts(self.stores, self.leases, self.controls, self.vaults, owner, self.audit, deleter))
 
     def copy(self) -> "Rig":
         """Return a rig of a copy of the database as it is now, like a restored backup or a clone."""
@@ -165,6 +137,13 @@ class Rig:
         """Make marks in a transaction of their own, as an owner does."""
         with self.db.write() as c:
             contract.mark(c, instance, kind, marks)
+
+    def drop(self, root: Path, key: str, id_: str, *, later: int = 0) -> None:
+        """Write a file of the vault ``disk`` and mark it as dropped; then move the clock forward."""
+        put(root, key)
+        self.mark("dropped", contract.NewMark(id=id_, vault="disk", keys=(key,)))
+        if later:
+            self.later(later)
 
     def later(self, seconds: int) -> None:
         """Move the database's clock forward."""

@@ -3,8 +3,8 @@
 from sexton.insight.views import Story
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import AuditLocations
 from tests.support.rig import Rig, stores_of
 
 

@@ -10,8 +10,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
-from sexton.marks.lease_port import LeaseLost
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.marks.lease import LeaseLost
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.planning import policy
 from sexton.runtime.spark.session import SparkFailed

@@ -17,8 +17,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.ranges import beyond
 from sexton.database.rows import in_list
-from sexton.marks.orphans import ORPHAN
-from sexton.marks.sql.orphans import found_by_check
+from sexton.marks.sql.orphans import ORPHAN, found_by_check
 
 PAGE_MARKS = 1_000
 _Position = tuple[int, str]

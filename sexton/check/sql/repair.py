@@ -21,8 +21,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import names_prefix
-from sexton.marks.orphans import ORPHAN
-from sexton.marks.sql.orphans import unapproved
+from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.storage.model import ListedObject
 from sexton.storage.policy import MAX_KEY_BYTES, is_rewritten
 from sexton.storage.port import Vault, Vaults

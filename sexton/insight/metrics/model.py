@@ -208,7 +208,7 @@ class Figures(Message):
     table_bytes: dict[str, int] = Field(default_factory=dict)
     """Table of Sexton → bytes on disk; empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
-    """(instance, name, label) → value, as ``recycle.rounds.counters`` names them."""
+    """(instance, name, label) → value, as ``recycle.rounds.sql.reports`` names them."""
 
     def totals(self, counter: str) -> dict[tuple[str, str], int]:
         """Return a counter by (instance, kind), with 0 where it has no value yet: Prometheus needs the first sample."""

@@ -6,8 +6,7 @@ from itertools import groupby
 from sexton.insight.views import Event, Story
 from sexton.insight.wording import human_bytes, quantity
 from sexton.marks.model import DONE, Ref
-from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.store import AuditReader, Claim
 from sexton.storage.port import UnknownVault, VaultFault
 

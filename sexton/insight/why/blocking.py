@@ -21,7 +21,7 @@ from sexton.operators.holds.model import Hold
 from sexton.operators.registry.store import Instance
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.protection.model import ProtectionState
-from sexton.protection.sql.covering import covering
+from sexton.protection.sql.keeper import covering
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.rounds.sql.reports import Reports

@@ -26,11 +26,11 @@ from sexton.operators.access.errors import (
     Unauthenticated,
     UnknownToken,
 )
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.holds.store import TooLate, UnknownHold
 from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.recycle.audit.port import AuditEnded, AuditUnreadable
+from sexton.recycle.audit.model import AuditEnded, AuditUnreadable
 from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower

@@ -5,14 +5,14 @@ key tell which rows need not be read.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
-from sexton.marks.file_list import FileList
+from sexton.marks.file_list import FileList, FileSums
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import NO_LAST_FILE, MarkState, Ref
 from sexton.marks.sql.rows import refs_in
@@ -172,3 +172,15 @@ def find_spans(db: Database, c: Connection, instance: str, refs: Iterable[Ref]) 
     by_chunk = select(*columns, mark.c.state).distinct().where(mark.c.instance == instance, refs_in(mark, refs))
     rows = c.execute(by_chunk.order_by(*columns)).all()
     return [Span(batch, after, to) for batch, after, to, state in rows if state == MarkState.CLAIMED]
+
+
+def sum_files(
+    db: Database, c: Connection, spans: Iterable[Span], refs: Set[Ref], *, skip_damaged: bool = False
+) -> dict[Ref, list[FileSums]]:
+    """Return sums over the files of these marks in some spans, by vault and outcome."""
+    total: dict[Ref, list[FileSums]] = {}
+    for span in spans:
+        for files in read_lists(db, c, in_span(db, span), at_once=1, skip_damaged=skip_damaged):
+            for ref, sums in files.sums(refs).items():
+                total.setdefault(ref, []).extend(sums)
+    return total

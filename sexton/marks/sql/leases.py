@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, sel
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.lease import Lease, LeaseState
-from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
+from sexton.marks.lease import Lease, LeaseBusy, LeaseLost, LeaseState, NoFreeSlot
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60
@@ -25,10 +24,9 @@ LONGEST_WAIT_SECONDS = 600
 class LeaseStore:
     """Leases as rows, on the database's clock."""
 
-    def __init__(self, db: Database, ttl_seconds: int = TTL_SECONDS, at_once: int | None = None) -> None:
+    def __init__(self, db: Database, at_once: int | None = None) -> None:
         """``at_once``: leases of one job over all workers (``recycle_concurrency``); None: no limit."""
         self._db = db
-        self.ttl_seconds = ttl_seconds
         self._at_once = at_once
 
     def acquire(self, instance: str, job: str, owner: str) -> Lease:
@@ -48,7 +46,7 @@ class LeaseStore:
             if row is None:
                 c.execute(insert(lease).values(instance=instance, job=job))
             epoch = 1 if row is None else self._next_epoch(row, owner, now)
-            expires = now + self.ttl_seconds * 1000
+            expires = now + TTL_SECONDS * 1000
             values = {"owner": owner, "epoch": epoch, "acquired_at": now, "expires_at": expires}
             c.execute(update(lease).where(of_job).values(state=LeaseState.BUSY, **values))
         reached("lease.acquired")
@@ -59,7 +57,7 @@ class LeaseStore:
         if self._at_once is None:
             return
         lease = self._db.t.lease
-        others = and_(busy(lease, job, self.ttl_seconds), lease.c.instance != instance)
+        others = and_(busy(lease, job), lease.c.instance != instance)
         in_use = int(c.execute(select(func.count()).where(others)).scalar_one())
         if in_use >= self._at_once:
             raise NoFreeSlot(
@@ -68,7 +66,7 @@ class LeaseStore:
 
     def _next_epoch(self, row: Any, owner: str, now: int) -> int:
         """Return a new epoch, or the present one if ``owner`` has the lease; raise ``LeaseBusy`` if another has."""
-        valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * self.ttl_seconds * 1000
+        valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * TTL_SECONDS * 1000
         if not valid:
             return int(row.epoch) + 1
         if row.owner != owner:
@@ -88,7 +86,7 @@ class LeaseStore:
             renewed = c.execute(
                 update(row)
                 .where(_is_lease(row, lease), row.c.expires_at > now)
-                .values(expires_at=now + self.ttl_seconds * 1000)
+                .values(expires_at=now + TTL_SECONDS * 1000)
             ).rowcount
         if renewed != 1:
             raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
@@ -122,13 +120,13 @@ def end_all_leases(db: Database) -> int:
         return c.execute(update(row).values(values)).rowcount
 
 
-def busy(row: Table, job: str, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:
+def busy(row: Table, job: str) -> ColumnElement[bool]:
     """Return the condition that a lease of a job is in use now.
 
     A lease that ends later than any lease can was acquired while the database's clock was ahead: it does not count.
     """
     ends = row.c.expires_at
-    is_valid = and_(ends > now_once(), ends <= now_once(2 * ttl_seconds * 1000))
+    is_valid = and_(ends > now_once(), ends <= now_once(2 * TTL_SECONDS * 1000))
     return and_(row.c.job == job, row.c.state == LeaseState.BUSY, is_valid)
 
 

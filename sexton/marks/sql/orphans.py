@@ -7,8 +7,13 @@ from types import MappingProxyType
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
 
 from sexton.database.engine import Database
-from sexton.marks.orphans import ORPHAN, too_many
 from sexton.marks.sql.rows import waits
+
+ORPHAN = "orphan"
+"""The kind of the marks that a repair makes of objects that no record names."""
+MAX_ORPHAN_SHARE = 0.01
+"""The largest share of a vault's objects that is deleted without approval: more indicates a fault of the check or of
+the metadata."""
 
 
 def found_by_check(mark: Table) -> ColumnElement[bool]:
@@ -39,3 +44,14 @@ def unapproved(db: Database, c: Connection, instance: str, more: Mapping[str, in
     objects = {listing["vault"]: int(listing["objects"]) for listing in evidence.get("listings", ())}
     reasons = (too_many(vault, number, objects.get(vault, 0)) for vault, number in sorted(orphans.items()))
     return "; ".join(filter(None, reasons))
+
+
+def too_many(vault: str, orphans: int, objects: int) -> str:
+    """Return why this number of orphans of a vault needs an operator's approval; empty: it does not. Pure."""
+    if orphans <= objects * MAX_ORPHAN_SHARE:
+        return ""
+    share = f"{100 * orphans / objects:.1f} %" if objects else "all"
+    return (
+        f"{orphans:,} orphans are {share} of the {objects:,} objects of vault {vault}; "
+        f"without approval at most {100 * MAX_ORPHAN_SHARE:g} % are deleted"
+    )

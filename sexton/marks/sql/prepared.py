@@ -19,6 +19,7 @@ from sexton.marks.keepers import Kept, by_load
 from sexton.marks.model import Candidate, Place, Ref, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.file_lists import Span
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import CLAIMED, refs_in
 
 PREPARED = "prepared"
@@ -27,17 +28,11 @@ _PREPARED: ColumnElement[str] = literal_column(f"'{PREPARED}'")
 """Text instead of a parameter, as ``CLAIMED``."""
 
 
-class PreparedKeeper:
-    """Judges candidates by the prepared marks that are not claimed. Implements ``marks.sql.keeper.Keeper``."""
-
-    for_claims_only = False
+class PreparedKeeper(Keeper):
+    """Judges candidates by the prepared marks that are not claimed; they are few, and read under the guard."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
-        """Loads are looked up under the guard: few marks name a prefix."""
-        return
 
     def blocking(
         self,
@@ -51,9 +46,6 @@ class PreparedKeeper:
         """Return the candidates that wait for a load."""
         loads = find_loads(self._db, tx, token.instance, candidates)
         return {ref: by_load(load.id) for ref, load in loads.items()}
-
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
-        """Nothing is to be remembered: ``sexton.prepare`` reads which prefixes are claimed."""
 
 
 class Load(NamedTuple):

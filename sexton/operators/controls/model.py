@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 
 ALL = "*"
@@ -57,3 +58,15 @@ class Halt(Message):
 
     def __str__(self) -> str:
         return f"{self.why}; {self.todo}"
+
+
+class Halted(SextonError):
+    """A stop, a list or a window blocks the instance: finish the page and release the lease."""
+
+    def __init__(self, halt: Halt) -> None:
+        super().__init__(str(halt))
+        self.halt = halt
+
+
+class NotEnabled(SextonError):
+    """The instance is in observe mode: nothing in it may be deleted."""

@@ -68,29 +68,29 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
     return halt_by_instance(controls, now)(instance)
 
 
-def halt_by_instance(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
+def halt_by_instance(controls: Collection[Control], now: int) -> Callable[[str], Halt | None]:
     """Return a function from an instance to its ``halt``; for many instances."""
-    by_kind: dict[ControlKind, dict[str, Control]] = {kind: {} for kind in ControlKind}
-    for control in controls:
-        by_kind[control.kind].setdefault(control.name, control)
-    windows = [parse_window(text) for text in by_kind[ControlKind.WINDOW]]
-    closed_until = None if is_open(windows, now) else opens_at(windows, now)
-    return lambda instance: _halt(by_kind, instance, closed_until)
+    by_kind, stop = _by_kind(controls), stop_by_instance(controls)
+    texts, closed = sorted(by_kind[ControlKind.WINDOW]), None
+    windows = [parse_window(text) for text in texts]
+    if not is_open(windows, now):
+        todo = "work resumes by itself when a window opens"
+        why, until = f"outside the windows {'; '.join(texts)}", opens_at(windows, now)
+        closed = Halt(by=ControlKind.WINDOW, why=why, todo=todo, until=until)
+    return lambda instance: stop(instance) or _list_halt(by_kind, instance) or closed
 
 
 def stop_by_instance(controls: Iterable[Control]) -> Callable[[str], Halt | None]:
     """Return a function from an instance to its stop, or that of everything: for work without lists and windows."""
-    stops = {control.name: control for control in controls if control.kind is ControlKind.STOP}
-    return lambda instance: _stop(stops, instance)
+    stops = _by_kind(controls)[ControlKind.STOP]
+    return lambda name: _stop_of(stops, ALL, "everything", "--all") or _stop_of(stops, name, name, name)
 
 
-def _halt(by_kind: ControlsByKind, instance: str, closed_until: int | None) -> Halt | None:
-    stops = by_kind[ControlKind.STOP]
-    return _stop(stops, instance) or _list_halt(by_kind, instance) or _window_halt(by_kind, closed_until)
-
-
-def _stop(stops: Mapping[str, Control], instance: str) -> Halt | None:
-    return _stop_of(stops, ALL, "everything", "--all") or _stop_of(stops, instance, instance, instance)
+def _by_kind(controls: Iterable[Control]) -> ControlsByKind:
+    by_kind: dict[ControlKind, dict[str, Control]] = {kind: {} for kind in ControlKind}
+    for control in controls:
+        by_kind[control.kind].setdefault(control.name, control)
+    return by_kind
 
 
 def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argument: str) -> Halt | None:
@@ -129,17 +129,6 @@ def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
             since=max((control.since for control in whitelist.values() if control.since is not None), default=None),
         )
     return None
-
-
-def _window_halt(by_kind: ControlsByKind, closed_until: int | None) -> Halt | None:
-    if closed_until is None:
-        return None
-    return Halt(
-        by=ControlKind.WINDOW,
-        why=f"outside the windows {'; '.join(sorted(by_kind[ControlKind.WINDOW]))}",
-        todo="work resumes by itself when a window opens",
-        until=closed_until,
-    )
 
 
 def vault_whitelist(controls: Iterable[Control]) -> frozenset[str]:

@@ -12,15 +12,14 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import InstanceMode
-from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt, Halted, NotEnabled
 from sexton.operators.controls.policy import halt, parse_window, stop_by_instance, vault_whitelist
-from sexton.operators.controls.port import Halted, NotEnabled
 
 NAME_CHARACTERS = 200
 
 
 class ControlStore:
-    """Read and change controls. Implements ``operators.controls.port.Gate``."""
+    """Read and change controls. Checked before every page; an answer is at most 5 s old."""
 
     def __init__(self, db: Database, settings: Sequence[Control] = ()) -> None:
         self._db = db

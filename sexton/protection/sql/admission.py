@@ -1,12 +1,20 @@
-"""Decide whether a job may open a registration, and how much it may protect."""
+"""Decide whether a job may open a registration, and how much it may protect; end the protections that are due."""
 
-from sqlalchemy import Connection, and_, func, or_, select
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
+from sqlalchemy import Connection, Select, and_, delete, func, or_, select
+
+from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
 from sexton.protection import policy
 from sexton.protection.errors import Exists, GcIsRunning, MaxCount
-from sexton.protection.model import JobUsage, Protection, ProtectionSettings, ProtectionState
-from sexton.protection.sql.ending import end_due
+from sexton.protection.model import JobUsage, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.sql.rows import select_protections
+
+log = logging.getLogger(__name__)
 
 
 def ensure_same(registered: Protection, registration: Protection) -> None:
@@ -69,3 +77,45 @@ def _active_count(db: Database, c: Connection, instance: str) -> int:
     t = db.t.protection
     is_active = and_(t.c.instance == instance, t.c.state != ProtectionState.SOFT)
     return int(c.execute(select(func.count()).select_from(t).where(is_active)).scalar_one())
+
+
+def end_due(
+    db: Database, c: Connection, instance: str, now: int, settings: ProtectionSettings
+) -> Mapping[str, ProtectionEnd]:
+    """End the protections of an instance that are due; return job → reason.
+
+    Args:
+        db: the database.
+        c: a connection in a transaction that writes.
+        instance: the instance.
+        now: ms since 1970.
+        settings: the settings of protections.
+    """
+    t, i = db.t.protection, db.t.instance
+    watermark = c.execute(select(i.c.watermark).where(i.c.id == instance)).scalar_one_or_none()
+
+    def ending(query: Select[Any]) -> dict[int, tuple[Protection, ProtectionEnd]]:
+        """Return id → (protection, reason) of those that the query selects and that are due."""
+        ends: dict[int, tuple[Protection, ProtectionEnd]] = {}
+        for row in c.execute(query.where(t.c.instance == instance)).all():
+            registered = Protection(**row._mapping)
+            reason = policy.ended(registered, now, watermark, settings)
+            if reason is not None:
+                ends[row.id] = (registered, reason)
+        return ends
+
+    candidates = ending(select_protections(db))
+    if not candidates:
+        return {}
+    # A protection that is being renewed, or still receives rows, is locked by that transaction: the next round ends it.
+    due = ending(select_protections(db).where(t.c.id.in_(candidates)).with_for_update(skip_locked=True))
+    c.execute(delete(t).where(t.c.id.in_(due)))
+    for ended, reason in due.values():
+        if reason is not ProtectionEnd.PASSED:
+            age = (now - ended.registered_at) // 1_000
+            log.warning(
+                "protection %s of %s, owner %s, ends after %d s: %s", ended.job, instance, ended.owner, age, reason
+            )
+    reasons = {ended.job: reason for ended, reason in due.values()}
+    add_to_counters(db, c, instance, Counter((PROTECTIONS, str(reason)) for reason in reasons.values()))
+    return reasons

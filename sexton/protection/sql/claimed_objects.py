@@ -5,15 +5,15 @@ These functions are called after ``wait_for_claims``: no more registered objects
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.database.rows import in_list
-from sexton.marks.file_list import FileRun
 from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
@@ -76,49 +76,42 @@ def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str
 
 def _claimed_objects(
     db: Database, c: Connection, instance: str, objects: Sequence[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
+) -> Iterable[tuple[str, str]]:
     """Yield the objects that are stored files of a claimed mark."""
     if not objects:
-        return
+        return ()
     keys, queried = [key for _, key in objects], set(objects)
-    for files in read_lists(db, c, of_instance(db, instance), may_have_keys(db, min(keys), max(keys))):
-        by_mark = {
-            run: [key for key in files.keys_of(run) if (run.vault, key) in queried] for run in files.runs_of(files.refs)
-        }
-        yield from _of_claimed_marks(db, c, instance, by_mark)
+    may_have = may_have_keys(db, min(keys), max(keys))
+    return _claimed(db, c, instance, lambda vault, key: (vault, key) in queried, may_have)
 
 
 def _claimed_under_prefixes(
     db: Database, c: Connection, instance: str, prefixes: Sequence[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
+) -> Iterable[tuple[str, str]]:
     """Yield stored files of claimed marks under the prefixes, a few: there may be millions."""
     if not prefixes:
-        return
-    registered, found = set(prefixes), 0
+        return ()
+    registered = set(prefixes)
     lengths = sorted({len(prefix) for _, prefix in prefixes})  # there are few lengths, however many prefixes there are
-    for files in read_lists(db, c, of_instance(db, instance)):
-        by_mark = {
-            run: [
-                key for key in files.keys_of(run) if any((run.vault, key[:length]) in registered for length in lengths)
-            ]
-            for run in files.runs_of(files.refs)
-        }
-        for claimed_object in _of_claimed_marks(db, c, instance, by_mark):
-            yield claimed_object
-            found += 1
-            if found >= NAMED:
-                return
+
+    def is_registered(vault: str, key: str) -> bool:
+        return any((vault, key[:length]) in registered for length in lengths)
+
+    return islice(_claimed(db, c, instance, is_registered), NAMED)
 
 
-def _of_claimed_marks(
-    db: Database, c: Connection, instance: str, keys_by_run: Mapping[FileRun, Sequence[str]]
+def _claimed(
+    db: Database,
+    c: Connection,
+    instance: str,
+    is_queried: Callable[[str, str], bool],
+    *conditions: ColumnElement[bool],
 ) -> Iterator[tuple[str, str]]:
-    """Yield vault and key of those of these files whose mark is claimed."""
-    with_keys = {run: keys for run, keys in keys_by_run.items() if keys}
-    claimed = _claimed_refs(db, c, instance, {run.ref for run in with_keys})
-    for run, keys in with_keys.items():
-        if run.ref in claimed:
-            yield from ((run.vault, key) for key in keys)
+    """Yield vault and key of those of the queried files whose mark is claimed; ``conditions``: on their lists."""
+    for files in read_lists(db, c, of_instance(db, instance), *conditions):
+        queried = [(run, key) for run in files.runs for key in files.keys_of(run) if is_queried(run.vault, key)]
+        claimed = _claimed_refs(db, c, instance, {run.ref for run, _ in queried})
+        yield from ((run.vault, key) for run, key in queried if run.ref in claimed)
 
 
 def _claimed_refs(db: Database, c: Connection, instance: str, refs: Set[Ref]) -> frozenset[Ref]:

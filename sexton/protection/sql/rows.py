@@ -1,67 +1,25 @@
-"""Convert rows of ``protection`` to values, store items, and compute the digests that identify a registration."""
+"""Select rows of ``protection``, store items, and compute the digests that identify a registration."""
 
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, Text, literal, select
+from sqlalchemy import Boolean, Column, Connection, Select, Text, literal, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
-from sexton.protection.errors import ProtectionNotFound
-from sexton.protection.model import Item, Protection, Sealed
-
-_FIELDS = (
-    "instance",
-    "job",
-    "owner",
-    "description",
-    "state",
-    "valid_ts",
-    "registered_at",
-    "expires_at",
-    "finished_at",
-    "digest",
-)
+from sexton.protection.model import Item
 
 
-def protection(row: Any) -> Protection:
-    """Return a row as a value."""
-    values = {name: row._mapping[name] for name in _FIELDS}
-    sealed = row._mapping["sealed"]
-    return Protection(id=row.id, sealed=None if sealed is None else Sealed(**sealed), **values)
+def protection_columns(db: Database) -> list[Column[Any]]:
+    """Return the columns of a protection without its filter, which may have megabytes."""
+    return [column for column in db.t.protection.c if column.name != "filter"]
 
 
 def select_protections(db: Database) -> Select[Any]:
-    """Select protections without their filters, which may have megabytes."""
-    return select(*(column for column in db.t.protection.c if column.name != "filter"))
-
-
-def find_row(
-    db: Database, c: Connection, instance: str, job: str, registration_id: int | None = None, *, lock: bool = False
-) -> Any:
-    """Return the row of a job's protection, without its filter.
-
-    Args:
-        db: the database.
-        c: a connection in a transaction.
-        instance: the instance.
-        job: the job.
-        registration_id: the id that the protection must have; None: any.
-        lock: lock the row until the transaction ends.
-
-    Raises:
-        ProtectionNotFound: the job has no such protection.
-    """
-    t = db.t.protection
-    query = select_protections(db).where(t.c.instance == instance, t.c.job == job)
-    if registration_id is not None:
-        query = query.where(t.c.id == registration_id)
-    row = c.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise ProtectionNotFound(f"{instance} has no protection of job {job}; see: sexton protection list {instance}")
-    return row
+    """Select protections without their filters."""
+    return select(*protection_columns(db))
 
 
 def insert_items(db: Database, c: Connection, instance: str, registration_id: int, items: Iterable[Item]) -> None:

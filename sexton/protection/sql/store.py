@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, true, tuple_, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
-from sexton.database.guard import deciding
+from sexton.database.guard import UnknownInstance, deciding
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
-from sexton.protection.errors import Invalid
+from sexton.protection.errors import Invalid, ProtectionNotFound
 from sexton.protection.filter import Filter
 from sexton.protection.model import (
     CHUNK_ITEMS,
@@ -29,16 +29,17 @@ from sexton.protection.model import (
     ProtectionState,
     Sealed,
 )
-from sexton.protection.sql import claimed_objects, ending
-from sexton.protection.sql.admission import ensure_admitted, ensure_objects_fit, ensure_same, job_usage
-from sexton.protection.sql.rows import digest, find_row, insert_items, protection, select_protections
-from sexton.protection.sql.watermark import store_watermark
+from sexton.protection.sql import claimed_objects
+from sexton.protection.sql.admission import end_due, ensure_admitted, ensure_objects_fit, ensure_same, job_usage
+from sexton.protection.sql.rows import digest, insert_items, protection_columns, select_protections
 
 log = logging.getLogger(__name__)
+FORGOTTEN_AT_ONCE = 20_000
+"""Rows of ended protections that one call deletes."""
 
 
 class ProtectionStore:
-    """Implements ``protection.port.Register``, and changes and lists protections."""
+    """The register of protections. Refusals are ``protection.errors``."""
 
     def __init__(self, db: Database, settings: ProtectionSettings, *, by_job: bool = False) -> None:
         """``by_job``: the callers are jobs with tokens of their own, which may do less than operators."""
@@ -68,12 +69,13 @@ class ProtectionStore:
         t = self._db.t.protection
         with deciding(self._db, registration.instance) as c:
             now = self._db.now(c)
-            registered = self._find(c, registration.instance, registration.job)
-            if registered is not None:
+            of_job = and_(t.c.instance == registration.instance, t.c.job == registration.job)
+            row = c.execute(select_protections(self._db).where(of_job)).one_or_none()
+            if row is not None:
+                registered = Protection(**row._mapping)
                 ensure_same(registered, registration)
                 until = policy.repeated(registered, now, seconds, self._settings, by_job=self._by_job)
-                c.execute(update(t).where(t.c.id == registered.id).values(expires_at=until))
-                return registered.model_copy(update={"expires_at": until})
+                return self._update(c, registered.id, expires_at=until)
             ensure_admitted(self._db, c, registration, now, self._settings, by_job=self._by_job)
             values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
             values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
@@ -85,14 +87,10 @@ class ProtectionStore:
                     policy.check_job_filter(filter_)
                 ensure_objects_fit(self._db, c, registration, filter_.count, self._settings)
                 values |= {"filter": bytes(filter_), "objects": filter_.count}
-            c.execute(insert(t).values(**values))
-            opened = self._find(c, registration.instance, registration.job)
-            assert opened is not None
-            return opened
+            opened = c.execute(insert(t).values(**values).returning(*protection_columns(self._db))).one()
+            return Protection(**opened._mapping)
 
-    def add(
-        self, instance: str, job: str, number: int, items: Sequence[Item], *, registration_id: int | None = None
-    ) -> Sealed | None:
+    def add(self, registration: Protection, number: int, items: Sequence[Item]) -> Sealed | None:
         """Store the rows of one chunk, without the guard; return the result of the chunk if it is stored already.
 
         Raises:
@@ -104,8 +102,8 @@ class ProtectionStore:
         if len(items) > CHUNK_ITEMS:
             raise Invalid(f"{len(items)} items in one chunk; at most {CHUNK_ITEMS}")
         t, chunk = self._db.t.protection, self._db.t.protection_chunk
-        chunk_digest = digest(items)
-        with self._locked(instance, job, registration_id) as (c, row):
+        chunk_digest, job = digest(items), registration.job
+        with self._locked(registration.instance, job, registration.id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             stored_chunk = c.execute(select(chunk).where(is_chunk)).one_or_none()
             if stored_chunk is not None:
@@ -114,8 +112,8 @@ class ProtectionStore:
                 return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
-            ensure_objects_fit(self._db, c, protection(row), len(items), self._settings)
-            insert_items(self._db, c, instance, row.id, items)
+            ensure_objects_fit(self._db, c, registration, len(items), self._settings)
+            insert_items(self._db, c, row.instance, row.id, items)
             counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
             sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
             c.execute(update(t).where(t.c.id == row.id).values(**counts, sizes=sizes))
@@ -128,9 +126,7 @@ class ProtectionStore:
         with deciding(self._db, instance):
             reached("protection.parted")
 
-    def find_claimed(
-        self, instance: str, job: str, items: Sequence[Item], *, registration_id: int | None = None
-    ) -> Sequence[tuple[str, str]]:
+    def find_claimed(self, registration: Protection, items: Sequence[Item]) -> Sequence[tuple[str, str]]:
         """Return (vault, key) of the objects, and of those under the prefixes, that are being deleted.
 
         Called after ``wait_for_claims``: no more of them are claimed then.
@@ -139,8 +135,8 @@ class ProtectionStore:
             ProtectionNotFound: there is no such registration.
         """
         with self._db.read() as c:
-            find_row(self._db, c, instance, job, registration_id)
-            return claimed_objects.find_claimed(self._db, c, instance, items)
+            self._row(c, registration.instance, registration.job, registration.id)
+            return claimed_objects.find_claimed(self._db, c, registration.instance, items)
 
     def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
         """Yield (vault, key) of all objects that are being deleted, in pages."""
@@ -150,9 +146,7 @@ class ProtectionStore:
         """Return (vault, prefix) under which a request may still delete objects that no row names."""
         return claimed_objects.prefixes_of_requests(self._db, instance)
 
-    def store_result(
-        self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
-    ) -> Sealed:
+    def store_result(self, registration: Protection, number: int, result: Sealed) -> Sealed:
         """Store the result of a chunk; return the one that was stored first.
 
         Raises:
@@ -160,7 +154,8 @@ class ProtectionStore:
             JobQuotaExceeded: the job, with its runs, would protect more bytes than its quota.
         """
         t, chunk = self._db.t.protection, self._db.t.protection_chunk
-        with self._locked(instance, job, registration_id) as (c, row):
+        instance, job = registration.instance, registration.job
+        with self._locked(instance, job, registration.id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             is_first = and_(is_chunk, chunk.c.result.is_(None))
             values = {"result": result.model_dump(mode="json")}
@@ -169,27 +164,26 @@ class ProtectionStore:
                 policy.check_quota(job, job_usage(self._db, c, instance, job), self._settings)
             return Sealed(**c.execute(select(chunk.c.result).where(is_chunk)).scalar_one())
 
-    def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
+    def results(self, registration: Protection) -> Mapping[int, Sealed | None]:
         """Return number of a chunk → its result; None: not stored yet. ``ProtectionNotFound``."""
         chunk = self._db.t.protection_chunk
         with self._db.read() as c:
-            row = find_row(self._db, c, instance, job, registration_id)
+            row = self._row(c, registration.instance, registration.job, registration.id)
             query = select(chunk.c.number, chunk.c.result).where(chunk.c.protection == row.id).order_by(chunk.c.number)
             return {chunk_row.number: _result(chunk_row.result) for chunk_row in c.execute(query)}
 
-    def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
+    def seal(self, registration: Protection, sealed: Sealed) -> Protection:
         """Make the registration an active protection; a repeated call returns the first result.
 
         Raises:
             ProtectionNotFound: there is no such registration: it was released, or expired.
         """
-        t = self._db.t.protection
-        with self._locked(instance, job, registration_id) as (c, row):
-            if row.state == ProtectionState.OPEN:
-                values = {"state": ProtectionState.ACTIVE, "sealed": sealed.model_dump(mode="json")}
-                c.execute(update(t).where(t.c.id == row.id).values(**values))
-                reached("protection.sealed")
-            return protection(find_row(self._db, c, instance, job))
+        with self._locked(registration.instance, registration.job, registration.id) as (c, row):
+            if row.state != ProtectionState.OPEN:
+                return Protection(**row._mapping)
+            active = self._update(c, row.id, state=ProtectionState.ACTIVE, sealed=sealed.model_dump(mode="json"))
+            reached("protection.sealed")
+            return active
 
     def give_up(self, registration: Protection, why: str) -> bool:
         """End a registration unless it is sealed; return whether it was ended."""
@@ -219,25 +213,22 @@ class ProtectionStore:
             Invalid: it would expire earlier than before, or the duration is out of range.
             JobQuotaExceeded: a job's own token would extend it further than to its greatest age.
         """
-        t = self._db.t.protection
         with self._locked(instance, job, of) as (c, row):
-            until = policy.renewed(protection(row), self._db.now(c), seconds, self._settings, at_least=at_least)
+            registered = Protection(**row._mapping)
+            until = policy.renewed(registered, self._db.now(c), seconds, self._settings, at_least=at_least)
             if self._by_job and until > row.expires_at:
                 policy.check_age(job, row.registered_at, until, self._settings)
-            c.execute(update(t).where(t.c.id == row.id).values(expires_at=until))
-            return protection(find_row(self._db, c, instance, job))
+            return self._update(c, row.id, expires_at=until)
 
     def finish(self, instance: str, job: str, *, of: int | None = None) -> Protection:
         """Finish a protection: it blocks deletion until the watermark has passed. A repeated call changes nothing.
 
         ``of``: see ``renew``. ``ProtectionNotFound``.
         """
-        t = self._db.t.protection
         with self._locked(instance, job, of) as (c, row):
-            if row.state != ProtectionState.SOFT:
-                values = {"state": ProtectionState.SOFT, "finished_at": self._db.now(c)}
-                c.execute(update(t).where(t.c.id == row.id).values(**values))
-            return protection(find_row(self._db, c, instance, job))
+            if row.state == ProtectionState.SOFT:
+                return Protection(**row._mapping)
+            return self._update(c, row.id, state=ProtectionState.SOFT, finished_at=self._db.now(c))
 
     def release(self, instance: str, job: str, why: str = "") -> Protection:
         """End a protection at once, and return it. ``ProtectionNotFound``."""
@@ -246,7 +237,7 @@ class ProtectionStore:
             c.execute(delete(t).where(t.c.id == row.id))
             add_to_counters(self._db, c, instance, {(PROTECTIONS, str(ProtectionEnd.RELEASED)): 1})
             log.warning("protection %s of %s, owner %s, is released: %s", job, instance, row.owner, why)
-            return protection(row)
+            return Protection(**row._mapping)
 
     def watermark(self, instance: str, value: int) -> None:
         """Store the owner's watermark.
@@ -255,17 +246,33 @@ class ProtectionStore:
             UnknownInstance: the instance is not registered.
             Invalid: the watermark is above the value already.
         """
-        store_watermark(self._db, instance, value)
+        t = self._db.t.instance
+        with self._db.write() as c:
+            is_forward = and_(t.c.id == instance, func.coalesce(t.c.watermark, value) <= value)
+            values = {"watermark": value, "watermark_at": self._db.now(c)}
+            if c.execute(update(t).where(is_forward).values(**values)).rowcount == 1:
+                return
+            row = c.execute(select(t.c.watermark).where(t.c.id == instance)).one_or_none()
+        if row is None:
+            raise UnknownInstance(instance)
+        raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
 
     def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all, the oldest first, and why the next round ends each."""
+        t, i = self._db.t.protection, self._db.t.instance
+        condition = true() if instance is None else t.c.instance == instance
         with self._db.read() as c:
-            return ending.list_protections(self._db, c, instance, self._settings)
+            now = self._db.now(c)
+            watermarks = {row.id: row.watermark for row in c.execute(select(i.c.id, i.c.watermark))}
+            rows = c.execute(select_protections(self._db).where(condition).order_by(t.c.id))
+            registered = [Protection(**row._mapping) for row in rows]
+        ends = [policy.ended(p, now, watermarks.get(p.instance), self._settings) for p in registered]
+        return [p.model_copy(update={"ends": end}) for p, end in zip(registered, ends, strict=True)]
 
     def find(self, instance: str, job: str) -> Protection:
         """Return the protection of a job. ``ProtectionNotFound``."""
         with self._db.read() as c:
-            return protection(find_row(self._db, c, instance, job))
+            return Protection(**self._row(c, instance, job)._mapping)
 
     def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
         """End the protections that are overdue, or finished and passed by the watermark; return job → reason.
@@ -273,23 +280,51 @@ class ProtectionStore:
         A round calls this once, before its first claim. It needs no guard: the end of a protection endangers no object.
         """
         with self._db.write() as c:
-            return ending.end_due(self._db, c, instance, self._db.now(c), self._settings)
+            return end_due(self._db, c, instance, self._db.now(c), self._settings)
 
     def delete_ended_rows(self) -> int:
-        """Delete rows of one protection that has ended, some thousands at a time; return how many."""
-        return ending.delete_ended_rows(self._db)
+        """Delete item rows of one protection that has ended, at most ``FORGOTTEN_AT_ONCE``; return how many.
+
+        The search goes from id to id along the index, so that it does not read the millions of rows of other
+        protections.
+        """
+        t, item = self._db.t.protection, self._db.t.protection_item
+        ids = select(func.min(item.c.protection).label("id")).cte("at", recursive=True)
+        next_id = select(func.min(item.c.protection)).where(item.c.protection > ids.c.id).scalar_subquery()
+        ids = ids.union_all(select(next_id).where(ids.c.id.is_not(None)))
+        first_ended = select(ids.c.id).where(ids.c.id.is_not(None), ids.c.id.not_in(select(t.c.id))).limit(1)
+        with self._db.write() as c:
+            ended_id = c.execute(first_ended).scalar_one_or_none()
+            if ended_id is None:
+                return 0
+            primary_key = (item.c.instance, item.c.vault, item.c.key, item.c.prefix, item.c.protection)
+            rows = select(*primary_key).where(item.c.protection == ended_id).limit(FORGOTTEN_AT_ONCE)
+            return c.execute(delete(item).where(tuple_(*primary_key).in_(rows))).rowcount
 
     @contextmanager
     def _locked(self, instance: str, job: str, registration_id: int | None = None) -> Iterator[tuple[Connection, Any]]:
         """Open a transaction that locks the row of a job's protection. ``ProtectionNotFound``."""
         with self._db.write() as c:
-            yield c, find_row(self._db, c, instance, job, registration_id, lock=True)
+            yield c, self._row(c, instance, job, registration_id, lock=True)
 
-    def _find(self, c: Connection, instance: str, job: str) -> Protection | None:
+    def _update(self, c: Connection, id_: int, **values: object) -> Protection:
+        t = self._db.t.protection
+        changed = update(t).where(t.c.id == id_).values(**values).returning(*protection_columns(self._db))
+        return Protection(**c.execute(changed).one()._mapping)
+
+    def _row(
+        self, c: Connection, instance: str, job: str, registration_id: int | None = None, *, lock: bool = False
+    ) -> Any:
+        """Return the row of a job's protection, of a certain one if an id is given, or raise ``ProtectionNotFound``."""
         t = self._db.t.protection
         query = select_protections(self._db).where(t.c.instance == instance, t.c.job == job)
-        row = c.execute(query).one_or_none()
-        return None if row is None else protection(row)
+        if registration_id is not None:
+            query = query.where(t.c.id == registration_id)
+        row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            see = f"see: sexton protection list {instance}"
+            raise ProtectionNotFound(f"{instance} has no protection of job {job}; {see}")
+        return row
 
 
 def _result(stored: Mapping[str, Any] | None) -> Sealed | None:

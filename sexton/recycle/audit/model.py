@@ -1,6 +1,17 @@
-"""The row of the log of deletions."""
+"""The row of the log of deletions, what stores it, and the errors of its readers."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from sexton.kernel.errors import SextonError
+
+
+class AuditUnreadable(SextonError):
+    """A file of the log of deletions is damaged, or is not a file of the log."""
+
+
+class AuditEnded(SextonError):
+    """What a round deleted is no longer in the log of deletions: its retention has ended, or files were removed."""
 
 
 class AuditRow(NamedTuple):
@@ -21,3 +32,27 @@ class AuditRow(NamedTuple):
     bytes: int | None
     outcome: str
     reason: str
+
+
+class DeletionLog(Protocol):
+    """Stores rows of objects that a round tried to delete. Writing the same rows again changes nothing."""
+
+    def write(self, rows: Sequence[AuditRow]) -> None:
+        """Store the rows of one batch durably, before their records are removed.
+
+        Raises:
+            VaultFault: the location cannot be written; the records stay.
+        """
+        ...
+
+    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = ...) -> int:
+        """Remove files that are older than their retention, some at a time; return how many were removed.
+
+        Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
+
+        Args:
+            instance: the one whose files are removed.
+            now: in ms since 1970.
+            heartbeat: called between pages.
+        """
+        ...

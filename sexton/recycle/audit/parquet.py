@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 
 SCHEMA = pa.schema(
     [

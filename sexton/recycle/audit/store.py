@@ -1,6 +1,13 @@
-"""Search the log of deletions, reading only the files that SQL shows to be relevant."""
+"""Search the log of deletions, reading only the files that SQL shows to be relevant.
 
+A few files are read at once, never all of them in memory.
+"""
+
+import hashlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import and_, or_, select
@@ -8,13 +15,14 @@ from sqlalchemy import and_, or_, select
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import SECOND_PASS
-from sexton.recycle.audit import naming, reader
-from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit import naming, parquet
+from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.naming import AuditFile
-from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.writer import AuditLocations
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
+AT_ONCE = 8
+"""Files fetched at the same time; each has about 8,000 rows, 100 to 300 KB."""
 COUNTED_FILES = 10_000
 """How many files are counted at most: an estimate must not list millions."""
 
@@ -118,7 +126,7 @@ class AuditReader:
         for open_location in self._places.to_read(instance):
             try:
                 vault = open_location()
-                yield from reader.without_repeats(reader.rows(vault, files_in(vault), names))
+                yield from _without_repeats(_rows(vault, files_in(vault), names))
             except (VaultFault, UnknownVault, AuditUnreadable) as e:
                 faults.append(e)
         if faults:
@@ -139,7 +147,7 @@ def _of_rounds(
     files = []
     for round_, (first, last) in spans.items():
         for day in naming.days(first, last):
-            of_day = reader.files(vault, naming.round_folder(instance, day, round_))
+            of_day = _files(vault, naming.round_folder(instance, day, round_))
             files += [file for file in of_day if not batches or file.batch in batches]
     return sorted(files, key=lambda file: (file.batch, file.round, file.name))
 
@@ -147,8 +155,58 @@ def _of_rounds(
 def _of_days(vault: Vault, instance: str, since: int, until: int) -> Iterator[AuditFile]:
     """Yield the files from the day of one instant to the day of another, in order."""
     first, last = naming.day(since), naming.day(until)
-    for file in reader.files(vault, naming.folder(instance)):
+    for file in _files(vault, naming.folder(instance)):
         if file.day > last:
             return
         if file.day >= first:
             yield file
+
+
+def _files(vault: Vault, folder: str) -> Iterator[AuditFile]:
+    """Yield the files of the log below a folder, by day and round."""
+    for page in vault.list_own(folder):
+        for listed in page:
+            file = naming.parse(listed.key, listed.bytes)
+            if file is not None:
+                yield file
+
+
+def _rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ()) -> Iterator[AuditRow]:
+    """Yield the rows of files, with ``names`` only the rows of these keys or mark ids.
+
+    Raises:
+        VaultFault: the location cannot be read.
+        AuditUnreadable: a file is damaged.
+    """
+    waiting, fetching = iter(files), deque[tuple[str, Future[bytes | None]]]()
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="audit") as pool:
+        try:
+            while True:
+                for file in islice(waiting, AT_ONCE - len(fetching)):
+                    fetching.append((file.name, pool.submit(vault.read_own, file.name)))
+                if not fetching:
+                    return
+                name, future = fetching.popleft()
+                data = future.result()
+                if data is not None:  # None: its retention ended, and it was removed since it was listed
+                    yield from parquet.decode(data, name, names)
+        finally:
+            for _, future in fetching:
+                future.cancel()
+
+
+def _without_repeats(rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+    """Yield each outcome of each object of a batch once, even if it was written again after a crash.
+
+    Remembers 16 bytes for each row of one batch, so the rows of a batch must not be interrupted by another batch. A
+    batch numbers its files again after their records were deleted, so ``seq`` does not identify them, but names do.
+    """
+    batch, seen = -1, set[bytes]()
+    for row in rows:
+        if row.batch != batch:
+            batch, seen = row.batch, set()
+        text = "\0".join((row.kind, row.id, row.vault, row.key, row.outcome))
+        identity = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if identity not in seen:
+            seen.add(identity)
+            yield row

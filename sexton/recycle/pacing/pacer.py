@@ -8,11 +8,11 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sexton.recycle.pacing.lane import Bucket, Lane
-from sexton.recycle.pacing.model import Answer, PaceReport, Rate
+from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate
 from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder, vault_place
-from sexton.recycle.pacing.port import Shares
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
 EXCHANGE_SECONDS, NEWS_SECONDS = 2.0, 1.0
@@ -38,8 +38,16 @@ class _PacedVault:
     used_at: float = float("-inf")
 
 
+class Shares(Protocol):
+    """The table of places that all workers share."""
+
+    def exchange(self, worker: str, reports: Sequence[PaceReport]) -> PaceUpdate | None:
+        """Store one worker's reports and return what all workers know; None when the table cannot be reached now."""
+        ...
+
+
 class SharedPacer:
-    """Implements ``port.Pacer`` for one process; safe to share between threads."""
+    """Decides when a request may be sent and how large it is. Safe to share between threads; ``now`` in seconds."""
 
     def __init__(self, shares: Shares, lookup: Callable[[str, str], VaultSpec], endpoint_url: str = "") -> None:
         """Create a pacer without reading anything.
@@ -61,6 +69,7 @@ class SharedPacer:
         self._lock, self._exchanging = threading.Lock(), threading.Lock()
 
     def places(self, instance: str, vault: str, keys: Sequence[str]) -> Sequence[str]:
+        """Return the place of each key; raises ``UnknownVault``."""
         paced = self._paced_vault(instance, vault)
         folders = [first_folder(key) for key in keys] if paced.learns else []
         with self._lock:
@@ -72,6 +81,7 @@ class SharedPacer:
         return places
 
     def page_keys(self, place: str, /) -> int:
+        """Return how many keys a request whose first key is at this place may carry now."""
         with self._lock:
             lane, vault = self._lanes.get(place), self._vault_of_place[place]
             first_page = int(FIRST_PAGE) if vault.learns else PAGE_KEYS
@@ -80,6 +90,14 @@ class SharedPacer:
             return keys if cap is None else int(min(keys, max(1, cap * CAPPED_PAGE_SECONDS)))
 
     def reserve(self, charge: Mapping[str, int], now: float) -> float:
+        """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
+
+        Otherwise return the seconds after which to ask again, never 0.
+
+        Args:
+            charge: place → keys of the request; all places are of one vault.
+            now: in seconds.
+        """
         self._exchange(charge, now)
         with self._lock:
             vault = self._touch(charge, now)
@@ -100,6 +118,7 @@ class SharedPacer:
         return 0.0
 
     def report_result(self, charge: Mapping[str, int], answer: Answer | None) -> None:
+        """Record how a request ended; None: it was never sent."""
         with self._lock:
             for place, keys in charge.items():
                 lane = self._lanes.get(place)

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class PaceStore:
-    """Implements ``port.Shares``; the command and the metrics use it too."""
+    """Implements ``pacer.Shares``; the command and the metrics use it too."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from sexton.marks.lease import Lease
-from sexton.marks.lease_port import Leases
 from sexton.marks.model import WriteToken
+from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.policy import vault_allowed
-from sexton.operators.controls.port import Gate
+from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pacing.policy import Patience
 from sexton.storage.port import NOT_LISTED, Throttled, VaultFault
 
@@ -34,8 +34,8 @@ class ActiveLease:
 
     def __init__(
         self,
-        leases: Leases,
-        gate: Gate,
+        leases: LeaseStore,
+        gate: ControlStore,
         lease: Lease,
         heartbeat: Callable[[], None],
         excluded_vaults: Mapping[str, str] = MappingProxyType({}),

@@ -12,18 +12,14 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
-from sexton.marks.lease_port import Leases
 from sexton.marks.model import DueMark, Ref
-from sexton.operators.controls.port import Gate
-from sexton.owners.port import Owner, OwnerSilent, Verify
+from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.finish import FIRST
 from sexton.recycle.pipeline.listing import GIVEN_UP
-from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
-from sexton.recycle.pipeline.steps import Steps
-from sexton.storage.port import UnknownVault, VaultFault, Vaults
+from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
+from sexton.recycle.pipeline.settle import FIRST
+from sexton.recycle.pipeline.steps import Parts, Steps
+from sexton.storage.port import UnknownVault, VaultFault
 
 SECOND_PASS_MARKS = 200
 """Marks whose prefixes get their second pass before they are deleted and settled."""
@@ -50,20 +46,15 @@ def neighbours(prefixes: Sequence[MarkPrefix], groups: int) -> list[list[MarkPre
 class Adopter:
     """Adopts marks for one worker."""
 
-    def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps, listings: int) -> None:
-        """``listings``: groups of prefixes whose unfinished uploads are aborted at the same time."""
-        self._stores = stores
-        self._vaults = vaults
-        self._owner = owner
+    def __init__(self, parts: Parts, steps: Steps) -> None:
+        self._parts, self._stores, self._owner = parts, parts.stores, parts.owner
         self._steps = steps
-        self._listings = listings
-        self._pool = ThreadPoolExecutor(listings, thread_name_prefix="abort")
+        self._pool = ThreadPoolExecutor(parts.listings, thread_name_prefix="abort")
 
-    def adopt(
-        self, order: AdoptOrder, attempt: int, leases: Leases, gate: Gate, heartbeat: Callable[[], None]
-    ) -> RangeReceipt:
+    def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
         """Finish the marks that earlier rounds claimed, then make the second passes that are due."""
-        active_lease = ActiveLease(leases, gate, order.lease, heartbeat, order.excluded_vaults)
+        leases = self._parts.leases
+        active_lease = ActiveLease(leases, self._parts.controls, order.lease, heartbeat, order.excluded_vaults)
         instance = order.lease.instance
         self._stores.quarantine.retry_failed(instance)
         keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
@@ -85,7 +76,7 @@ class Adopter:
         due_marks.shorten_waits(work.token, order.upload_grace_seconds)
         scanned = quarantined = 0
         after = FIRST
-        while marks := self._take_second_pass(work, order, after):
+        while marks := due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds):
             after = marks[-1].ref
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
@@ -99,15 +90,11 @@ class Adopter:
         after = FIRST
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
-            keep_counts += finisher.settle_finished(work, refs, order.upload_grace_seconds)
+            keep_counts += self._steps.settler.settle(work, refs, order.upload_grace_seconds, logged=False)
         faults = work.active_lease.faults
         return RangeReceipt(
             scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
         )
-
-    def _take_second_pass(self, work: BatchWork, order: AdoptOrder, after: Ref) -> Sequence[DueMark]:
-        due_marks = self._stores.due_marks
-        return due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds)
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:
         """Let the owner lift quarantines, time out loads, and mark new garbage; return what it did not answer."""
@@ -152,7 +139,7 @@ class Adopter:
         prefixes = sorted(
             MarkPrefix(place.vault, str(place.prefix), ref) for ref in chunk.refs for place in chunk.prefixes[ref]
         )
-        for group, error in self._abort_groups(work, neighbours(prefixes, self._listings)):
+        for group, error in self._abort_groups(work, neighbours(prefixes, self._parts.listings)):
             # A vault that does not answer is not asked again for each of them.
             is_divided = len(group) > 1 and getattr(error, "reason", None) not in GIVEN_UP
             alone = self._abort_groups(work, [[prefix] for prefix in group]) if is_divided else [(group, error)]
@@ -179,7 +166,7 @@ class Adopter:
 
     def _abort_group(self, instance: str, group: Sequence[MarkPrefix]) -> Exception | None:
         try:
-            self._vaults.get(instance, group[0].vault).abort_uploads(*[prefix.prefix for prefix in group])
+            self._parts.vaults.get(instance, group[0].vault).abort_uploads(*[prefix.prefix for prefix in group])
         except (VaultFault, UnknownVault) as e:
             return e
         return None

@@ -1,14 +1,17 @@
-"""Orders to work on a range of marks or to finish claimed marks, and their results.
+"""Orders to work on a range of marks or to finish claimed marks, and what their steps pass on and return.
 
 Messages ignore unknown fields and set no bounds, because a replay reads old histories again. Instants are milliseconds
 since 1970 on the database's clock.
 """
 
+from collections import Counter
+
 from pydantic import Field
 
 from sexton.kernel.message import Message
-from sexton.marks.keepers import KeptCounts
+from sexton.marks.keepers import Kept, KeptCounts
 from sexton.marks.lease import Lease
+from sexton.marks.model import Candidate, DueMark, File, Place, Ref, Unresolvable
 
 
 class Cursor(Message):
@@ -81,3 +84,58 @@ class AdoptOrder(Message):
     upload_grace_seconds: int
     cutoffs: dict[str, int] = Field(default_factory=dict)
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
+
+
+class Quarantined(Message):
+    """A quarantined mark as operators see it; instants in ms since 1970."""
+
+    instance: str
+    kind: str
+    id: str = Field(alias="mark")
+    state: str
+    reason: str
+    failures: int
+    last_error: str | None
+    marked_at: int
+    vault: str | None
+    prefix: str | None
+    keys: int
+    bytes: int
+
+
+class Chunk:
+    """The result of resolving due marks: stored files, candidates for the claim, and marks that are left out."""
+
+    def __init__(self, files_after: int = 0) -> None:
+        """``files_after``: the number of the last file that is stored; the chunk's files are numbered above it."""
+        self.files_after = self.last_file = files_after
+        self.unstored: list[File] = []
+        """Files that are listed and not stored yet."""
+        self.seen = 0
+        """How many of the due marks, in their order, the chunk covers."""
+        self.files = 0
+        self.resolved: list[DueMark] = []
+        """Marks whose files are stored."""
+        self.vaults: dict[Ref, frozenset[str]] = {}
+        self.prefixes: dict[Ref, list[Place]] = {}
+        self.candidates: dict[Ref, Candidate] = {}
+        """Candidates: the marks, and the children that are claimed with them."""
+        self.kept: Counter[Kept] = Counter()
+        self.protected_bytes = 0
+        """Bytes, as the owner states them, of marks that only protections keep."""
+        self.unresolvable: list[Unresolvable] = []
+
+    @property
+    def refs(self) -> list[Ref]:
+        """Return the names of the marks whose files are stored."""
+        return [mark.ref for mark in self.resolved]
+
+    @property
+    def resolved_candidates(self) -> list[Candidate]:
+        """Return the marks whose files are stored, as candidates for a claim."""
+        return [self.candidates[ref] for ref in self.refs]
+
+    @property
+    def quarantined(self) -> set[Ref]:
+        """Return the names of the marks that could not be resolved."""
+        return {problem.mark.ref for problem in self.unresolvable}

@@ -5,21 +5,17 @@ Every step can run twice. Only the claim decides about deletion, and only stored
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept, name_first
-from sexton.marks.lease_port import Leases
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
-from sexton.operators.controls.port import Gate
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deletion
-from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
-from sexton.recycle.pipeline.steps import Steps
+from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeProgress, RangeReceipt
+from sexton.recycle.pipeline.steps import Parts, Steps
 
 RANGE_OBJECTS = 250_000
 """Objects, or marks scanned, after which a range ends and reports to the workflow."""
@@ -84,19 +80,16 @@ class ProgressReporter:
     heartbeat: Callable[[], None]
     state: _RangeState | None = None
     deletion: Deletion | None = None
-    active_lease: ActiveLease | None = None
-    files: int = 0
-    """The number of the last file that an earlier attempt stored."""
     reported_at: float = float("-inf")
 
     def __call__(self) -> None:
         """Send a heartbeat; report the progress if that is due."""
-        state, deletion, active_lease = self.state, self.deletion, self.active_lease
-        if state and deletion and active_lease and time.monotonic() - self.reported_at >= REPORT_SECONDS:
+        state, deletion = self.state, self.deletion
+        if state and deletion and time.monotonic() - self.reported_at >= REPORT_SECONDS:
             self.reported_at = time.monotonic()
-            files = max(self.files, state.last_file)
+            faults = state.work.active_lease.faults
             self.report(
-                RangeProgress(claimed=state.claimed, files=files, tried=deletion.tried_to, faults=active_lease.faults)
+                RangeProgress(claimed=state.claimed, files=state.last_file, tried=deletion.tried_to, faults=faults)
             )
         self.heartbeat()
 
@@ -108,23 +101,12 @@ class ProgressReporter:
 class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
-    def __init__(
-        self, stores: Stores, steps: Steps, *, group_files: int | None = None, range_objects: int | None = None
-    ) -> None:
-        """``group_files``: files in a group; ``range_objects``: objects in a range; None: the module's constants."""
-        self._stores = stores
-        self._steps = steps
+    def __init__(self, parts: Parts, steps: Steps, group_files: int | None = None) -> None:
+        """``group_files``: files in a group; None: ``GROUP_FILES``."""
+        self._parts, self._stores, self._steps = parts, parts.stores, steps
         self._group_files = group_files
-        self._range_objects = range_objects
 
-    def run(
-        self,
-        order: RangeOrder,
-        attempt: int,
-        leases: Leases,
-        gate: Gate,
-        reporter: ProgressReporter,
-    ) -> RangeReceipt:
+    def run(self, order: RangeOrder, attempt: int, reporter: ProgressReporter) -> RangeReceipt:
         """Claim, delete and settle one range of due marks.
 
         If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
@@ -140,37 +122,39 @@ class RangeRunner:
         token, stored_receipt = self._stores.batches.open(order, attempts_elsewhere + attempt)
         if stored_receipt is not None:
             return stored_receipt
-        active_lease = ActiveLease(leases, gate, order.lease, reporter, order.excluded_vaults)
-        state = self._open_state(order, BatchWork(token, active_lease))
-        reporter.active_lease, reporter.state = active_lease, state
-        reporter.files = state.last_file
-        state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
-        self._run_groups(state, reporter)
-        receipt = self._receipt(state)
-        self._stores.batches.close(token, receipt)
-        return receipt
-
-    def _open_state(self, order: RangeOrder, work: BatchWork) -> _RangeState:
-        """Return the state in which an attempt begins.
-
-        Marks that earlier attempts claimed are no longer due, so this attempt does not scan them: ``scanned`` begins
-        with them.
-        """
-        claimed_before = self._stores.batches.count_claimed(work.token)
-        return _RangeState(
+        parts = self._parts
+        active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
+        # Marks that earlier attempts claimed are no longer due, so this one does not scan them: ``scanned`` begins so.
+        claimed_before = self._stores.batches.count_claimed(token)
+        state = reporter.state = _RangeState(
             order=order,
-            work=work,
+            work=BatchWork(token, active_lease),
             scanned=claimed_before,
             claimed=claimed_before,
             cursor=order.after,
             keep_counts=Counter(),
             # Numbers of files only grow, also over rows that are removed meanwhile.
-            last_file=self._stores.files.last_number(work.token),
+            last_file=self._stores.files.last_number(token),
         )
+        state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
+        self._run_groups(state, reporter)
+        receipt = RangeReceipt(
+            scanned=state.scanned,
+            claimed=state.claimed,
+            last=state.cursor,
+            finished=state.nothing_due,
+            kept=name_first(state.keep_counts),
+            protected_bytes=state.protected_bytes,
+            quarantined=state.quarantined,
+            faults=active_lease.faults,
+            **self._stores.outcomes.deleted_so_far(token, order.kind),
+        )
+        self._stores.batches.close(token, receipt)
+        return receipt
 
     def _run_groups(self, state: _RangeState, reporter: ProgressReporter) -> None:
         """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
-        with self._steps.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
+        with self._parts.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
             reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
             while groups or not self._claims_no_more(state):
@@ -188,7 +172,7 @@ class RangeRunner:
     def _settle_group(self, state: _RangeState, deletion: Deletion, group: _ClaimedGroup) -> None:
         """Wait until the files of a group were tried, then settle its marks."""
         deletion.wait_for(group.last_file)
-        if self._steps.deleter.leaves_requests:
+        if self._parts.deleter.leaves_requests:
             self._stores.batches.record_requests(state.work.token)  # before its marks are removed
         logged = deletion.logged(group.files_after, group.last_file)
         state.keep_counts += self._steps.settler.settle(
@@ -197,7 +181,7 @@ class RangeRunner:
 
     def _claims_no_more(self, state: _RangeState) -> bool:
         """Return whether this range claims no more marks."""
-        return state.nothing_due or state.work_done >= (self._range_objects or RANGE_OBJECTS)
+        return state.nothing_due or state.work_done >= RANGE_OBJECTS
 
     def _claim_next_group(self, state: _RangeState, deletion: Deletion) -> _ClaimedGroup:
         """Resolve and claim the next due marks, a group's worth, chunk by chunk."""
@@ -237,26 +221,24 @@ class RangeRunner:
         if not chunk.resolved:
             return []
         work.active_lease.keep_alive()
+        request = ClaimRequest(
+            token=work.token,
+            candidates=chunk.resolved_candidates,
+            cutoff=state.order.cutoff,
+            resolved=chunk.candidates,
+            allowance=state.order.allowance,
+            files_after=chunk.files_after,
+            last_file=chunk.last_file,
+        )
         try:
-            result = self._stores.claims.claim(_claim_request(state, chunk))
+            result = self._stores.claims.claim(request)
         except GuardBusy:
             self._steps.recheck.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
             return []
-        _count_kept(chunk, result.keep_reasons)
+        chunk.kept += Counter(result.keep_reasons.values())
+        protected = {ref for ref, answer in result.keep_reasons.items() if answer.reason in PROTECTED}
+        chunk.protected_bytes += sum(mark.bytes or 0 for mark in chunk.resolved if mark.ref in protected)
         return sorted(result.claimed)
-
-    def _receipt(self, state: _RangeState) -> RangeReceipt:
-        return RangeReceipt(
-            scanned=state.scanned,
-            claimed=state.claimed,
-            last=state.cursor,
-            finished=state.nothing_due,
-            kept=name_first(state.keep_counts),
-            protected_bytes=state.protected_bytes,
-            quarantined=state.quarantined,
-            faults=state.work.active_lease.faults,
-            **self._stores.outcomes.deleted_so_far(state.work.token, state.order.kind)._asdict(),
-        )
 
 
 def marks_to_read(limit: int, read: int, seen: int) -> int:
@@ -270,23 +252,3 @@ def marks_to_read(limit: int, read: int, seen: int) -> int:
     if seen < read:
         return max(1, min(CHUNK_MARKS, seen + seen // 4 + 1))
     return min(CHUNK_MARKS, 2 * limit)
-
-
-def _claim_request(state: _RangeState, chunk: Chunk) -> ClaimRequest:
-    """Return the request to claim the resolved marks of a chunk. Pure."""
-    return ClaimRequest(
-        token=state.work.token,
-        candidates=chunk.resolved_candidates,
-        cutoff=state.order.cutoff,
-        resolved=chunk.candidates,
-        allowance=state.order.allowance,
-        files_after=chunk.files_after,
-        last_file=chunk.last_file,
-    )
-
-
-def _count_kept(chunk: Chunk, keep_reasons: Mapping[Ref, Kept]) -> None:
-    """Count the marks that the claim kept, and the bytes of those that only protections keep."""
-    chunk.kept += Counter(keep_reasons.values())
-    protected = {ref for ref, answer in keep_reasons.items() if answer.reason in PROTECTED}
-    chunk.protected_bytes += sum(mark.bytes or 0 for mark in chunk.resolved if mark.ref in protected)

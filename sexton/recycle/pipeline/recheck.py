@@ -11,8 +11,8 @@ from sexton.marks.keepers import OWNER_BUSY, Kept, by_live, by_owner_silence, by
 from sexton.marks.model import Reason, Ref
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pipeline.active_lease import BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.model import Chunk
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 

@@ -1,38 +1,41 @@
 """Resolve due marks to the exact files that they will delete, and store these before the claim.
 
-The owner answers which marks are live, which files they stand for, and whether it still writes them. A mark that cannot
-be resolved is kept or quarantined with a reason. This step decides no deletion: the claim does.
+The owner answers which marks are live, which files they stand for, and whether it still writes them: ``Fencer`` has it
+fence these before anything is listed. A mark that cannot be resolved is kept or quarantined with a reason. This step
+decides no deletion: the claim does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import OWNER_BUSY, KeepReason, Kept, by_live, by_owner_silence, by_vault
-from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, File, Place, Reason, Ref, Unresolvable
-from sexton.marks.policy import Unplaced, places
+from sexton.marks.keepers import IN_USE, OWNER_BUSY, KeepReason, Kept, by_live, by_owner_silence, by_vault
+from sexton.marks.model import (
+    CHUNK_MARKS,
+    Candidate,
+    DueMark,
+    Expansion,
+    Fenced,
+    File,
+    Place,
+    Reason,
+    Ref,
+    Unresolvable,
+)
+from sexton.marks.policy import Unplaced, known_places, places
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.pacing.policy import Patience
 from sexton.recycle.pipeline.active_lease import BatchWork
-from sexton.recycle.pipeline.chunk import Chunk
-from sexton.recycle.pipeline.fence import NO_EXPANSION, Fencer, candidate_of
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
-from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.model import Chunk
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000
 """A chunk with this many files is claimed, even if it could hold more marks."""
+NO_EXPANSION = Expansion()
 STORE_FILES = 5_000
 """Files stored by one statement."""
-
-
-class _OwnerAnswers(NamedTuple):
-    """The marks of a chunk, their expansions, and the marks that are kept because of the owner's answers."""
-
-    marks: Sequence[DueMark]
-    expansions: Mapping[Ref, Expansion]
-    keep_reasons: Mapping[Ref, Kept]
 
 
 class Resolver:
@@ -62,21 +65,21 @@ class Resolver:
         chunk = Chunk(files_after)
         marks = _limit_keys(due)
         try:
-            answers = self._ask_owner(work, chunk, marks, claimed=claimed)
+            marks, expansions, keep_reasons = self._ask_owner(work, chunk, marks, claimed=claimed)
         except OwnerSilent as e:
             chunk.seen = len(marks)
             chunk.kept[by_owner_silence(e)] = len(marks)
             return chunk
         quarantined = chunk.quarantined
-        skipped = answers.keep_reasons.keys() | quarantined
-        listings = self._lister.list_ahead(work.instance, work.active_lease, answers.marks, answers.expansions, skipped)
+        skipped = keep_reasons.keys() | quarantined
+        listings = self._lister.list_ahead(work.instance, work.active_lease, marks, expansions, skipped)
         for mark, first_pages in listings:
             chunk.seen += 1
             work.active_lease.keep_alive()
-            if mark.ref in answers.keep_reasons:
-                chunk.kept[answers.keep_reasons[mark.ref]] += 1
+            if mark.ref in keep_reasons:
+                chunk.kept[keep_reasons[mark.ref]] += 1
             elif mark.ref not in quarantined:
-                self._resolve_mark(work, chunk, mark, answers.expansions.get(mark.ref), first_pages)
+                self._resolve_mark(work, chunk, mark, expansions.get(mark.ref), first_pages)
             if chunk.files >= CHUNK_FILES:
                 break
         self._store_files(work, chunk)
@@ -88,8 +91,14 @@ class Resolver:
         reached("resolve.stored")
         return chunk
 
-    def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Sequence[DueMark], *, claimed: bool) -> _OwnerAnswers:
-        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` if it does not answer."""
+    def _ask_owner(
+        self, work: BatchWork, chunk: Chunk, marks: Sequence[DueMark], *, claimed: bool
+    ) -> tuple[Sequence[DueMark], Mapping[Ref, Expansion], Mapping[Ref, Kept]]:
+        """Ask the owner about a chunk of marks; raise ``OwnerSilent`` if it does not answer.
+
+        Returns:
+            the marks of the chunk, their expansions, and the marks that are kept because of the owner's answers.
+        """
         live = self._owner.live(work.instance, marks, work.active_lease.keep_alive)
         expansions = self._owner.expand(work.instance, marks, work.active_lease.keep_alive)
         in_use: Mapping[Ref, Kept] = {}
@@ -101,7 +110,7 @@ class Resolver:
         for ref, expansion in expansions.items():
             if expansion.waits:
                 keep_reasons[ref] = Kept(KeepReason.WAITS, expansion.waits)
-        return _OwnerAnswers(marks, expansions, keep_reasons)
+        return marks, expansions, keep_reasons
 
     def _limit_children(
         self, instance: str, marks: Sequence[DueMark], expansions: Mapping[Ref, Expansion]
@@ -234,3 +243,94 @@ def _limit_keys(due: Sequence[DueMark]) -> Sequence[DueMark]:
             return due[:n]
         keys += len(mark.keys or ())
     return due
+
+
+class Fencer:
+    """Fences marks for one worker."""
+
+    def __init__(self, stores: Stores, owner: Owner) -> None:
+        self._stores = stores
+        self._owner = owner
+
+    def fence(
+        self,
+        work: BatchWork,
+        chunk: Chunk,
+        marks: Sequence[DueMark],
+        expansions: Mapping[Ref, Expansion],
+        children_of: Mapping[Ref, Sequence[DueMark]],
+    ) -> Mapping[Ref, Kept]:
+        """Have the owner fence marks that may still be written; return the marks that are kept, and why.
+
+        The children that are claimed with a mark are fenced as well; if one of them is kept, its parent is kept too.
+        """
+        children = [child for mark in marks for child in children_of.get(mark.ref, ())]
+        if children:
+            of_children = self._owner.expand(work.instance, children, work.active_lease.keep_alive)
+            expansions = {**expansions, **of_children}
+        for mark in (*marks, *children):
+            expansion = expansions.get(mark.ref, NO_EXPANSION)
+            candidate = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            chunk.candidates[mark.ref] = candidate._replace(places=known_places(mark, expansions.get(mark.ref)))
+        must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
+        if not must_be_fenced:
+            return {}
+        work.active_lease.keep_alive()
+        blocked = self._blocked(work, chunk, dict.fromkeys([*(m.ref for m in marks), *must_be_fenced]))
+        spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
+        to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
+        keep_reasons = {**blocked, **self._ask_owner(work, chunk, to_fence)}
+        return spread_to_parents(marks, children_of, keep_reasons, chunk.quarantined)
+
+    def _blocked(self, work: BatchWork, chunk: Chunk, refs: Mapping[Ref, None]) -> Mapping[Ref, Kept]:
+        """Return marks that a keeper blocks already, to abort no writer needlessly; the claim checks again."""
+        try:
+            candidates = [chunk.candidates[ref] for ref in refs]
+            return self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
+        except GuardBusy:
+            return dict.fromkeys(refs, OWNER_BUSY)
+
+    def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
+        """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
+        fenced = self._stores.fences.fence(work.token, marks)
+        in_order = [marks[ref] for ref in sorted(fenced)]
+        answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
+        reached("owner.fenced")
+        taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
+        self._stores.fences.take_back(work.token, taken_back)
+        refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
+        self._stores.fences.unfence(work.token, refused)
+        keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
+        for ref, (answer, reason) in answers.items():
+            if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
+                keep_reasons[ref] = IN_USE
+            elif answer is Fenced.UNKNOWN:
+                chunk.unresolvable.append(Unresolvable(marks[ref], Reason.OWNER_CORRUPT, reason))
+        return keep_reasons
+
+
+def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) -> Candidate:
+    """Return a mark as a candidate for the claim, by its owner's answer."""
+    return Candidate(
+        ref,
+        must_be_fenced=expansion.fence and expansion.problem is None,
+        children=frozenset(child.ref for child in children) if expansion.absorbs else None,
+        lacking=expansion.lacking,
+        ancestors=frozenset(expansion.above),
+        versions=expansion.versions,
+    )
+
+
+def spread_to_parents(
+    marks: Sequence[DueMark],
+    children_of: Mapping[Ref, Sequence[DueMark]],
+    keep_reasons: Mapping[Ref, Kept],
+    quarantined: set[Ref],
+) -> dict[Ref, Kept]:
+    """Return the marks that are kept, with the parents of kept or quarantined children. Pure."""
+    spread = dict(keep_reasons)
+    for mark in marks:
+        for child in children_of.get(mark.ref, ()):
+            if child.ref in spread or child.ref in quarantined:
+                spread.setdefault(mark.ref, spread.get(child.ref, IN_USE))
+    return spread

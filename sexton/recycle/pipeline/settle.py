@@ -1,21 +1,30 @@
-"""Settle claimed marks after a deletion: log the outcomes, delete the owner's records, then the marks."""
+"""Settle claimed marks after a deletion: log the outcomes, delete the owner's records, then the marks.
 
+``Finisher`` deletes and settles what a batch has claimed, in this attempt or an earlier one.
+"""
+
+import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from sexton.kernel.crash_points import reached
 from sexton.marks.keepers import Kept, by_owner_silence, by_vault
-from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
+from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Reason, Ref, Settlement
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.audit.model import AuditRow, DeletionLog
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.port import Settling, Stores
+from sexton.recycle.pipeline.deleter import Deleter, Deletion
+from sexton.recycle.pipeline.model import Chunk
+from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.sql.store import Stores
+from sexton.storage.model import IN_FLIGHT_SECONDS
 from sexton.storage.port import UnknownVault, VaultFault
 
+log = logging.getLogger(__name__)
+FIRST = Ref("", "")
 LOG_FAULT = "audit "
 """Prefix of a fault that is not the vault's, but that of the place of its log of deletions."""
 
@@ -62,7 +71,7 @@ class Settler:
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
         return keep_counts
 
-    def _forget(self, work: BatchWork, finished: Sequence[Settling]) -> None:
+    def _forget(self, work: BatchWork, finished: Sequence[DeletionProgress]) -> None:
         """Let the owner remove its records of marks whose files are gone.
 
         From then on a newer attempt does the same: no keeper may keep a mark whose records are removed.
@@ -81,7 +90,7 @@ class Settler:
 
 
 def log_deletions(
-    log: DeletionLog, active_lease: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]
+    deletion_log: DeletionLog, active_lease: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]
 ) -> dict[Ref, Kept]:
     """Log each file's outcome before its record is deleted; return the marks whose records must therefore stay."""
     unlogged: dict[Ref, Kept] = {}
@@ -90,7 +99,7 @@ def log_deletions(
             active_lease.keep_alive()
             of_vault = list(group)
             try:
-                active_lease.retry_throttled(partial(log.write, of_vault))
+                active_lease.retry_throttled(partial(deletion_log.write, of_vault))
             except (VaultFault, UnknownVault) as e:
                 reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
                 log_is_elsewhere = getattr(e, "vault", vault) != vault  # audit_url: the vault itself is fine
@@ -100,3 +109,91 @@ def log_deletions(
                 unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}
     reached("audit.written")
     return unlogged
+
+
+def _follow_nothing(_deletion: Deletion) -> None:
+    """Ignore the deletion's progress."""
+
+
+class Finisher:
+    """Finishes batches for one worker."""
+
+    def __init__(self, stores: Stores, settler: Settler, deleter: Deleter) -> None:
+        self._stores = stores
+        self._settler = settler
+        self._deleter = deleter
+
+    def finish(
+        self,
+        work: BatchWork,
+        upload_grace_seconds: int,
+        follow: Callable[[Deletion], None] = _follow_nothing,
+    ) -> Counter[Kept]:
+        """Clean up after an older attempt, then delete and settle every claimed mark of the batch.
+
+        Args:
+            work: the token and the lease.
+            upload_grace_seconds: the wait before a second pass.
+            follow: called with the deletion before it begins.
+
+        Returns:
+            why marks were not settled.
+        """
+        self.drop_unclaimed(work)
+        logged = self._delete(work, follow, 0, self._stores.files.last_number(work.token))
+        keep_counts: Counter[Kept] = Counter()
+        after = ClaimedMark(0, FIRST)
+        while marks := self._stores.due_marks.claimed_marks(work.token, after, CHUNK_MARKS):
+            keep_counts += self._settler.settle(work, [mark.ref for mark in marks], upload_grace_seconds, logged=logged)
+            after = marks[-1]
+        return keep_counts
+
+    def drop_unclaimed(self, work: BatchWork) -> None:
+        """Drop the files that an older attempt left in the batch and never claimed, a few thousand at a time.
+
+        An older attempt's request may still delete files of a second pass. Their rows tell registrations and operators
+        so; they are dropped when that request has ended.
+        """
+        if self._drop_pages(work, second_pass=False):
+            log.info(
+                "batch %d: waits %.0f s, because requests of an older attempt may still delete files",
+                work.token.batch,
+                IN_FLIGHT_SECONDS,
+            )
+            work.active_lease.wait(IN_FLIGHT_SECONDS)
+            self._drop_pages(work, second_pass=True)
+
+    def _drop_pages(self, work: BatchWork, *, second_pass: bool) -> int:
+        """Drop page by page; return how many undone files of second passes were kept."""
+        after = unchecked = 0
+        while True:
+            work.active_lease.keep_alive()
+            page = self._stores.files.drop_unclaimed(work.token, after, second_pass=second_pass)
+            if page is None:
+                return unchecked
+            after = page.last
+            unchecked += page.unchecked
+
+    def finish_chunk(self, work: BatchWork, chunk: Chunk, upload_grace_seconds: int) -> Counter[Kept]:
+        """Delete the files of a chunk of second passes, and settle its marks; return why marks were not settled.
+
+        What could not be deleted is dropped: the next round lists it again and asks the keepers again.
+        """
+        logged = self._delete(work, _follow_nothing, chunk.files_after, chunk.last_file)
+        keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
+        self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
+        return keep_counts
+
+    def _delete(self, work: BatchWork, follow: Callable[[Deletion], None], after: int, last: int) -> bool:
+        """Try the undone files of claimed marks numbered above ``after``, up to ``last``.
+
+        Returns:
+            whether the deletion logged the outcomes itself.
+        """
+        with self._deleter.begin(work.token, work.active_lease, after) as deletion:
+            follow(deletion)
+            deletion.release_up_to(last)
+            deletion.finish()
+            if self._deleter.leaves_requests:
+                self._stores.batches.record_requests(work.token)  # before the marks are removed
+            return deletion.logged(after, last)

@@ -2,34 +2,41 @@
 
 from typing import NamedTuple
 
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
-from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.audit.model import DeletionLog
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.finish import Finisher
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.recheck import Recheck
 from sexton.recycle.pipeline.resolve import Resolver
-from sexton.recycle.pipeline.settle import Settler
+from sexton.recycle.pipeline.settle import Finisher, Settler
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Vaults
 
 
-class Steps(NamedTuple):
+class Parts(NamedTuple):
+    """What the steps of a worker work with.
+
+    ``deleter``: threads of this process, or executors. ``listings``: prefixes listed at the same time
+    (``recycle_pool_parallelism``).
+    """
+
+    stores: Stores
+    leases: LeaseStore
+    controls: ControlStore
+    vaults: Vaults
+    owner: Owner
+    log: DeletionLog
+    deleter: Deleter
+    listings: int = 8
+
+
+class Steps:
     """One of each step, shared by all ranges of a worker."""
 
-    resolver: Resolver
-    recheck: Recheck
-    deleter: Deleter
-    settler: Settler
-    finisher: Finisher
-
-
-def steps(stores: Stores, vaults: Vaults, owner: Owner, log: DeletionLog, deleter: Deleter, listings: int) -> Steps:
-    """Return the steps; ``listings``: prefixes listed at the same time."""
-    settler = Settler(stores, owner, log)
-    return Steps(
-        resolver=Resolver(stores, vaults, owner, listings),
-        recheck=Recheck(stores, vaults, owner),
-        deleter=deleter,
-        settler=settler,
-        finisher=Finisher(stores, settler, deleter),
-    )
+    def __init__(self, parts: Parts) -> None:
+        stores, vaults, owner = parts.stores, parts.vaults, parts.owner
+        self.resolver = Resolver(stores, vaults, owner, parts.listings)
+        self.recheck = Recheck(stores, vaults, owner)
+        self.settler = Settler(stores, owner, parts.log)
+        self.finisher = Finisher(stores, self.settler, parts.deleter)

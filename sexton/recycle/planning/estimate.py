@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Protocol
 
 from sexton.kernel.message import Message
 from sexton.recycle.model import RoundReport
@@ -14,25 +13,6 @@ PAGE_KEYS = 1_000
 """Keys that one DELETE request names, and that one LIST request returns, at most."""
 LISTINGS = 2
 """How often a prefix is listed: before it is deleted, and after the upload grace."""
-
-
-class PriceList(Protocol):
-    """The settings of section ``prices``: the price of 1,000 requests, and its currency."""
-
-    @property
-    def list_per_1000_requests(self) -> float:
-        """Price of 1,000 LIST requests."""
-        ...
-
-    @property
-    def delete_per_1000_requests(self) -> float:
-        """Price of 1,000 DELETE requests."""
-        ...
-
-    @property
-    def currency(self) -> str:
-        """Name of the currency, for example EUR."""
-        ...
 
 
 class Estimate(Message):
@@ -60,20 +40,20 @@ def rate(reports: Sequence[RoundReport]) -> float:
     return 1000 * deleted / elapsed_ms if deleted and elapsed_ms else float(ASSUMED_KEYS_PER_SECOND)
 
 
-def estimate(plan: Plan, prices: PriceList, keys_per_second: float) -> Estimate:
-    """Return about what it costs to apply a plan at this rate."""
+def estimate(plan: Plan, keys_per_second: float, list_price: float, delete_price: float, currency: str) -> Estimate:
+    """Return about what it costs to apply a plan at this rate. Prices: of 1,000 LIST and DELETE requests."""
     sums = [k.unheld for k in plan.kinds]
     objects = sum(k.objects for k in sums)
     objects_under_prefixes = sum(max(0, k.objects - k.keys) for k in sums)
     delete_requests = ceil(objects / PAGE_KEYS)
     list_requests = LISTINGS * sum(k.prefixes for k in sums) + objects_under_prefixes // PAGE_KEYS
-    price = delete_requests * prices.delete_per_1000_requests + list_requests * prices.list_per_1000_requests
+    price = delete_requests * delete_price + list_requests * list_price
     return Estimate(
         objects=objects,
         delete_requests=delete_requests,
         list_requests=list_requests,
         money=price / 1000,
-        currency=prices.currency,
+        currency=currency,
         minutes=objects / keys_per_second / 60,
         keys_per_second=keys_per_second,
     )

@@ -1,4 +1,4 @@
-"""Decide how much a round may delete without an operator's approval, and explain why the rest awaits one. Pure.
+"""Build plans: what a round may delete without an operator's approval, and why the rest awaits one. Pure.
 
 Limits cap deletions that no operator has approved: objects of what people drop are counted over the last 24 hours of an
 instance; garbage that no person dropped (inputs of compactions, aborted writes) is not counted. So many mistaken drops
@@ -10,7 +10,7 @@ from math import floor
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sexton.recycle.planning.model import DueKind, KindPlan, Policy
+from sexton.recycle.planning.model import DueKind, KindPlan, Plan, PlanFacts, Policy
 
 MIN_FRACTION_OBJECTS = 1_000
 """The least that ``max_delete_fraction`` allows: a tenth of a few objects is no reason to ask an operator."""
@@ -52,17 +52,11 @@ def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance |
     elif live is None:
         return by_objects._replace(note=FRACTION_IS_OFF if policy.max_delete_fraction < 1 else "")
     else:
-        by_fraction = _fraction_allowance(policy.max_delete_fraction, live)
+        fraction = policy.max_delete_fraction
+        objects = max(MIN_FRACTION_OBJECTS, floor(fraction * live))
+        reason = f"max_delete_fraction {fraction:g} of {live:,} live objects allows {objects:,} "
+        by_fraction = Allowance(objects, f"{reason}(never fewer than {MIN_FRACTION_OBJECTS:,})")
     return min(by_objects, by_fraction, key=lambda a: a.objects)
-
-
-def _fraction_allowance(fraction: float, live: int) -> Allowance:
-    objects = max(MIN_FRACTION_OBJECTS, floor(fraction * live))
-    reason = (
-        f"max_delete_fraction {fraction:g} of {live:,} live objects allows {objects:,} "
-        f"(never fewer than {MIN_FRACTION_OBJECTS:,})"
-    )
-    return Allowance(objects, reason)
 
 
 def is_limited(kind: str, policy: Policy) -> bool:
@@ -195,3 +189,37 @@ def _explain_change(before: KindPlan, after: KindPlan) -> str:
 def _identity(kind: KindPlan) -> tuple[int, int, int, int, int]:
     """Return the sums that are equal only for the same marks: ``ages`` is a sum over the instants of the marks."""
     return (kind.marks, kind.keys, kind.prefixes, kind.bytes, kind.ages)
+
+
+def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
+    """Return a plan of everything that is due: an operator reviews it and applies it as a whole.
+
+    Where the instance only observes, nothing awaits approval: nothing is deleted.
+    """
+    _, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.questioned)
+    reasons = {kind.kind: kind.awaits for kind in awaiting} if facts.instance_policy.enabled else {}
+    kinds = (due.whole.model_copy(update={"awaits": reasons.get(due.whole.kind, "")}) for due in facts.due)
+    whole = {"kinds": tuple(kind for kind in kinds if kind.marks), "whole": facts.instance_policy.enabled}
+    return _empty_plan(facts, limit).model_copy(update=whole)
+
+
+def build_for_round(facts: PlanFacts, limit: Allowance | None) -> tuple[Plan, Plan]:
+    """Return the plan that a round applies now, and the plan that awaits approval; the second may have no kinds."""
+    plan = _empty_plan(facts, limit)
+    unapproved, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.questioned)
+    allowance = limit.objects if limit is not None else None
+    return (
+        plan.model_copy(update={"kinds": tuple(unapproved), "allowance": allowance}),
+        plan.model_copy(update={"kinds": tuple(awaiting), "kept": {}, "whole": True}),
+    )
+
+
+def _empty_plan(facts: PlanFacts, limit: Allowance | None) -> Plan:
+    return Plan(
+        instance=facts.instance_policy.instance,
+        created_at=facts.now,
+        policy=facts.instance_policy.policy,
+        kept=dict(facts.kept),
+        claimed=facts.claimed,
+        note=limit.note if limit is not None else "",
+    )

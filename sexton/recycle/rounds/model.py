@@ -1,4 +1,4 @@
-"""The messages of a round's workflow: requests, the open round, its progress and its end.
+"""The messages of a round's workflow: requests, the open round, its progress and its end; and a round in a list.
 
 Messages ignore unknown fields and set no bounds, because a replay reads old histories again. Instants are milliseconds
 since 1970 on the database's clock.
@@ -9,6 +9,7 @@ from pydantic import Field, computed_field
 from sexton.kernel.message import Message
 from sexton.marks.keepers import KeptCounts
 from sexton.marks.lease import Lease
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.model import Policy
 
@@ -177,3 +178,17 @@ class DueInstances(Message):
     """Whether topics are due to be purged."""
     binlogs: tuple[str, ...] = ()
     """Instances whose binlog GC should start."""
+
+
+class RoundRow(Message):
+    """One round in a list; instants in ms since 1970. A round without ``ended_at`` is running, or was cut off."""
+
+    id: int = Field(alias="round")
+    instance: str
+    state: str
+    started_at: int
+    ended_at: int | None
+    plan: int | None
+    report: RoundReport | None
+    waiting: str | None = None
+    waiting_since: int | None = Field(None, alias="waiting_since_at")

@@ -1,15 +1,23 @@
-"""Decide when an instance has its next round. Pure.
+"""Decide when an instance has its next round, and what a round adds to its instance's counters. Pure.
 
 Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
 """
 
+from collections import Counter
 from typing import Any
 
+from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
+from sexton.marks.model import Reason
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
+from sexton.recycle.rounds.orders import NOT_ANNOUNCED
+from sexton.storage.port import FAULTS, NOT_LISTED
 
 FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000
 """A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
+STATUSES = frozenset({NORMAL, NOT_LISTED, NOT_ANNOUNCED, Reason.UNKNOWN_VAULT, *FAULTS})
+"""The statuses of vaults that have counters of their own."""
+OTHER = "other"
 
 
 def turn(previous: int | None, interval_ms: int, now: int) -> int:
@@ -59,3 +67,19 @@ def after_round(report: RoundReport, failures: int, now: int) -> dict[str, Any]:
 
 def _has_failed(report: RoundReport) -> bool:
     return report.state == FAILED or (report.state == SUCCEEDED and bool(report.faults))
+
+
+def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
+    """Return the increments of a round, by (name, label); a round in observe mode adds nothing."""
+    counts: Counter[tuple[str, str]] = Counter()
+    if report.observed:
+        return counts
+    counts[ROUNDS, "*"] = 1
+    for kind in report.kinds:
+        counts[ROUNDS, kind.kind] += 1
+        counts[REMOVED, kind.kind] += kind.removed
+        counts[OBJECTS, kind.kind] += kind.deleted + kind.hidden
+        counts[BYTES, kind.kind] += kind.bytes
+    for vault, status in report.vaults.items():
+        counts[VAULT, f"{vault}/{status if status in STATUSES else OTHER}"] += 1
+    return counts

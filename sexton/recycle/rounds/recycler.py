@@ -1,70 +1,73 @@
 """Do a worker's part of rounds: announce them, run ranges, adopt the marks that earlier rounds left claimed."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
-from typing import NamedTuple
 
-from sexton.marks.lease_port import Leases
-from sexton.operators.controls.port import Gate
-from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.audit.port import DeletionLog
+from sexton.marks.model import Reason
+from sexton.owners.port import OwnerSilent
+from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, RENEW_SECONDS
 from sexton.recycle.pipeline.adopt import Adopter
-from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeProgress, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.ranges import ProgressReporter, RangeRunner
-from sexton.recycle.pipeline.steps import steps
-from sexton.recycle.rounds.announce import Announcer
+from sexton.recycle.pipeline.steps import Parts, Steps
 from sexton.recycle.rounds.model import OpenedRound
-from sexton.storage.port import Vaults
+from sexton.storage.port import Throttled, UnknownVault, VaultFault
 
 log = logging.getLogger(__name__)
-LISTINGS_AT_ONCE = 8
-
-
-class Parts(NamedTuple):
-    """The ports of a recycler."""
-
-    stores: Stores
-    leases: Leases
-    gate: Gate
-    vaults: Vaults
-    owner: Owner
-    log: DeletionLog
+ANNOUNCE_SECONDS = 20.0
+"""How long a marker is written again while a store throttles."""
+ANNOUNCED_AT_ONCE = 16
+"""Vaults whose markers are written at the same time."""
 
 
 class Recycler:
     """Runs rounds' steps for one worker. Safe for several ranges at once."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        deleter: Deleter,
-        listings: int = LISTINGS_AT_ONCE,
-        *,
-        group_files: int | None = None,
-        range_objects: int | None = None,
-    ) -> None:
-        """Assemble the steps.
-
-        Args:
-            parts: the ports of the steps.
-            deleter: where files are deleted: by threads of this process, or by executors.
-            listings: prefixes listed at the same time (``recycle_pool_parallelism``).
-            group_files: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``.
-            range_objects: objects, or marks scanned, after which a range ends; None: ``ranges.RANGE_OBJECTS``.
-        """
-        stores, vaults, owner = parts.stores, parts.vaults, parts.owner
-        self._parts = parts
-        pipeline_steps = steps(stores, vaults, owner, parts.log, deleter, listings)
-        self._ranges = RangeRunner(stores, pipeline_steps, group_files=group_files, range_objects=range_objects)
-        self._adopter = Adopter(stores, vaults, owner, pipeline_steps, listings)
-        self._announcer = Announcer(vaults, parts.leases)
+    def __init__(self, parts: Parts, group_files: int | None = None) -> None:
+        """``group_files``: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``."""
+        self._parts, steps = parts, Steps(parts)
+        self._ranges = RangeRunner(parts, steps, group_files)
+        self._adopter = Adopter(parts, steps)
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
-        """Write the round into its vaults' markers; return the vaults that the round excludes, and why."""
-        return self._announcer.announce(opened, heartbeat)
+        """Write the round into its vaults' markers, by which an older copy of the database is recognised.
+
+        Markers are written in parallel while the lease is renewed: a few vaults that do not answer must not cost the
+        others their round. Return the vaults that the round excludes, and why.
+        """
+        if not (opened.may_delete and opened.vaults):
+            return {}
+        over, excluded = threading.Event(), dict[str, str]()
+        with ThreadPoolExecutor(ANNOUNCED_AT_ONCE, thread_name_prefix="announce") as pool:
+            vault_of = {pool.submit(self._announce_to, opened, name, over): name for name in opened.vaults}
+            try:
+                waiting = set(vault_of)
+                while waiting:
+                    done, waiting = wait(waiting, timeout=RENEW_SECONDS, return_when=FIRST_COMPLETED)
+                    excluded |= {vault_of[future]: fault for future in done if (fault := future.result())}
+                    heartbeat()
+                    self._parts.leases.renew(opened.lease)
+            finally:
+                over.set()
+        return excluded
+
+    def _announce_to(self, opened: OpenedRound, vault: str, over: threading.Event) -> str:
+        """Return why the marker was not written; empty if it was. It is written again while a store throttles."""
+        until = time.monotonic() + ANNOUNCE_SECONDS
+        while True:
+            try:
+                self._parts.vaults.announce(opened.lease.instance, vault, opened.round)
+            except Throttled as busy:
+                if time.monotonic() > until or over.wait(busy.retry_after or BUSY_SECONDS):
+                    return busy.reason
+            except (VaultFault, UnknownVault) as e:
+                return str(getattr(e, "reason", Reason.UNKNOWN_VAULT))
+            else:
+                return ""
 
     def mark_due(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> None:
         """Let the owner mark new garbage, so that the plan of a round that only observes shows it."""
@@ -93,12 +96,11 @@ class Recycler:
             Halted: stop; an operator's stop, a list or a window halts the instance.
             NotEnabled: the instance is in observe mode.
         """
-        reporter = ProgressReporter(report, heartbeat)
-        return self._ranges.run(order, attempt, self._parts.leases, self._parts.gate, reporter)
+        return self._ranges.run(order, attempt, ProgressReporter(report, heartbeat))
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
         """Finish the marks that earlier rounds claimed, then make the second passes that are due."""
-        return self._adopter.adopt(order, attempt, self._parts.leases, self._parts.gate, heartbeat)
+        return self._adopter.adopt(order, attempt, heartbeat)
 
     def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:
         """Delete expired parts of the log of deletions; parts that cannot be deleted now are retried another day."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.replication.binlog.messages import PAGE_BACKENDS, Backends, WaitingOrder
 from sexton.replication.binlog.model import BinlogSettings, CutReport
 from sexton.replication.binlog.port import RunPorts

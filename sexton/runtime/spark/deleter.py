@@ -14,10 +14,10 @@ from typing import NamedTuple, Self
 
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
-from sexton.recycle.pipeline.port import Outcomes
+from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
@@ -39,7 +39,7 @@ class SparkDeleter:
 
     leaves_requests = True
 
-    def __init__(self, sessions: Sessions, work: Work, outcomes: Outcomes, connections: int) -> None:
+    def __init__(self, sessions: Sessions, work: Work, outcomes: OutcomeStore, connections: int) -> None:
         """``connections``: to the database, of all executors of one deletion together; each task has one."""
         # A folder is a different one on each machine: then only this process writes the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url

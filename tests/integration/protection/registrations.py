@@ -15,8 +15,7 @@ def garbage(rig: Rig, tmp_path: Path) -> Path:
     """Return the directory of vault ``disk``, with garbage of four marks in it."""
     root = rig.local(tmp_path / "v")
     for name in ("a", "b", "c"):
-        put(root, f"data/{name}.dat")
-        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)))
+        rig.drop(root, f"data/{name}.dat", name)
     for name in ("x", "y"):
         put(root, f"dir/{name}.dat")
     rig.mark("dropped", NewMark(id="dir", vault="disk", prefix="dir/"))

@@ -104,10 +104,10 @@ def test_a_chunk_may_be_repeated_but_not_changed(rig: Rig, root: Path) -> None:
 
 def test_an_incomplete_registration_is_not_sealed(rig: Rig, root: Path) -> None:
     items = [Item("disk", "data/a.dat")]
-    rig.protections.open(registration("j", *items), None)
+    opened = rig.protections.open(registration("j", *items), None)
     with pytest.raises(Invalid, match="no chunk"):
         rig.registrar.seal("shop", "j")
-    rig.protections.add("shop", "j", 0, items)
+    rig.protections.add(opened, 0, items)
 
     with pytest.raises(Invalid, match="chunk 0 of job j is not registered"):
         rig.registrar.seal("shop", "j")
@@ -142,8 +142,7 @@ def test_a_late_result_of_a_chunk_counts_for_no_newer_one(
     def slow(*given: object, **more: object) -> object:
         monkeypatch.undo()
         rig.protections.release("shop", "j")
-        rig.protections.open(registration("j", *second), None)
-        rig.protections.add("shop", "j", 0, second)
+        rig.protections.add(rig.protections.open(registration("j", *second), None), 0, second)
         return claimed(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rig.protections, "find_claimed", slow)

@@ -56,11 +56,11 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     """Register an object when a claim reaches a point; return whether it is protected, and whether it exists."""
     items, once = [Item("disk", "data/a.dat")], iter("1")
     other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
-    other.open(registration("j", *items), None)
+    opened = other.open(registration("j", *items), None)
 
     def register(name: str) -> None:
         if name == point and next(once, None):
-            other.add("shop", "j", 0, items)
+            other.add(opened, 0, items)
 
     with crash_points.installed(register):
         rig.round()
@@ -84,8 +84,8 @@ def test_p14_a_registration_may_race_a_claim_under_the_guard(rig: Rig, tmp_path:
 def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
-        rig.protections.open(registration(f"j{n}", Item("disk", f"else/{n}")), None)
-        rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
+        opened = rig.protections.open(registration(f"j{n}", Item("disk", f"else/{n}")), None)
+        rig.protections.add(opened, 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
 
     report = rig.round()
 

@@ -9,8 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
 from tests.servers.s3 import RunningS3

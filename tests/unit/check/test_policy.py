@@ -6,7 +6,7 @@ import pytest
 
 from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
 from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late
-from sexton.marks.orphans import too_many
+from sexton.marks.sql.orphans import too_many
 
 WHOLE = Evidence(
     cutoff=1_000,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 TREES = ("sexton", "workflows", "activities", "config")
 PLANTED = {
     "sexton/storage/s3/vault.py": "from sexton.operators.registry.store import Registry",
-    "sexton/recycle/pipeline/decide.py": "from sexton.protection.policy import cover",
+    "sexton/recycle/pipeline/decide.py": "from sexton.protection.policy import expiry",
     "sexton/recycle/audit/model.py": "from sexton.recycle.rounds.ledger import Ledger",
     "sexton/marks/policy.py": "import time",
     "sexton/wal/policy.py": "import sqlalchemy",

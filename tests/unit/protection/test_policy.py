@@ -1,8 +1,6 @@
 """A protection covers the right objects until the right time: P07 to P11 and P21 as values."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sexton.protection.errors import (
     Exists,
@@ -13,8 +11,8 @@ from sexton.protection.errors import (
     ProtectionNotFound,
     SoftDeleted,
 )
-from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
-from sexton.protection.policy import canonical, cover, ended, expiry, renewed
+from sexton.protection.model import Protection, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.policy import canonical, ended, expiry, renewed
 from sexton.storage.model import VaultSpec
 
 TERMS = ProtectionSettings()
@@ -90,32 +88,6 @@ def test_p11_renewal_never_shortens_a_protection() -> None:
         renewed(active, NOW, 60, TERMS)
     with pytest.raises(SoftDeleted):
         renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
-
-
-def test_prefix_covers_keys_below_and_object_only_itself() -> None:
-    covered = cover([Item("cold", "data/t1/", prefix=True), Item("cold", "data/t2/a.dat"), Item("disk", "x")])
-
-    assert covered.covers("cold", "data/t1/a.dat")
-    assert covered.covers("cold", "data/t2/a.dat")
-    assert covered.covers("disk", "x")
-    assert not covered.covers("cold", "data/t2/b.dat")
-    assert not covered.covers("cold", "data/t2/a.dat.idx")
-    assert not covered.covers("cold", "data/t1")
-    assert not covered.covers("disk", "data/t1/a.dat")
-    assert not cover([]).covers("cold", "x")
-
-
-KEYS = st.text(alphabet="ab/é\U0001f600\uffff", min_size=1, max_size=6)
-
-
-ITEMS = st.builds(Item, st.sampled_from(["u", "v"]), KEYS, st.booleans())
-
-
-@given(st.lists(ITEMS, max_size=12), st.sampled_from(["u", "v"]), KEYS)
-def test_covers_agrees_with_a_plain_comparison(items: list[Item], vault: str, key: str) -> None:
-    plain = any(i.vault == vault and (key.startswith(i.key) if i.prefix else key == i.key) for i in items)
-
-    assert cover(items).covers(vault, key) is plain
 
 
 @pytest.mark.parametrize(

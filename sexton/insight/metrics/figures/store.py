@@ -31,7 +31,7 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.policy import next_round
-from sexton.recycle.rounds.sql.live_counters import read_counters
+from sexton.recycle.rounds.sql.reports import read_counters
 from sexton.wal.model import WalSettings
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from sexton.operations.fields import MAX_NUMBER
 from sexton.operations.registry import Call, operation_named
 from sexton.operations.rounds import RoundDetails
 from sexton.recycle.audit import parquet
-from sexton.recycle.audit.port import AuditEnded
+from sexton.recycle.audit.model import AuditEnded
 
 routes = APIRouter(prefix="/v1/rounds", route_class=GuardedRoute)
 PARQUET = "application/vnd.apache.parquet"

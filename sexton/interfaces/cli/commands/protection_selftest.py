@@ -64,7 +64,7 @@ def selftest(
 
     Example: sexton protection selftest shop --yes
     """
-    from sexton.operators.controls.port import NotEnabled
+    from sexton.operators.controls.model import NotEnabled
 
     if wants_json() and not yes:
         raise WrongUsage("--json cannot ask for confirmation; add --yes")

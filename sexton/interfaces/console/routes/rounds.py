@@ -14,7 +14,7 @@ from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
 from sexton.recycle.errors import RoundEnded
-from sexton.recycle.rounds.row import RoundRow
+from sexton.recycle.rounds.model import RoundRow
 from sexton.runtime.temporal.links import link_of
 
 routes = APIRouter(prefix=f"{session.PATH}/rounds", route_class=GuardedPage)

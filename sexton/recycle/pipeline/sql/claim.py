@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -30,10 +30,9 @@ from sexton.marks.sql.file_lists import Span, drop_files
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import DAY_MS
 from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, limited_objects_claimed, verify
+from sexton.recycle.pipeline.sql.owner_marks import set_lacking
 
 
 class ClaimStore:
@@ -55,7 +54,9 @@ class ClaimStore:
         """
         if len(request.candidates) > CHUNK_MARKS:
             raise ValueError(f"{len(request.candidates)} marks in one claim; at most {CHUNK_MARKS}")
-        snapshots = self._take_snapshots(request)
+        # Before the guard: each keeper checks under it what has changed since.
+        refs = list(dict.fromkeys([*request.refs, *request.resolved]))
+        snapshots = [keeper.snapshot(request.token, refs, _files_of(request)) for keeper in self._keepers]
         reached("claim.asked")
         with deciding(self._db, request.instance) as tx:
             reached("claim.guarded")
@@ -85,11 +86,6 @@ class ClaimStore:
             keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
             return _first_answers(keeper.blocking(tx, token, candidates, files, now, None) for keeper in keepers)
 
-    def _take_snapshots(self, request: ClaimRequest) -> list[Any]:
-        """Return one snapshot for each keeper, before the guard: each checks under it what has changed since."""
-        refs = list(dict.fromkeys([*request.refs, *request.resolved]))
-        return [keeper.snapshot(request.token, refs, _files_of(request)) for keeper in self._keepers]
-
     def _decide(
         self,
         tx: Connection,
@@ -102,7 +98,9 @@ class ClaimStore:
         children = self._lock_children(tx, request, locked, now)
         candidates = _to_be_judged(request, locked, children)
         blocked = self._ask_keepers(tx, request, candidates, now, snapshots)
-        return decide(request, locked, children, blocked, self._limited_objects_claimed(tx, request, now))
+        is_limited = request.allowance is not None
+        claimed_before = limited_objects_claimed(self._db, tx, request.instance, now) if is_limited else 0
+        return decide(request, locked, children, blocked, claimed_before)
 
     def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
         """Lock the candidates' rows, except those that another transaction has locked.
@@ -160,16 +158,6 @@ class ClaimStore:
             for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
         )
 
-    def _limited_objects_claimed(self, tx: Connection, request: ClaimRequest, now: int) -> int:
-        """Return how many objects were claimed under a limit within the last 24 hours; 0 if no limit applies."""
-        if request.allowance is None:
-            return 0
-        batch = self._db.t.batch
-        recent = and_(
-            batch.c.instance == request.instance, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS
-        )
-        return int(tx.execute(select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)).scalar_one())
-
     def _record(
         self,
         tx: Connection,
@@ -183,7 +171,8 @@ class ClaimStore:
         for keeper in self._keepers:
             keeper.on_claimed(tx, token, decision.claimed)
         self._set_claimed(tx, request, decision.claimed_refs, now)
-        self._set_lacking(tx, token, decision.claimed)
+        lacking = {candidate.ref: candidate.lacking for candidate in decision.claimed if candidate.lacking is not None}
+        set_lacking(self._db, tx, token.instance, lacking)
         self._absorb(tx, request, decision.absorbed, now)
         self._add_to_batch(tx, request, decision, now)
         self._add_to_round(tx, token, decision, locked)
@@ -192,14 +181,6 @@ class ClaimStore:
         mark = self._db.t.mark
         is_claimed = and_(mark.c.instance == request.instance, refs_in(mark, claimed_refs))
         tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(request, now)))
-
-    def _set_lacking(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
-        """Record why the records of some claimed marks must stay."""
-        mark = self._db.t.mark
-        for reason in sorted({candidate.lacking for candidate in claimed if candidate.lacking is not None}):
-            refs = [candidate.ref for candidate in claimed if candidate.lacking is reason]
-            is_lacking = and_(mark.c.instance == token.instance, refs_in(mark, refs))
-            tx.execute(update(mark).where(is_lacking).values(lacking=reason))
 
     def _absorb(self, tx: Connection, request: ClaimRequest, absorbed: Sequence[Ref], now: int) -> None:
         """Claim children with their parents, and drop their files: the parent's files include them."""
@@ -229,7 +210,7 @@ class ClaimStore:
         claimed_by_kind_and_vault = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
         claimed_by_kind_and_vault.update((ref.kind, SEVERAL) for ref in decision.absorbed)
         counts = {kind_and_vault: {"claimed": n} for kind_and_vault, n in claimed_by_kind_and_vault.items()}
-        round_counts.increment(self._db, tx, token.round, counts)
+        add_to_round(self._db, tx, token.round, counts)
 
     def _leave_unclaimed(
         self, request: ClaimRequest, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
@@ -237,21 +218,14 @@ class ClaimStore:
         """Drop the stored files of the marks that were not claimed, and return the result of the claim."""
         claimed = frozenset(decision.claimed_refs)
         unclaimed = [ref for ref in request.refs if ref not in claimed]
-        self._drop_files(request, unclaimed)
+        if unclaimed:
+            # After the guard is released, because one mark may have millions of files. They belong to no claimed mark,
+            # so no round deletes them.
+            with self._db.write() as tx:
+                verify(tx, request.token)
+                drop_files(self._db, tx, _files_of(request), unclaimed)
         busy = self._locked_by_owner(request.instance, [ref for ref in unclaimed if ref not in locked])
         return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
-
-    def _drop_files(self, request: ClaimRequest, refs: Sequence[Ref]) -> None:
-        """Drop the stored files of marks that were not claimed.
-
-        This runs after the guard is released, because one mark may have millions of files. They belong to no claimed
-        mark, so no round deletes them.
-        """
-        if not refs:
-            return
-        with self._db.write() as tx:
-            verify(tx, request.token)
-            drop_files(self._db, tx, _files_of(request), refs)
 
     def _locked_by_owner(self, instance: str, unlocked: Sequence[Ref]) -> list[Ref]:
         """Return the marks that an owner's transaction has locked: the claim could not lock them, and they exist."""

@@ -18,8 +18,8 @@ from sexton.marks.model import (
 )
 from sexton.marks.sql.rows import due_columns, read_due, refs_in
 from sexton.recycle.pipeline.model import Cursor
+from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.files import carry_over
-from sexton.recycle.pipeline.sql.write_token import verify
 
 
 class DueMarkStore:

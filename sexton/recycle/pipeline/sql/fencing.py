@@ -10,7 +10,7 @@ from sqlalchemy import and_, delete, func, select, update
 from sexton.database.engine import Database
 from sexton.marks.model import DueMark, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import children_of, due_columns, due_mark, refs_in
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 
 
 class FenceStore:

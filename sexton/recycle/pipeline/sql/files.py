@@ -17,18 +17,24 @@ from sexton.marks.sql.file_lists import (
     add_list,
     damage_of,
     drop_files,
+    find_spans,
     in_span,
     read_lists,
     remove_damaged_lists,
     save_results,
 )
 from sexton.marks.sql.rows import refs_in
-from sexton.recycle.pipeline.port import DroppedFiles
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.storage.model import KeyOutcome
 
 log = logging.getLogger(__name__)
+
+
+class DroppedFiles(NamedTuple):
+    """A page of files that a take-over checked: the number of its last file, and the undone second-pass files kept."""
+
+    last: int
+    unchecked: int
 
 
 class Leftovers(NamedTuple):
@@ -55,11 +61,13 @@ class FileStore:
             return beyond
         with self._db.write() as tx:
             verify(tx, token)
-            last = _add(self._db, tx, token, files, beyond)
+            first = max(beyond, _last_number(self._db, tx, token)) + 1
+            for files_of_list in lists_of(token.batch, first, files):
+                add_list(self._db, tx, token.instance, files_of_list)
             listed = Counter((file.kind, file.vault) for file in files)
             counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
-            round_counts.increment(self._db, tx, token.round, counts)
-            return last
+            add_to_round(self._db, tx, token.round, counts)
+            return first + len(files) - 1
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
@@ -94,7 +102,8 @@ class FileStore:
             files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
             if files is None:
                 return None
-            leftovers = sort_leftovers(files.files(), self._claimed(tx, token, files.refs), second_pass=second_pass)
+            claimed = claimed_marks(db, tx, token, files.refs)
+            leftovers = sort_leftovers(files.files(), claimed, second_pass=second_pass)
             for number in leftovers.dropped:
                 files.results.drop(number - files.first)
             for number in leftovers.retried:
@@ -139,33 +148,36 @@ class FileStore:
         db = self._db
         with db.snapshot() as tx:  # one moment: a file that was dropped is not read with the claim that came after
             for files in read_lists(db, tx, in_span(db, Span(token.batch, after, to)), at_once=1, skip_damaged=True):
-                claimed = self._claimed(tx, token, files.refs)
+                claimed = claimed_marks(self._db, tx, token, files.refs)
                 deleted_now = {ref for ref, mark in claimed.items() if mark.quarantined_reason is None}
                 if pages := files.untried_pages(deleted_now, after, to):
                     return pages
         return []
 
-    def _claimed(self, tx: Connection, token: WriteToken, refs: Collection[Ref]) -> dict[Ref, Any]:
-        """Return the rows of those of these marks that the batch has claimed.
 
-        The rows are selected by primary key alone: statistics of tables whose rows are seconds old say that no mark is
-        claimed, and a planner that believes them reads every claimed mark of the batch instead.
-        """
-        mark = self._db.t.mark
-        names = ("kind", "id", "first_pass_at", "quarantined_reason", "state", "batch")
-        of_instance = select(*(mark.c[name] for name in names)).where(mark.c.instance == token.instance)
-        claimed: dict[Ref, Any] = {}
-        ordered = sorted(refs)
-        for start in range(0, len(ordered), CHUNK_MARKS):
-            is_one = refs_in(mark, ordered[start : start + CHUNK_MARKS])
-            rows = tx.execute(of_instance.where(is_one)).all()
-            claimed |= {Ref(row.kind, row.id): row for row in rows if _is_claimed_by(row, token)}
-        return claimed
+def claimed_marks(db: Database, tx: Connection, token: WriteToken, refs: Collection[Ref]) -> dict[Ref, Any]:
+    """Return the rows of those of these marks that the batch has claimed.
+
+    The rows are selected by primary key alone: statistics of tables whose rows are seconds old say that no mark is
+    claimed, and a planner that believes them reads every claimed mark of the batch instead.
+    """
+    mark = db.t.mark
+    of_mark = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
+    names = (*of_mark, "state", "batch", "quarantined_reason")
+    of_instance = select(*(mark.c[name] for name in names)).where(mark.c.instance == token.instance)
+    claimed: dict[Ref, Any] = {}
+    ordered = sorted(refs)
+    for start in range(0, len(ordered), CHUNK_MARKS):
+        is_one = refs_in(mark, ordered[start : start + CHUNK_MARKS])
+        of_token = (MarkState.CLAIMED, token.batch)
+        rows = tx.execute(of_instance.where(is_one)).all()
+        claimed |= {Ref(row.kind, row.id): row for row in rows if (row.state, row.batch) == of_token}
+    return claimed
 
 
-def _is_claimed_by(row: Any, token: WriteToken) -> bool:
-    """Return whether a mark's row is claimed by the token's batch. Pure."""
-    return bool(row.state == MarkState.CLAIMED and row.batch == token.batch)
+def own_spans(db: Database, tx: Connection, token: WriteToken, refs: Iterable[Ref]) -> Sequence[Span]:
+    """Return where the token's own batch has the files of these marks."""
+    return [span for span in find_spans(db, tx, token.instance, refs) if span.batch == token.batch]
 
 
 def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: Mapping[int, Collection[Ref]]) -> None:
@@ -203,14 +215,6 @@ def _carry(db: Database, tx: Connection, token: WriteToken, source: FileList, do
 def _last_number(db: Database, tx: Connection, token: WriteToken) -> int:
     t = db.t.file_list
     return int(tx.execute(select(func.coalesce(func.max(t.c.last), 0)).where(t.c.batch == token.batch)).scalar_one())
-
-
-def _add(db: Database, tx: Connection, token: WriteToken, files: Sequence[File], beyond: int) -> int:
-    """Add lists of files, numbered above ``beyond`` and all numbers of the batch; return the last number."""
-    first = max(beyond, _last_number(db, tx, token)) + 1
-    for files_of_list in lists_of(token.batch, first, files):
-        add_list(db, tx, token.instance, files_of_list)
-    return first + len(files) - 1
 
 
 def sort_leftovers(files: Iterable[ListedFile], claimed: Mapping[Ref, Any], *, second_pass: bool) -> Leftovers:

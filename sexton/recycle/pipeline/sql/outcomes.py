@@ -10,11 +10,11 @@ from sexton.database.rows import sum_of
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import OUTCOMES
-from sexton.marks.model import DeletedSoFar, FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, find_spans, in_span, read_lists, save_results
+from sexton.marks.model import FilePage, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, verify
+from sexton.recycle.pipeline.sql.files import own_spans
 from sexton.storage.model import KeyResult
 
 AUDITED_AT_ONCE = 10_000
@@ -52,21 +52,22 @@ class OutcomeStore:
         for files in read_lists(self._db, tx, span, lock=True):
             counts = files.record(by_number, token.round)
             save_results(self._db, tx, files)
-            round_counts.increment(self._db, tx, token.round, counts)
+            add_to_round(self._db, tx, token.round, counts)
 
-    def deleted_so_far(self, token: WriteToken, kind: str) -> DeletedSoFar:
-        """Return what the token's round has deleted of a kind so far."""
+    def deleted_so_far(self, token: WriteToken, kind: str) -> dict[str, int]:
+        """Return ``removed`` marks, and ``objects`` and ``bytes`` deleted, of a kind in the token's round so far."""
         t = self._db.t.tally
-        sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
-        of_kind = select(*[sum_of(n) for n in sums])
+        size = t.c.bytes_freed + t.c.bytes_estimated
+        sums = {"removed": t.c.removed, "objects": t.c.deleted + t.c.hidden, "bytes": size}
+        of_kind = select(*[sum_of(column).label(name) for name, column in sums.items()])
         with self._db.read() as tx:
             row = tx.execute(of_kind.where(t.c.round == token.round, t.c.kind == kind)).one()
-        return DeletedSoFar(*(int(n) for n in row))
+        return {name: int(number) for name, number in row._mapping.items()}
 
     def of_marks(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
         """Yield the outcomes of the marks' files in this batch, some thousands at a time, for the log of deletions."""
         with self._db.read() as tx:
-            spans = [span for span in find_spans(self._db, tx, token.instance, refs) if span.batch == token.batch]
+            spans = own_spans(self._db, tx, token, refs)
         for span in spans:
             yield from self._outcomes(token, span, frozenset(refs))
 

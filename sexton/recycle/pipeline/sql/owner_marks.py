@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import Connection, and_, delete, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.ranges import beyond
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
 from sexton.marks.sql.rows import due_columns, read_due, refs_in
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 
 ASKED_AT_ONCE = 10_000
 """Quarantined marks about which an owner is asked in one call."""
@@ -79,9 +79,14 @@ class OwnerMarkStore:
         """Record that the owner could not name all files of these claimed marks."""
         if not lacking:
             return
-        mark, db = self._db.t.mark, self._db
-        with db.write() as tx:
+        with self._db.write() as tx:
             verify(tx, token)
-            for reason in sorted(set(lacking.values())):
-                refs = refs_in(mark, [ref for ref, why in lacking.items() if why == reason])
-                tx.execute(update(mark).where(mark.c.instance == token.instance, refs).values(lacking=reason))
+            set_lacking(self._db, tx, token.instance, lacking)
+
+
+def set_lacking(db: Database, tx: Connection, instance: str, lacking: Mapping[Ref, Reason]) -> None:
+    """Record why the records of some claimed marks must stay."""
+    mark = db.t.mark
+    for reason in sorted(set(lacking.values())):
+        refs = refs_in(mark, [ref for ref, why in lacking.items() if why == reason])
+        tx.execute(update(mark).where(mark.c.instance == instance, refs).values(lacking=reason))

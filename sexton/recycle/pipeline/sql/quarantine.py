@@ -4,34 +4,26 @@ Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DEL
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Text, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import MOST_SUM, as_rows, in_list, plus
 from sexton.kernel.errors import BadInput
-from sexton.marks.file_list import FileSums, add_sums
+from sexton.marks.file_list import FileSums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
-from sexton.marks.sql.file_lists import drop_files, find_spans, in_span, read_lists, remove_damaged_lists
+from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
-from sexton.marks.sql.rows import named_by, refs_in
+from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.errors import NotQuarantined
-from sexton.recycle.pipeline.quarantined import Quarantined
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.model import Quarantined
+from sexton.recycle.pipeline.sql.batches import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""
-
-
-class _DeletedFiles(NamedTuple):
-    """The files of a mark that were deleted before it was discarded; ``at``: when it was discarded (ms since 1970)."""
-
-    at: int
-    files: int
-    bytes: int
 
 
 class QuarantineStore:
@@ -155,13 +147,13 @@ class QuarantineStore:
             raise BadInput("give a reason: the mark's files stay, and no round will delete them")
         mark = self._db.t.mark
         with deciding(self._db, instance) as c:
-            now = self._db.now(c)
             is_mark = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise NotQuarantined(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             self._check_parent(c, instance, ref, locked)
-            if derived and c.execute(self._derived(instance, ref, derived)).first() is not None:
+            children = select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, children_of(mark, [ref]))
+            if derived and c.execute(children.where(in_list(mark.c.kind, derived)).limit(1)).first() is not None:
                 raise BadInput(
                     f"marks were made because of {ref.kind} {ref.id}, and rounds would delete them: let the owner "
                     f"undrop it, or discard those first; see: sexton marks list {instance} --parent {ref.kind}/{ref.id}"
@@ -181,12 +173,12 @@ class QuarantineStore:
                     "then try again"
                 )
             done_sums = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
-            deleted = _DeletedFiles(now, sum(n.files for n in done_sums), sum(n.bytes for n in done_sums))
-            absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
+            absorbed = [Ref(*row) for row in c.execute(children.where(mark.c.absorbed.is_(True)))]
             spans = find_spans(self._db, c, instance, [ref])
+            deleted = sum(n.files for n in done_sums), sum(n.bytes for n in done_sums)
             self._move_to_history(c, instance, ref, why, deleted)
             for child in absorbed:
-                self._move_to_history(c, instance, child, why, _DeletedFiles(now, 0, 0))
+                self._move_to_history(c, instance, child, why, (0, 0))
             for span in spans:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
@@ -203,17 +195,17 @@ class QuarantineStore:
                 f"{ref.id}: let the owner undrop it first, or discard its mark"
             )
 
-    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _DeletedFiles) -> None:
-        """Move a record to history as discarded."""
-        mark, history = self._db.t.mark, self._db.t.mark_history
+    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: tuple[int, int]) -> None:
+        """Move a record to history as discarded. ``deleted``: files, and their bytes, that were deleted before."""
+        mark, history, now = self._db.t.mark, self._db.t.mark_history, self._db.now(c)
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
-            "claimed_at": func.coalesce(mark.c.claimed_at, literal(deleted.at, mark.c.claimed_at.type)),
-            "gone_at": literal(deleted.at, mark.c.claimed_at.type),
+            "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
+            "gone_at": literal(now, mark.c.claimed_at.type),
             "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
-            "objects": mark.c.objects_gone + deleted.files,
-            "bytes": plus(mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
+            "objects": mark.c.objects_gone + deleted[0],
+            "bytes": plus(mark.c.bytes_gone, min(deleted[1], MOST_SUM)),
             "discarded": literal(why[:500]),
         }
         is_mark = and_(mark.c.instance == instance, self._is(ref))
@@ -225,21 +217,8 @@ class QuarantineStore:
 
     def _file_sums(self, c: Connection, instance: str, ref: Ref) -> Sequence[FileSums]:
         """Return sums over the stored files of a claimed mark, by vault and outcome."""
-        total: dict[Ref, list[FileSums]] = {}
-        for span in find_spans(self._db, c, instance, [ref]):
-            for files in read_lists(self._db, c, in_span(self._db, span), skip_damaged=True):
-                add_sums(total, files.sums({ref}))
-        return total.get(ref, [])
-
-    def _absorbed(self, instance: str, ref: Ref) -> Select[str, str]:
-        mark = self._db.t.mark
-        below = and_(mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id, mark.c.absorbed.is_(True))
-        return select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, below)
-
-    def _derived(self, instance: str, ref: Ref, kinds: Collection[str]) -> Select[str]:
-        mark = self._db.t.mark
-        is_child = [mark.c.instance == instance, mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id]
-        return select(mark.c.id).where(*is_child, in_list(mark.c.kind, kinds)).limit(1)
+        spans = find_spans(self._db, c, instance, [ref])
+        return sum_files(self._db, c, spans, {ref}, skip_damaged=True).get(ref, [])
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark
@@ -253,8 +232,6 @@ def _still_unresolvable(row: Any, problem: Unresolvable, vaults: Collection[str]
 
 
 def _value(row: Any) -> Quarantined:
-    names = ("instance", "kind", "id", "state", "failures", "last_error", "bytes", "marked_at", "vault", "prefix")
-    keys = len(row._mapping["keys"] or ())
-    return Quarantined(
-        **{n: getattr(row, n) for n in names}, reason=row.quarantined_reason or AWAITS_SECOND_PASS, keys=keys
-    )
+    columns = row._mapping
+    reason = row.quarantined_reason or AWAITS_SECOND_PASS
+    return Quarantined(**{**columns, "reason": reason, "keys": len(columns["keys"] or ())})

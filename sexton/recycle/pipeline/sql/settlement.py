@@ -23,7 +23,6 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sexton.database.engine import Database
 from sexton.database.rows import MOST_SUM, as_rows, plus
 from sexton.kernel.crash_points import reached
-from sexton.marks.file_list import FileSums, add_sums
 from sexton.marks.model import (
     MAX_FAILURES,
     POISON_RETRY_SECONDS,
@@ -34,11 +33,11 @@ from sexton.marks.model import (
     Settlement,
     WriteToken,
 )
-from sexton.marks.sql.file_lists import Span, drop_files, find_spans, in_span, read_lists
+from sexton.marks.sql.file_lists import drop_files, sum_files
 from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
-from sexton.recycle.pipeline.sql import round_counts
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import add_to_round, verify
+from sexton.recycle.pipeline.sql.files import claimed_marks, own_spans
 
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
@@ -60,9 +59,10 @@ class SettlementStore:
             return ()
         with self._db.write() as tx:
             verify(tx, token, shared=True)
-            sums = self._file_sums(tx, token, refs)
-            claimed = {Ref(row.kind, row.id): row for row in self._claimed(tx, token, refs)}
-            progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in claimed.items()}
+            sums = sum_files(self._db, tx, own_spans(self._db, tx, token, refs), frozenset(refs))
+            claimed = claimed_marks(self._db, tx, token, refs).items()
+            unquarantined = {ref: row for ref, row in claimed if row.quarantined_reason is None}
+            progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in unquarantined.items()}
             self._add_absorbed(tx, token, progress)
         return list(progress.values())
 
@@ -94,20 +94,21 @@ class SettlementStore:
         rows = connection.execute(select(mark.c.kind, mark.c.id).where(is_finished).with_for_update())
         return frozenset(Ref(*row) for row in rows)
 
-    def settle(
-        self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int
-    ) -> Mapping[Settlement, int]:
-        """Remove marks whose files are gone, count failures, leave the rest claimed; return how many of each."""
+    def settle(self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int) -> None:
+        """Remove marks whose files are gone, count failures, leave the rest claimed."""
         if not marks:
-            return {}
+            return
         by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
         for mark in marks:
             by_settlement[mark.settlement].append(mark)
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(tx, token)
-            settled = _settled_refs(by_settlement)
-            spans = self._spans(tx, token, settled)
+            # Those that failed or wait still need their stored files. Absorbed marks have none since their claim: the
+            # lists of its chunk, which may be damaged, are not read for them.
+            still_needed = (Settlement.FAILED, Settlement.WAITING)
+            settled = [m.ref for how, of_how in by_settlement.items() if how not in still_needed for m in of_how]
+            spans = own_spans(self._db, tx, token, settled)
             moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
             # A mark that an operator discarded meanwhile was counted then.
             by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
@@ -118,31 +119,8 @@ class SettlementStore:
             self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)
-            round_counts.increment(self._db, tx, token.round, _counts(by_settlement))
+            add_to_round(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
-        return {settlement: len(settled) for settlement, settled in by_settlement.items()}
-
-    def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[FileSums]]:
-        """Return sums over the marks' files, by vault and outcome."""
-        of_marks, total = frozenset(refs), dict[Ref, list[FileSums]]()
-        for span in self._spans(tx, token, refs):
-            for files in read_lists(self._db, tx, in_span(self._db, span), at_once=1):
-                add_sums(total, files.sums(of_marks))
-        return total
-
-    def _spans(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Span]:
-        """Return where the token's own batch has the files of these marks."""
-        return [span for span in find_spans(self._db, tx, token.instance, refs) if span.batch == token.batch]
-
-    def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
-        mark = self._db.t.mark
-        of_mark = ("kind", "id", "vault", "prefix", "bytes", "first_pass_at", "failures", "lacking")
-        names = (*of_mark, "state", "batch", "quarantined_reason")
-        # By primary key alone, as in FileStore: the planner may read every claimed mark of the batch instead.
-        is_one = and_(mark.c.instance == token.instance, refs_in(mark, refs))
-        rows = tx.execute(select(*[mark.c[n] for n in names]).where(is_one)).all()
-        claimed_by = (MarkState.CLAIMED, token.batch, None)
-        return [row for row in rows if (row.state, row.batch, row.quarantined_reason) == claimed_by]
 
     def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
         """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
@@ -255,15 +233,6 @@ def _sums(mark: DeletionProgress) -> dict[str, Any]:
 
 def _quarantine_reason(mark: DeletionProgress) -> str | None:
     return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
-
-
-def _settled_refs(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> list[Ref]:
-    """Return the marks that need no stored files any longer: all but those that failed, or that wait. Pure.
-
-    Absorbed marks have none since their claim: the lists of its chunk, which may be damaged, are not read for them.
-    """
-    still_needed = (Settlement.FAILED, Settlement.WAITING)
-    return [m.ref for settlement, marks in by_settlement.items() if settlement not in still_needed for m in marks]
 
 
 def _counts(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from sexton.database.engine import Database
 from sexton.marks.sql.keeper import Keeper
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
@@ -17,16 +16,17 @@ from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore
 
 
-def pipeline_stores(db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> Stores:
-    """Return the stores over one database; ``keepers``: in order of precedence."""
-    return Stores(
-        batches=BatchStore(db),
-        due_marks=DueMarkStore(db),
-        files=FileStore(db),
-        fences=FenceStore(db),
-        owner_marks=OwnerMarkStore(db),
-        claims=ClaimStore(db, controls, keepers),
-        outcomes=OutcomeStore(db),
-        settlements=SettlementStore(db),
-        quarantine=QuarantineStore(db),
-    )
+class Stores:
+    """Everything that the pipeline reads and writes. Writes raise ``LeaseLost`` if their token is not the latest."""
+
+    def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> None:
+        """``keepers``: in order of precedence."""
+        self.batches = BatchStore(db)
+        self.due_marks = DueMarkStore(db)
+        self.files = FileStore(db)
+        self.fences = FenceStore(db)
+        self.owner_marks = OwnerMarkStore(db)
+        self.claims = ClaimStore(db, controls, keepers)
+        self.outcomes = OutcomeStore(db)
+        self.settlements = SettlementStore(db)
+        self.quarantine = QuarantineStore(db)

@@ -1,4 +1,4 @@
-"""Approvals of plans: which await one, what became of each, whether a plan may still be applied.
+"""Rows of plans, and their approvals: which await one, what became of each, whether a plan may still be applied.
 
 Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, now_once
@@ -17,20 +17,13 @@ from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning import limits
-from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
-from sexton.recycle.planning.sql.measure import Measure, no_heartbeat
-from sexton.recycle.planning.sql.plan_rows import (
-    EXPIRES_MS,
-    NO_APPROVAL,
-    awaits_since,
-    insert_plan,
-    plan_row,
-    shown_state,
-    still_holds,
-    why_closed,
-)
+from sexton.recycle.planning.sql.measure import Measure, no_heartbeat, policy_of
 
+EXPIRES_MS = DAY_MS
+"""How long a plan can be applied, or awaits approval; then another one is made with that day's numbers."""
+NO_APPROVAL = {"approved_by": None, "approved_at": None}
+"""Columns of a plan that has to be approved before it is applied, or applied again."""
 REJECTED_MS = 7 * DAY_MS
 """How long kinds of a rejected plan need an approval, however well they fit into the limits by then."""
 
@@ -53,12 +46,15 @@ class ApprovalStore:
 
     def plan(self, plan: int) -> PlanRow:
         """Return a plan as it is listed, or raise ``PlanRefused``."""
-        t = self._db.t.plan
         with self._db.read() as c:
-            row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
-            if row is None:
-                raise UnknownPlan(plan)
-            return plan_row(row, self._db.now(c))
+            return plan_row(self._row(c, plan), self._db.now(c))
+
+    def _row(self, c: Connection, plan: int, *, lock: bool = False) -> Any:
+        query = select(self._db.t.plan).where(self._db.t.plan.c.id == plan)
+        row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            raise UnknownPlan(plan)
+        return row
 
     def plans(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[PlanRow]:
         """Return the newest plans, newest first, and every older one that awaits approval.
@@ -166,15 +162,13 @@ class ApprovalStore:
         check_text(why, by)
         t = self._db.t.plan
         with self._db.write() as c:
-            row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
-            if row is None:
-                raise UnknownPlan(plan)
+            row, now = self._row(c, plan, lock=True), self._db.now(c)
             if (state := shown_state(row, now)) != PlanState.AWAITING:
                 raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan list")
             answer = f"rejected by {by}: {why}"
             values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}
             c.execute(update(t).where(t.c.id == plan).values(**values))
-            return plan_row(c.execute(select(t).where(t.c.id == plan)).one(), now)
+            return plan_row(self._row(c, plan), now)
 
     def rejected_kinds(self, c: Connection, instance: str, now: int) -> dict[str, str]:
         """Return kinds rejected in the last 7 days and not approved since, with who rejected them and why."""
@@ -197,14 +191,10 @@ class ApprovalStore:
         policy: Policy,
         heartbeat: Callable[[], None] = no_heartbeat,
     ) -> None:
-        instance_table = self._db.t.instance
         row = self._open_row(c, plan, instance)
         make_another = _remedy(instance)
         planned = Plan.model_validate(row.body)
-        owner_name = (
-            c.execute(select(instance_table.c.owner).where(instance_table.c.id == instance)).scalar_one_or_none() or ""
-        )
-        policy = rules.for_owner(policy, owner_name)
+        policy = policy_of(self._db, c, instance, policy).policy
         if row.policy_version != policy.version:
             changes = limits.explain_policy_change(planned.policy, policy)
             raise PlanRefused(f"settings changed since plan {plan}: {changes}; {make_another}")
@@ -287,3 +277,89 @@ class ApprovalStore:
 
 def _remedy(instance: str) -> str:
     return f"make a new one: sexton plan {instance}"
+
+
+def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
+    """Store a plan and return it with its number."""
+    t = db.t.plan
+    values = {
+        "instance": plan.instance,
+        "created_at": plan.created_at,
+        "state": PlanState.PLANNED,
+        "planned_by": by,
+        "policy_version": plan.policy.version,
+        "body": plan.model_dump(),
+    }
+    number = c.execute(insert(t).values(**values).returning(t.c.id)).scalar_one()
+    return plan.model_copy(update={"id": number})
+
+
+def shown_state(row: Any, now: int) -> PlanState:
+    """Return a plan's state as it is shown, by its row: no plan can be applied a day after it was made."""
+    if row.state != PlanState.PLANNED:
+        return PlanState(row.state)
+    if row.awaits is None:
+        return PlanState.PLANNED if row.created_at + EXPIRES_MS > now else PlanState.EXPIRED
+    if row.rejected:
+        return PlanState.REJECTED
+    if row.expires_at > now:
+        return PlanState.AWAITING
+    return PlanState.EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else PlanState.REPLACED
+
+
+def plan_row(row: Any, now: int) -> PlanRow:
+    """Return a plan as it is listed, by its row."""
+    plan = Plan.model_validate(row.body)
+    return PlanRow(
+        state=shown_state(row, now),
+        marks=sum(k.unheld.marks for k in plan.kinds),
+        objects=sum(k.unheld.objects for k in plan.kinds),
+        bytes=sum(k.unheld.bytes for k in plan.kinds),
+        kinds=tuple(f"{k.unheld.marks:,} {k.kind}" for k in plan.kinds),
+        held_marks=plan.held.marks,
+        held_objects=plan.held.objects,
+        since=plan.awaits_since,
+        awaits=row.awaits or "",
+        approved_by=row.approved_by or "",
+        **{n: getattr(row, n) for n in ("id", "instance", "created_at", "planned_by", "expires_at", "approved_at")},
+    )
+
+
+def why_closed(row: Any, state: str) -> str:
+    """Return why a plan is no longer open, and who closed it."""
+    if state == PlanState.EXPIRED:
+        return ": it is more than a day old"
+    if state == PlanState.REJECTED:
+        return f": {row.awaits}"
+    return f": approved by {row.approved_by}" if row.approved_by else ""
+
+
+def awaits_since(db: Database, c: Connection, awaiting: Plan) -> int:
+    """Return since when an approval is awaited: a plan that follows an unanswered one takes over its instant."""
+    t, now = db.t.plan, awaiting.created_at
+    of_instance = and_(t.c.instance == awaiting.instance, t.c.awaits.is_not(None))
+    row = c.execute(select(t).where(of_instance).order_by(t.c.id.desc()).limit(1)).one_or_none()
+    if row is None or row.state != PlanState.PLANNED:
+        return now
+    # A plan whose time was cut short was outdated: nothing awaited approval then. One that expired a day ago or
+    # longer: no operator has answered since.
+    expired_lately = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
+    if expired_lately or row.expires_at > now:
+        return Plan.model_validate(row.body).awaits_since or now
+    return now
+
+
+def still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
+    """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
+    in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
+    if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
+        return False
+    return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
+
+
+def withdraw(db: Database, plan: int, instance: str) -> None:
+    """End the approval of a plan of an instance whose round was refused, halted or cancelled before it began."""
+    t = db.t.plan
+    is_open = and_(t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))
+    with db.write() as c:
+        c.execute(update(t).where(t.c.id == plan, t.c.instance == instance, is_open).values(**NO_APPROVAL))

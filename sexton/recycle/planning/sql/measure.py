@@ -31,7 +31,7 @@ from sexton.database.rows import as_rows, in_list, sum_of
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
-from sexton.recycle.model import DAY_MS, RoundReport
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.limits import is_limited
 from sexton.recycle.planning.model import HeldMarks, InstancePolicy, KindPlan, PlannedShard, Policy
@@ -218,16 +218,6 @@ class Measure:
     def measure_again(self, planned: KindPlan) -> KindPlan:
         """Return what a planned kind would be now, at its own cutoff."""
         return self.measure_due(planned.kind, planned.cutoff, planned.since)
-
-    def count_used(self, now: int) -> int:
-        """Return how many objects that count against the limits were claimed within the last 24 hours."""
-        batch = self._db.t.batch
-        recent = and_(
-            batch.c.instance == self._instance, batch.c.limited_objects > 0, batch.c.claimed_at > now - DAY_MS
-        )
-        return int(
-            self._c.execute(select(func.coalesce(func.sum(batch.c.limited_objects), 0)).where(recent)).scalar_one()
-        )
 
     def kinds_stopped_at_limit(self) -> frozenset[str]:
         """Return the kinds of which the last round left marks because of the limits."""

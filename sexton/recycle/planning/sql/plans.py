@@ -1,28 +1,31 @@
-"""Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval."""
+"""Plans, as rows: what a round may delete, fixed before it begins, and what of it awaits approval.
 
-from collections.abc import Callable, Sequence
+A retention that is shorter than the one that an operator has agreed to makes nothing due without approval.
+"""
 
-from sqlalchemy import Connection, select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, false, func, not_, or_, select, update
 
 from sexton.database.engine import Database
+from sexton.database.ranges import beyond
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
-from sexton.marks.orphans import ORPHAN
-from sexton.marks.sql.orphans import unapproved
+from sexton.marks.sql.orphans import ORPHAN, unapproved
+from sexton.marks.sql.rows import due_columns, read_due, waits
 from sexton.operators.holds import conditions
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import UnknownPlan
+from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.build import build_for_operator, build_for_round
-from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
-from sexton.recycle.planning.sql.approvals import ApprovalStore
-from sexton.recycle.planning.sql.due_pages import next_due, unheld_marks
+from sexton.recycle.planning.limits import Allowance, build_for_operator, build_for_round
+from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy, Shift
+from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
-from sexton.recycle.planning.sql.plan_rows import insert_plan
-from sexton.recycle.planning.sql.retentions import RetentionStore
 
+PAGE_MARKS = 1_000
 CountObjects = Callable[[Sequence[DueMark]], int]
 """List what some due marks name, and return how many objects that are."""
 LiveObjects = Callable[[], int | None]
@@ -31,6 +34,63 @@ LiveObjects = Callable[[], int | None]
 
 def _uncounted() -> None:
     """Count nothing: the owner has no count."""
+
+
+class DueInstants(NamedTuple):
+    """Kind → the latest ``retention_starts_at`` that is due: by the agreed retention, and by the one in force."""
+
+    agreed: Mapping[str, int]
+    in_force: Mapping[str, int]
+
+
+class RetentionStore:
+    """Agreed retentions, a column of ``instance``."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def due_instants(self, instance: str, policy: Policy) -> DueInstants:
+        """Return what is due now by agreed retentions, and by those in force.
+
+        By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
+        """
+        with self._db.read() as tx:
+            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+        retentions = instance_policy.policy.retention_seconds
+        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
+        return DueInstants(
+            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
+            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
+        )
+
+    def agree_first(self, instance: str, policy: Policy) -> None:
+        """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""
+        with self._db.write() as tx:
+            instance_policy = policy_of(self._db, tx, instance, policy)
+            if instance_policy.agreed is None:
+                self.agree_undisputed(tx, instance_policy, ())
+
+    def agree_undisputed(self, tx: Connection, instance_policy: InstancePolicy, disputed: Sequence[str]) -> None:
+        """Agree to the retentions of all kinds but those that need an approval; to the first policy as it is."""
+        before = dict(instance_policy.agreed or {})
+        agreed = before | {k: s for k, s in instance_policy.policy.retention_seconds.items() if k not in disputed}
+        if instance_policy.agreed is None or agreed != before:
+            t = self._db.t.instance
+            tx.execute(update(t).where(t.c.id == instance_policy.instance).values(retentions=agreed))
+
+    def agree_plan(self, tx: Connection, plan: int) -> None:
+        """Agree to the retentions of a plan that was applied, if its operator saw everything that they make due."""
+        t, instance = self._db.t.plan, self._db.t.instance
+        row = tx.execute(select(t.c.instance, t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
+        if row is None or row.approved_at is None:
+            return
+        applied = Plan.model_validate(row.body)
+        if not applied.whole:
+            return
+        of_instance = select(instance.c.retentions).where(instance.c.id == row.instance)
+        before = tx.execute(of_instance).scalar_one_or_none() or {}
+        agreed = {**before, **applied.policy.retention_seconds}
+        tx.execute(update(instance).where(instance.c.id == row.instance).values(retentions=agreed))
 
 
 class PlanStore:
@@ -157,7 +217,7 @@ class PlanStore:
                 due=due,
                 kept=kept,
                 claimed=measure.count_claimed(now),
-                used=measure.count_used(now),
+                used=limited_objects_claimed(self._db, tx, instance, now),
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
                 questioned=self._questioned(tx, instance, kinds, now),
             )
@@ -201,3 +261,76 @@ def _limit(facts: PlanFacts, live_objects: LiveObjects) -> Allowance | None:
         return limits.allowance(policy, live_objects())
     except OwnerSilent as e:
         return limits.allowance(policy, None, str(e))
+
+
+def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Sequence[DueMark]]:
+    """Yield pages of the marks of a planned kind that no hold blocks."""
+    mark = db.t.mark
+    position = (mark.c.retention_starts_at, mark.c.id)
+    with db.read() as c:
+        is_held = or_(false(), *conditions.blocked_by_hold(db, c, instance).values())
+    due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
+    due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
+    after = (planned.since + 1, "") if planned.since else (0, "")
+    while True:
+        page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
+        with db.read() as c:
+            marks = read_due(c, page, position)
+        if not marks:
+            return
+        yield marks
+        after = (marks[-1].retention_starts_at, marks[-1].id)
+
+
+def next_due(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> int | None:
+    """Return when the first mark of a kind is due that is not due yet, in ms since 1970; None: there is none."""
+    mark, retention = db.t.mark, policy.retention(kind)
+    if retention is None:
+        return None
+    later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
+    later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
+    first = c.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
+    return None if first is None else int(first) + 1000 * retention
+
+
+def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:
+    """Yield what a changed retention would make due or no longer due, kind by kind, before the setting is changed."""
+    with db.read() as c:
+        now, old, new = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
+        measure = Measure(db, c, instance, new.policy)
+        retentions = {*old.policy.retention_seconds, *new.policy.retention_seconds}
+        for kind in find_kinds(db, c, instance, retentions).names:
+            old_seconds, new_seconds = old.policy.retention_seconds.get(kind), new.policy.retention_seconds.get(kind)
+            if old_seconds == new_seconds:
+                continue
+            since, cutoff = _moved_instants(old_seconds, new_seconds, now)
+            moved = measure.measure_due(kind, cutoff, since)
+            more = new_seconds is not None and (old_seconds is None or new_seconds < old_seconds)
+            agreed = new.agreed is None or new_seconds is None or new_seconds >= new.agreed.get(kind, new_seconds)
+            yield Shift(
+                instance=instance,
+                before=old_seconds,
+                after=new_seconds,
+                more=more,
+                asks=new.enabled and more and moved.marks > 0 and not agreed,
+                **moved.model_dump(include={"kind", "marks", "objects", "estimated", "bytes"}),
+            )
+
+
+def _moved_instants(before: int | None, after: int | None, now: int) -> tuple[int, int]:
+    """Return between which instants the marks lie that only the shorter of two different retentions makes due.
+
+    Without a retention nothing of a kind is due, as if the retention were endless.
+
+    Args:
+        before: the one retention in seconds, or None.
+        after: the other one.
+        now: in ms since 1970.
+
+    Returns:
+        ``since`` (0: no lower bound) and ``cutoff`` of ``Measure.measure_due``, in ms since 1970.
+    """
+    shorter = min(seconds for seconds in (before, after) if seconds is not None)
+    longer = max(before or 0, after or 0) if before and after else None
+    since = 0 if longer is None else now - 1000 * longer
+    return since, now - 1000 * shorter

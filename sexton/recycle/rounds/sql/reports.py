@@ -1,11 +1,12 @@
-"""Build the report of a round when it ends, and read stored reports for commands and metrics."""
+"""Build the report of a round when it ends; read stored reports, and the counters that outlive their rounds."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_column, select, union_all
 
-from sexton.database.counters import NORMAL
+from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED
 from sexton.database.engine import Database
 from sexton.database.rows import MOST_SUM
 from sexton.kernel.errors import BadInput
@@ -14,12 +15,13 @@ from sexton.marks.model import MarkState
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
-from sexton.recycle.rounds.model import CloseOrder, KindProgress
-from sexton.recycle.rounds.row import RoundRow
+from sexton.recycle.rounds.model import CloseOrder, KindProgress, RoundRow
 from sexton.storage.port import NOT_LISTED
 
 MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
 """Answers why marks were kept, and characters of a text, that a report has of an order."""
+RUNNING: ColumnElement[str] = literal_column("'RUNNING'")
+"""``RoundState.RUNNING`` as text: the planner must see that the partial index applies."""
 Sent = TypeVar("Sent", CloseOrder, KindProgress)
 
 
@@ -171,3 +173,28 @@ def _kind_report(
         size_unknown=sum(tally.size_unknown for tally in tallies),
         **progress.model_dump(include=fields) if progress else {},
     )
+
+
+def read_counters(db: Database, c: Connection) -> Mapping[tuple[str, str, str], int]:
+    """Return every counter by (instance, name, label).
+
+    The end of a round moves its counts to the counters in one transaction. So one statement, which has one snapshot,
+    reads both: no count is seen twice, and none is missing in between.
+    """
+    counter, round_, t = db.t.counter, db.t.round, db.t.tally
+    stored = select(counter.c.instance, counter.c.name, counter.c.label, counter.c.value)
+    running = round_.join(t, t.c.round == round_.c.id)
+    counted = [
+        select(round_.c.instance, literal(name).label("name"), t.c.kind.label("label"), number)
+        .select_from(running)
+        .where(round_.c.state == RUNNING)
+        for name, number in (
+            (REMOVED, t.c.removed),
+            (OBJECTS, t.c.deleted + t.c.hidden),
+            (BYTES, t.c.bytes_freed + t.c.bytes_estimated),
+        )
+    ]
+    sums: Counter[tuple[str, str, str]] = Counter()
+    for instance, name, label, value in c.execute(union_all(stored, *counted)):
+        sums[instance, name, label] += int(value)
+    return {key: min(value, MOST_SUM) for key, value in sums.items()}

@@ -19,7 +19,7 @@ SPARE = 100
 
 
 class RoundSchedule:
-    """Finds due instances, the one that waited longest first. Implements ``rounds.port.InstanceSchedulePort``."""
+    """Finds due instances, the one that waited longest first."""
 
     def __init__(self, db: Database, controls: ControlStore, interval_seconds: int | Live[int], at_once: int) -> None:
         self._db = db

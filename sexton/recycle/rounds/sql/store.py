@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, true, update
 
@@ -15,7 +16,7 @@ from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log.work import record_work
-from sexton.operators.controls.port import NotEnabled
+from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
@@ -24,24 +25,33 @@ from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
-from sexton.recycle.planning.sql.plan_rows import NO_APPROVAL, withdraw
+from sexton.recycle.planning.sql.approvals import NO_APPROVAL, withdraw
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds import orders
-from sexton.recycle.rounds.counters import counters_of
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
-from sexton.recycle.rounds.policy import after_round, turn
-from sexton.recycle.rounds.port import EndingProtections
-from sexton.recycle.rounds.sql import order_facts
-from sexton.recycle.rounds.sql.history import HistoryStore
-from sexton.recycle.rounds.sql.old_rounds import OldRounds
+from sexton.recycle.rounds.orders import RoundFacts
+from sexton.recycle.rounds.policy import after_round, counters_of, turn
+from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.recycle.rounds.sql.reports import Reports, build
 
 FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
 log = logging.getLogger(__name__)
 
 
+class EndingProtections(Protocol):
+    """Ends the protections of sync jobs; they are another capability's."""
+
+    def end_due(self, instance: str) -> object:
+        """End the protections of an instance that have expired."""
+        ...
+
+    def delete_ended_rows(self) -> object:
+        """Delete the rows of protections that ended long ago."""
+        ...
+
+
 class RoundStore:
-    """Opens and closes rounds. Implements ``rounds.port.RoundStorePort``."""
+    """Opens and closes rounds."""
 
     def __init__(
         self,
@@ -64,8 +74,7 @@ class RoundStore:
         """
         self.plans = PlanStore(db)
         self.reports = Reports(db)
-        self._history = HistoryStore(db)
-        self._old_rounds = OldRounds(db)
+        self._old_rows = OldRows(db)
         self._live_objects = live_objects
         self._protections = protections
         self._db = db
@@ -130,7 +139,7 @@ class RoundStore:
         if self._protections is not None:
             self._protections.end_due(instance)
         reached("round.opened")
-        cutoffs = dict(self.plans.retentions.cutoffs(instance, policy))
+        cutoffs = dict(self.plans.retentions.due_instants(instance, policy).agreed)
         return OpenedRound(
             round=round_,
             lease=lease,
@@ -142,13 +151,37 @@ class RoundStore:
 
     def checked_range(self, order: RangeOrder, policy: Policy) -> RangeOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        facts = order_facts.read(self._db, self.plans.retentions, order.round, order.plan, policy)
-        return orders.checked_range(order, facts)
+        return orders.checked_range(order, self._facts(order.round, order.plan, policy))
 
     def checked_adoption(self, order: AdoptOrder, policy: Policy) -> AdoptOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        facts = order_facts.read(self._db, self.plans.retentions, order.round, 0, policy)
-        return orders.checked_adoption(order, facts)
+        return orders.checked_adoption(order, self._facts(order.round, 0, policy))
+
+    def _facts(self, round_: int, plan: int, policy: Policy) -> RoundFacts | None:
+        """Return what the rows say about a round, and about a plan of its instance; None: there is no such round."""
+        t = self._db.t
+        with self._db.read() as c:
+            joined = t.round.join(t.instance, t.instance.c.id == t.round.c.instance)
+            columns = (t.round.c.instance, t.round.c.run_id, t.round.c.state, t.round.c.plan, t.instance.c.owner)
+            row = c.execute(select(*columns).select_from(joined).where(t.round.c.id == round_)).one_or_none()
+            if row is None:
+                return None
+            is_behind = and_(t.vault.c.instance == row.instance, t.vault.c.announced_round < round_)
+            unannounced = frozenset(c.execute(select(t.vault.c.name).where(is_behind)).scalars())
+            is_own = and_(t.plan.c.id == plan, t.plan.c.instance == row.instance)
+            stored = c.execute(select(t.plan.c.body, t.plan.c.approved_at).where(is_own)).one_or_none()
+        instants = self.plans.retentions.due_instants(row.instance, policy)
+        return RoundFacts(
+            instance=row.instance,
+            run=row.run_id,
+            is_running=row.state == RoundState.RUNNING,
+            policy=for_owner(policy, row.owner),
+            cutoffs=instants.agreed,
+            due=instants.in_force,
+            unannounced=unannounced,
+            plan=Plan.model_validate(stored.body) if stored is not None else None,
+            is_approved=stored is not None and stored.approved_at is not None and row.plan == plan,
+        )
 
     def release(self, opened: OpenedRound, why: str) -> None:
         """Release the lease while the round waits (paused, backing off), and store why; ``OrderRefused``."""
@@ -241,7 +274,10 @@ class RoundStore:
             else:
                 plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
                 report = self._end(c, order.model_copy(update={"plan": plan}))
-                self._end_slot(c, report)
+                instance, now = self._db.t.instance, report.ended_at or 0
+                is_instance = instance.c.id == report.instance
+                failures = c.execute(select(instance.c.failures).where(is_instance)).scalar_one()
+                c.execute(update(instance).where(is_instance).values(**after_round(report, failures, now)))
         reached("round.closed")
         self._free(lease)
         return report
@@ -263,8 +299,8 @@ class RoundStore:
     def forget_expired(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Delete rows whose time is over: history, rounds, plans, calls, protections. The next round tries again."""
         expired: list[Callable[[], object]] = [
-            partial(self._history.forget, instance, heartbeat),
-            partial(self._old_rounds.forget, instance, heartbeat),
+            partial(self._old_rows.forget_history, instance, heartbeat),
+            partial(self._old_rows.forget_rounds, instance, heartbeat),
             self._operators.calls.forget,
         ]
         if self._protections is not None:
@@ -294,10 +330,3 @@ class RoundStore:
         c.execute(update(t.round).where(t.round.c.id == report.round).values(**ended, **waits))
         add_to_counters(self._db, c, report.instance, counters_of(report))
         return report
-
-    def _end_slot(self, c: Connection, report: RoundReport) -> None:
-        """Set when the instance is tried again, and count successes; a round with a vault at fault is none."""
-        t, now = self._db.t.instance, report.ended_at or 0
-        failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        values = after_round(report, failures, now)
-        c.execute(update(t).where(t.c.id == report.instance).values(**values))

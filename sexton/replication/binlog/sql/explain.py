@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.errors import UnknownLog

@@ -15,7 +15,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.agent.model import ID, SweepOutcome
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage, GrantedVersion

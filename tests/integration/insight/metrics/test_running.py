@@ -9,7 +9,7 @@ from sexton.check.model import RunState
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.recycle.model import RoundState
-from sexton.recycle.rounds.sql.live_counters import RUNNING
+from sexton.recycle.rounds.sql.reports import RUNNING
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, put
 from tests.support.scrape import Scraped, collector, scrape

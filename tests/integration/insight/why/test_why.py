@@ -12,10 +12,9 @@ from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.owner import CatalogOwner
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.storage.model import KeyOutcome, KeyResult

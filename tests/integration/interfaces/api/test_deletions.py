@@ -8,10 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 from tests.support.eventually import PATIENCE_SECONDS, eventually

@@ -25,8 +25,7 @@ def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, 
     rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
 
 
-def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, root: Path) -> None:
     mark(rig, root, "i1", ("table", "t1"))
     rig.later(10_801)
     rig.round()
@@ -52,8 +51,7 @@ def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, tmp_path: Pat
     assert rig.count("mark_history") == 0  # a chain frees itself from below
 
 
-def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, root: Path) -> None:
     for n in range(20):
         mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     for one, other in (("a", "b"), ("b", "a")):
@@ -67,8 +65,7 @@ def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, tmp_path: Path) 
     assert len(listing(root)) == 20
 
 
-def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
     for id_, parent in (("child", "top"), ("grandchild", "child")):
         put(root, f"{id_}/x.dat")
         rig.mark("dropped", NewMark(id=id_, vault="disk", prefix=f"{id_}/", parent=("dropped", parent)))
@@ -85,8 +82,7 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, tmp_path: Path) -> N
     assert "young.dat" in listing(root)
 
 
-def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, root: Path) -> None:
     for n in range(18):
         mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     rig.later(10_801)
@@ -107,8 +103,7 @@ def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, tmp_path: P
     assert not listing(root)
 
 
-def test_the_count_of_a_hold_has_marks_with_too_many_levels(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_the_count_of_a_hold_has_marks_with_too_many_levels(rig: Rig, root: Path) -> None:
     for n in range(18):
         mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     first, _ = rig.holds.place(hold("table", "another"), DAY)

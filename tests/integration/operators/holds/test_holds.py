@@ -60,8 +60,7 @@ def fill(rig: Rig, root: Path) -> None:
         (prefix_hold("data/%"), ""),
     ],
 )
-def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, placed_hold: Hold, kept_ids: str) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_blocks_the_marks_it_names(rig: Rig, root: Path, placed_hold: Hold, kept_ids: str) -> None:
     fill(rig, root)
     placed, late = rig.holds.place(placed_hold, DAY)
 
@@ -76,9 +75,8 @@ def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, placed_hold:
     assert listing(root) == {}
 
 
-def test_a_hold_of_a_newer_sexton_holds_everything(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_of_a_newer_sexton_holds_everything(rig: Rig, root: Path) -> None:
     """During an upgrade an older worker may meet a scope that it does not know."""
-    root = rig.local(tmp_path / "v")
     fill(rig, root)
     placed, _ = rig.holds.place(prefix_hold("data/a"), DAY)
     for name in ("hold_scope_check", "hold_names_what_its_scope_needs"):  # as the newer migration does
@@ -92,8 +90,7 @@ def test_a_hold_of_a_newer_sexton_holds_everything(rig: Rig, tmp_path: Path) -> 
     assert [h.what for h in rig.holds.active("shop")] == ["the whole instance"]
 
 
-def test_a_hold_expires(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_expires(rig: Rig, root: Path) -> None:
     fill(rig, root)
     placed, _ = rig.holds.place(hold(), 1_000)
     rig.later(900)
@@ -107,8 +104,7 @@ def test_a_hold_expires(rig: Rig, tmp_path: Path) -> None:
     assert rig.holds.active() == []
 
 
-def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, root: Path) -> None:
     put(root, "t.dat")
     put(root, "r.dat")
     rig.mark("dropped", NewMark(id="tablet", vault="disk", keys=("t.dat",), parent=("index", "i")))
@@ -124,8 +120,7 @@ def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, tmp_path: Path) 
     assert list(listing(root)) == ["r.dat"]
 
 
-def test_a_hold_after_the_claim_counts_marks_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_after_the_claim_counts_marks_it_is_too_late_for(rig: Rig, root: Path) -> None:
     fill(rig, root)
     rig.round()
 
@@ -137,8 +132,7 @@ def test_a_hold_after_the_claim_counts_marks_it_is_too_late_for(rig: Rig, tmp_pa
             rig.holds.place(mark_hold("dropped", gone), DAY)
 
 
-def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_hold_blocks_the_second_pass(rig: Rig, root: Path) -> None:
     fill(rig, root)
     rig.round()
     put(root, "data/a2/late.dat")
@@ -218,13 +212,11 @@ def test_releasing_twice_changes_nothing(rig: Rig) -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) -> None:
+def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, root: Path) -> None:
     """Whoever is second sees the first: a hold placed without a word of lateness keeps its mark."""
-    root = rig.local(tmp_path / "v")
     marks = [f"t{n}" for n in range(40)]
     for name in marks:
-        put(root, f"{name}.dat")
-        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(f"{name}.dat",)))
+        rig.drop(root, f"{name}.dat", name)
     rig.later(10_801)
     placed: list[str] = []
     start = threading.Barrier(3)

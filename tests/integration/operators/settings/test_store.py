@@ -58,8 +58,7 @@ def test_unknown_instance_and_long_texts_are_refused(rig: Rig) -> None:
 
 def test_next_round_deletes_by_the_retention_of_the_database(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
-    put(root, "data/a")
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("data/a",)))
+    rig.drop(root, "data/a", "a")
     rig.later(3_700)
     policy = live.current.map(Settings.policy)
     rig.policy = policy("shop")
@@ -77,8 +76,7 @@ def test_next_round_deletes_by_the_retention_of_the_database(rig: Rig, tmp_path:
 
 def test_unsafe_row_deletes_nothing_earlier(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
-    put(root, "data/a")
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("data/a",)))
+    rig.drop(root, "data/a", "a")
     rig.later(3_700)
     for instance in ("", "shop"):
         SettingStore(rig.db).put(RETENTION, "1", instance, by="another program")

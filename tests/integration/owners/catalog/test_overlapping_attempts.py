@@ -3,7 +3,7 @@
 import threading
 
 from sexton.kernel import crash_points
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from tests.integration.owners.catalog.shop import FAR_MS, GRACE, RETAINED, Shop
 from tests.support.eventually import PATIENCE_SECONDS

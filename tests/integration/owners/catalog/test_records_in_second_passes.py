@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete, insert
 
 from sexton.kernel.errors import BadInput
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref, WriteToken
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe

@@ -4,9 +4,8 @@ import pytest
 
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.integration.owners.catalog.shop import RETAINED, Shop
 from tests.support.rig import stores_of
 

@@ -8,10 +8,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.servers.s3 import RunningS3
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
@@ -68,9 +67,7 @@ def test_every_object_of_a_round_is_audited_with_its_outcome(
 
 def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
-    put(worker.local(tmp_path / "v"), "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(worker.local(tmp_path / "v"), "data/a.dat", "k", later=10_801)
 
     with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
@@ -87,9 +84,7 @@ def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tm
 def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     root = worker.local(tmp_path / "v")
-    put(root, "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(root, "data/a.dat", "k", later=10_801)
     in_the_way = root / "_sexton" / "audit"
     in_the_way.write_bytes(b"a file where the folder should be")
 
@@ -106,9 +101,7 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
 
 def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
-    put(worker.local(tmp_path / "v"), "data/a.dat")
-    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
-    worker.later(10_801)
+    worker.drop(worker.local(tmp_path / "v"), "data/a.dat", "k", later=10_801)
     done = worker.round()
 
     worker.later(31 * 86_400)

@@ -74,12 +74,17 @@ def adopt_order(rig: Rig) -> AdoptOrder:
     return AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
 
 
-def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
-    """Claim a prefix, put a late upload under it, and let its second pass be due."""
+def claimed_prefix(rig: Rig, root: Path) -> None:
+    """Claim a prefix with one file, and make its first pass."""
     put(root, "t/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
     rig.round()
+
+
+def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
+    """Claim a prefix, put a late upload under it, and let its second pass be due."""
+    claimed_prefix(rig, root)
     put(root, "t/late.dat")
     rig.later(GRACE + 1)
     return adopt_order(rig)

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from sexton.recycle.model import RoundReport
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
+from tests.support.rig import Rig
 
 
 def refusing(*names: str) -> Any:
@@ -18,3 +22,10 @@ def refusing(*names: str) -> Any:
         return [deleted.get(key) or refused[key] for key in keys]
 
     return delete_others
+
+
+def refused_round(rig: Rig, *names: str) -> RoundReport:
+    """Run a round in which the store refuses to delete these files; return its report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing(*names))
+        return rig.round()

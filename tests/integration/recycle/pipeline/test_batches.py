@@ -4,7 +4,6 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks import file_list
-from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import File, FilePage
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, drop_unclaimed, token
@@ -48,15 +47,6 @@ def test_a_take_over_drops_unclaimed_files_in_pages(rig: Rig, monkeypatch: pytes
 
     assert [page.keys for page in rig.stores.files.pages(second, 0, 10)] == [["data/c.dat", "data/f.dat"]]
     assert rig.count_files() == 2
-
-
-def test_a_take_over_is_refused_to_an_older_attempt(rig: Rig) -> None:
-    first = token(rig)
-    rig.stores.files.store(first, [File("dropped", "a", "disk", "a.dat", 1)])
-    token(rig, attempt=2)
-
-    with pytest.raises(LeaseLost):
-        rig.stores.files.drop_unclaimed(first, 0, second_pass=True)
 
 
 def test_pages_skip_any_number_of_unclaimed_files(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """What a claim reads, writes and leaves alone: keepers, children, limits, other batches and instances."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,8 +22,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.marks.sql.file_lists import Span
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, drop_unclaimed, token
@@ -301,24 +300,23 @@ class TestOtherBatchesAndInstances:
         assert rig.stores.settlements.progress(with_, [Ref("dropped", "a")]) == []
 
 
-class TestWhoMayClaim:
-    @pytest.mark.parametrize("stopped", ["shop", "*"])
-    def test_a_stopped_instance_claims_nothing(self, rig: Rig, stopped: str) -> None:
-        mark_keys(rig, "a")
-        with_ = token(rig)
-        rig.controls.put(ControlKind.STOP, stopped, "drill")
+@pytest.mark.parametrize(
+    ("forbid", "error"),
+    [
+        (lambda rig: rig.controls.put(ControlKind.STOP, "shop", "drill"), Halted),
+        (lambda rig: rig.controls.put(ControlKind.STOP, "*", "drill"), Halted),
+        (lambda rig: rig.registry.observe("shop"), NotEnabled),
+    ],
+    ids=["stopped", "all stopped", "observing"],
+)
+def test_no_claim_is_made_where_nothing_may_be_deleted(
+    rig: Rig, forbid: Callable[[Rig], object], error: type[Exception]
+) -> None:
+    mark_keys(rig, "a")
+    with_ = token(rig)
+    forbid(rig)
 
-        with pytest.raises(Halted):
-            claim(rig, with_, "dropped", "a")
+    with pytest.raises(error):
+        claim(rig, with_, "dropped", "a")
 
-        assert rig.row("dropped", "a").state == MarkState.MARKED
-
-    def test_an_observing_instance_claims_nothing(self, rig: Rig) -> None:
-        mark_keys(rig, "a")
-        with_ = token(rig)
-        rig.registry.observe("shop")
-
-        with pytest.raises(NotEnabled):
-            claim(rig, with_, "dropped", "a")
-
-        assert rig.row("dropped", "a").state == MarkState.MARKED
+    assert rig.row("dropped", "a").state == MarkState.MARKED

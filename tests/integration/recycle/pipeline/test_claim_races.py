@@ -89,8 +89,7 @@ def test_a_claim_does_not_wait_for_an_owners_commit(rig: Rig) -> None:
     assert (second.claimed, second.keep_reasons) == ({Ref("prepared", "r1")}, {})
 
 
-def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, root: Path) -> None:
     put(root, "data/r1/a.dat")
     prepare(rig, "r1")
     rig.later(259_202)
@@ -105,8 +104,7 @@ def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, tmp_path: Path
     assert (rig.round().due, listing(root), rig.count("mark")) == (0, {"data/r1/a.dat": 10}, 0)
 
 
-def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, root: Path) -> None:
     put(root, "data/r1/a.dat")
     put(root, "data/r2/b.dat")
     prepare(rig, "r1", "r2")

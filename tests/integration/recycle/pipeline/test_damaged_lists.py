@@ -16,10 +16,9 @@ from sexton.recycle.pipeline import resolve
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
-from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS
-from tests.integration.recycle.pipeline.refusing import refusing
+from tests.integration.recycle.pipeline.refusing import refused_round
 from tests.support.claims import claim, drop_unclaimed, token
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import DAY, GRACE, Rig, listing, put
@@ -28,16 +27,14 @@ HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="
 
 
 @pytest.fixture
-def root(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(rig: Rig, tmp_path: Path) -> Path:
     """Return the vault of a mark whose delete failed, and whose list was damaged then; another mark is claimed, too."""
     root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     put(root, "u/b.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)), NewMark(id="n", vault="disk", prefix="u/"))
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
-        rig.round()
+    refused_round(rig, "t/a.dat")
     assert listing(root).keys() == {"t/a.dat"}
     damage(rig)
     return root
@@ -54,8 +51,7 @@ def damage(rig: Rig) -> bytes:
 
 def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
     put(root, "u/late.dat")
-    put(root, "w/c.dat")
-    rig.mark("dropped", NewMark(id="o", vault="disk", keys=("w/c.dat",)))
+    rig.drop(root, "w/c.dat", "o")
     rig.later(DUE_SECONDS + GRACE)
 
     rig.round()
@@ -71,12 +67,9 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
     monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
     for key in keys:
-        put(root, key)
-        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+        rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing(*keys))
-        rig.round()
+    refused_round(rig, *keys)
     with rig.db.write() as c:
         c.execute(update(t).where(t.c.first_key == keys[1]).values({column: b"\x00"}))
 
@@ -86,14 +79,10 @@ def test_a_damaged_list_between_others_stops_no_adoption(
     assert rig.row("dropped", keys[1]).quarantined_reason == Reason.FILES_UNREADABLE
 
 
-def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
-    rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
-        rig.round()
+    rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
+    refused_round(rig, "t/a.dat")
     results, store = damage(rig), QuarantineStore(rig.db)
 
     for _ in range(2):
@@ -120,9 +109,7 @@ def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Pa
     assert rig.count("file_list") == 0
 
 
-def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
@@ -130,9 +117,7 @@ def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(
     put(root, "t/late1.dat")
     put(root, "t/late2.dat")
     rig.later(GRACE + 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/late2.dat"))
-        rig.round()
+    refused_round(rig, "t/late2.dat")
     damage(rig)
     rig.later(2 * GRACE)
 

@@ -10,10 +10,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks import file_list
-from sexton.marks.lease_port import LeaseLost
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
-from sexton.recycle.pipeline import active_lease, delete_pages, ranges
+from sexton.marks.lease import LeaseLost
+from sexton.operators.controls.model import ControlKind, Halted
+from sexton.recycle.pipeline import active_lease, delete, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.model import RangeOrder, RangeProgress
 from sexton.recycle.rounds.ledger import Ledger
@@ -89,7 +88,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
         (ranges, "GROUP_FILES", lap),
         (resolving, "CHUNK_MARKS", lap),
         (file_list, "PAGE_KEYS", page),
-        (delete_pages, "POLL_SECONDS", 0.01),
+        (delete, "POLL_SECONDS", 0.01),
     ):
         monkeypatch.setattr(module, name, size)
 

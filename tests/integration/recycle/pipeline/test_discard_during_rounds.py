@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, attempt, prefix_in_second_pass, throttle
+from tests.integration.recycle.pipeline.attempts import (
+    attempt,
+    claimed_prefix,
+    prefix_in_second_pass,
+    throttle,
+)
 from tests.support.command import run
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
@@ -26,9 +29,8 @@ WEEK = 7 * 86_400
 
 
 def test_a_mark_is_not_discarded_while_its_files_are_deleted(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
@@ -66,13 +68,9 @@ def test_a_mark_discarded_before_it_is_settled_counts_once(
 
 
 def test_the_commands_that_undelete_names_keep_the_object(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    claimed_prefix(rig, root)
     with pytest.raises(UndeleteUnsafe) as refused:
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
     hold, discard = re.findall(r"sexton ((?:hold|quarantine discard) .*?'undelete')", str(refused.value))
@@ -91,9 +89,8 @@ def test_the_commands_that_undelete_names_keep_the_object(
 
 @pytest.mark.slow
 def test_a_stopped_round_leaves_marks_that_can_be_discarded(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:

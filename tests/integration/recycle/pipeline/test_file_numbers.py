@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import ActiveLease
@@ -14,7 +13,7 @@ from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, hang_once, range_order
 from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import Rig, listing
 
 
 class DuplicatedFirst:
@@ -32,11 +31,9 @@ class DuplicatedFirst:
         return self._deleter.begin(token, active_lease, after)
 
 
-def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
-        put(root, f"{name}.dat")
-        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(f"{name}.dat",)))
+        rig.drop(root, f"{name}.dat", name)
         rig.later(10)
     rig.later(DUE_SECONDS)
     order = range_order(rig)

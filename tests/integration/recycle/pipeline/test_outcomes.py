@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import File, FilePage, Ref
 from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import token
 from tests.support.eventually import PATIENCE_SECONDS

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.protection.errors import Invalid
-from sexton.recycle.pipeline import active_lease, finish
+from sexton.recycle.pipeline import active_lease, settle
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -33,10 +33,7 @@ from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
 
 
-def test_a_throttled_page_is_not_sent_after_a_take_over(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
@@ -58,7 +55,7 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(
 def test_a_registration_sees_a_request_sent_before_a_take_over(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    monkeypatch.setattr(finish, "IN_FLIGHT_SECONDS", 2.0)
+    monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 2.0)
     root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
     real: Delete = LocalVault.delete
@@ -92,9 +89,7 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
 
 def keys_tried_again(rig: Rig, root: Path) -> AdoptOrder:
     """Claim a key whose object has changed, and let an operator retry it."""
-    put(root, "t/late.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/late.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "t/late.dat", "m", later=DUE_SECONDS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalVault, "delete", changed)
         rig.round()
@@ -108,9 +103,8 @@ def changed(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ())
 
 @pytest.mark.slow
 def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)
@@ -128,13 +122,8 @@ def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
     assert listing(root) == {}
 
 
-def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     real, clock = rig.vaults.get, Clock()
 
     def get(instance: str, name: str) -> object:
@@ -152,8 +141,7 @@ def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(
 
 
 @pytest.mark.slow
-def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, root: Path) -> None:
     put(root, "t/dir/b.dat")
     rig.mark("dropped", NewMark(id="half", vault="disk", keys=("t/dir",)))
     rig.later(DUE_SECONDS)
@@ -166,18 +154,14 @@ def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, tmp_p
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
-def test_a_registration_under_a_prefix_in_second_pass_is_refused(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_registration_under_a_prefix_in_second_pass_is_refused(rig: Rig, root: Path) -> None:
     prefix_in_second_pass(rig, root)
 
     with pytest.raises(Invalid, match="being deleted"):
         protect(rig, "job", "t/late.dat")
 
 
-def test_a_second_pass_that_a_fault_ended_is_made_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root, "t/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
     rig.later(DUE_SECONDS)

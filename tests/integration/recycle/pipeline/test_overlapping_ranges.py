@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.storage.port import VaultFault
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import Rig, listing
 
 
-def test_a_range_drops_no_files_that_another_has_claimed(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+def test_a_range_drops_no_files_that_another_has_claimed(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
     overlapping = order.model_copy(update={"number": 1, "shard": 1})
     resolved, claimed = threading.Event(), threading.Event()

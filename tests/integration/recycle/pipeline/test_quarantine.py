@@ -61,8 +61,7 @@ class TestQuarantine:
             undrop(c, "shop", "dropped", ["lost"])
 
     @pytest.mark.slow
-    def test_a_half_deleted_mark_can_be_discarded(self, rig: Rig, tmp_path: Path) -> None:
-        root = rig.local(tmp_path / "v")
+    def test_a_half_deleted_mark_can_be_discarded(self, rig: Rig, root: Path) -> None:
         put(root, "a.dat")
         put(root, "dir/b.dat")
         rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
@@ -193,8 +192,7 @@ class TestChanged:
         assert [q.id for q in store.list()] == ["lost"]
 
 
-def test_objects_deleted_before_a_discard_are_counted(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_objects_deleted_before_a_discard_are_counted(rig: Rig, root: Path) -> None:
     put(root, "a.dat")
     put(root, "dir/b.dat")
     rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))

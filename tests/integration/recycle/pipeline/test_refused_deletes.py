@@ -18,7 +18,7 @@ from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, adopt_order
-from tests.integration.recycle.pipeline.refusing import refusing
+from tests.integration.recycle.pipeline.refusing import refused_round, refusing
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.files import stored_files
 from tests.support.locks import lock_waiters
@@ -45,16 +45,9 @@ def change(name: str) -> Any:
     return find_changed
 
 
-def test_a_hold_counts_marks_whose_deletes_are_tried_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("t/a.dat",)))
-    rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("t/a.dat"))
-        rig.round()
+def test_a_hold_counts_marks_whose_deletes_are_tried_again(rig: Rig, root: Path) -> None:
+    rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
+    refused_round(rig, "t/a.dat")
 
     _, claimed = rig.holds.place(HOLD, DAY)
     rig.round()
@@ -63,9 +56,8 @@ def test_a_hold_counts_marks_whose_deletes_are_tried_again(
 
 
 def test_an_undelete_needs_all_files_that_the_owner_names(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     put(root, "k0.dat")
     put(root, "k1.dat")
     rig.recycler = rig.recycler_of(NamingOwner(rig.db, rig.registry))
@@ -77,9 +69,7 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
     QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
     put(root, "k0.dat")
     rig.later(GRACE + 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("k0.dat"))
-        rig.round()
+    refused_round(rig, "k0.dat")
     assert [file.key for file in stored_files(rig.db)] == ["k1.dat"]
 
     with pytest.raises(UndeleteUnsafe, match="mark dropped m"):
@@ -95,9 +85,7 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
     put(root, "u/b.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", keys=("u/b.dat",)))
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("u/b.dat"))
-        rig.round()
+    refused_round(rig, "u/b.dat")
     rig.holds.place(HOLD, DAY)
 
     rig.rounds.open("shop", "the next round", None, rig.policy)
@@ -105,10 +93,7 @@ def test_an_undelete_is_safe_beside_lists_of_other_marks(
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
-def test_a_discard_and_a_second_pass_lock_in_one_order(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mark in ("m1", "m2"):
         put(root, f"{mark}/a.dat")
         rig.mark("dropped", NewMark(id=mark, vault="disk", prefix=f"{mark}/"))
@@ -117,9 +102,7 @@ def test_a_discard_and_a_second_pass_lock_in_one_order(
     for name in ("m1/late1.dat", "m1/late2.dat", "m2/late.dat"):
         put(root, name)
     rig.later(GRACE + 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing("m1/late2.dat", "m2/late.dat"))
-        rig.round()
+    refused_round(rig, "m1/late2.dat", "m2/late.dat")
     rig.later(GRACE + 60)
     order, mark_is_locked, files_are_carried = adopt_order(rig), threading.Event(), threading.Event()
     sums, carry = QuarantineStore._file_sums, due_marks.carry_over

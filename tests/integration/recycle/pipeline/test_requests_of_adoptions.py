@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from sexton.recycle.pipeline.model import AdoptOrder
@@ -24,14 +23,12 @@ from tests.integration.recycle.pipeline.attempts import (
     work_off,
 )
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
 def claimed_by_a_closed_batch(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> AdoptOrder:
     """Claim a key in a round whose vault has a fault before the delete: its batch is closed, its mark stays claimed."""
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
 
     def fail(_vault: LocalVault, _keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         raise VaultFault("disk", "UNAUTHORIZED", "the credentials were wrong for a moment")

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.finish import Finisher
+from sexton.recycle.pipeline.settle import Finisher
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, is_undelete_safe, range_order
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
 class Died(BaseException):
@@ -26,8 +25,7 @@ def die_after_claim(point: str) -> None:
 def test_undelete_waits_for_tasks_of_a_take_over_on_spark(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(rig.local(tmp_path / "v"), "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.drop(rig.local(tmp_path / "v"), "a.dat", "m")
     monkeypatch.setattr(ThreadDeleter, "leaves_requests", True)  # as Spark's
     rig.later(DUE_SECONDS)
     order = range_order(rig)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
@@ -30,16 +29,14 @@ from tests.integration.recycle.pipeline.attempts import (
 )
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
+from tests.support.unpaced import Unpaced
 
 WEEK = 7 * 86_400
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
 
 
-def test_undelete_waits_for_a_request_after_a_release(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undelete_waits_for_a_request_after_a_release(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker sends no heartbeats; an operator pauses: the activity times out, the workflow releases the lease."""
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     opened = rig.rounds.open("shop", "second round", None, rig.policy)
     sent, answering = hang_once(monkeypatch)
@@ -58,8 +55,7 @@ def test_undelete_waits_for_a_request_after_a_release(
     assert not safe or listing(root) == {"t/late.dat": 10}
 
 
-def test_discard_waits_for_a_request_after_a_release(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = rig.local(tmp_path / "v")
+def test_discard_waits_for_a_request_after_a_release(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
     opened = rig.rounds.open("shop", "second round", None, rig.policy)
     sent, answering = hang_once(monkeypatch)
@@ -77,11 +73,9 @@ def test_discard_waits_for_a_request_after_a_release(rig: Rig, tmp_path: Path, m
 
 
 def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.drop(root, "a.dat", "m")
     rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
     rig.later(DUE_SECONDS)
     order = range_order(rig)
@@ -119,13 +113,9 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
     assert not discarded or listing(root) == {"a.dat": 10}
 
 
-def test_undelete_waits_for_a_task_that_spark_runs_twice(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undelete_waits_for_a_task_that_spark_runs_twice(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the driver has lost an executor: its task is repeated, and the round ends while its page is on its way."""
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.drop(root, "a.dat", "m")
     monkeypatch.setattr(ThreadDeleter, "leaves_requests", True)  # as Spark's
     rig.later(DUE_SECONDS)
     order = range_order(rig)
@@ -141,7 +131,7 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(
     def lost_executor() -> None:
         token = tokens[0][0]
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
-        deleter = ThreadDeleter(rig.stores, rig.vaults, 1)
+        deleter = ThreadDeleter(rig.stores, rig.vaults, 1, Unpaced())
         with suppress(SextonError), deleter.begin(token, lease) as deletion:
             deletion.release_up_to(1)
             deletion.finish()

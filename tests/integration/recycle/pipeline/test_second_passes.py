@@ -14,7 +14,13 @@ from sexton.recycle.pipeline import adopt
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, Delete, adopt_order, prefix_in_second_pass
+from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
+    Delete,
+    adopt_order,
+    claimed_prefix,
+    prefix_in_second_pass,
+)
 from tests.support.claims import claim, token
 from tests.support.files import stored_files
 from tests.support.rig import GRACE, Rig, listing, put
@@ -63,12 +69,8 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
 
 
 @pytest.mark.parametrize("column", ["next_try_at", "claimed_at"])
-def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, tmp_path: Path, column: str) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, root: Path, column: str) -> None:
+    claimed_prefix(rig, root)
     put(root, "t/late.dat")
     rig.set_year_ahead("mark", column)
     for _ in range(3):
@@ -101,12 +103,8 @@ def test_a_moved_mark_takes_its_done_files_along(rig: Rig) -> None:
     assert (progress.deletion_counts.files, progress.deletion_counts.done) == (2, 2)
 
 
-def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, root: Path) -> None:
+    claimed_prefix(rig, root)
     rig.later(GRACE + 1)
     order = adopt_order(rig)
     token = rig.stores.batches.open_second_pass(order, 1)
@@ -120,9 +118,8 @@ def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, tmp_path: P
 
 
 def test_a_mark_with_two_places_at_fault_is_kept_once(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     rig.local(tmp_path / "w", "other")
 
     class TwoPlaces(SqlOwner):
@@ -143,10 +140,7 @@ def test_a_mark_with_two_places_at_fault_is_kept_once(
     assert (receipt.scanned, sum(receipt.kept.values())) == (1, 1)
 
 
-def test_a_prefix_with_faulty_uploads_keeps_no_neighbour(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_prefix_with_faulty_uploads_keeps_no_neighbour(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"t{n:02}" for n in range(40)]
     for name in names:
         put(root, f"{name}/a.dat")

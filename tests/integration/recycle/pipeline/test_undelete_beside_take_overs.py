@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.operators.registry import undelete_check
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
@@ -16,16 +15,13 @@ from tests.integration.recycle.pipeline.attempts import (
     work_off,
 )
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
 def test_undelete_sees_a_take_over_while_it_reads_the_marks(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
     sent, answering = hang_once(monkeypatch)
     real: Callable[..., set[object]] = undelete_check._claimed_marks

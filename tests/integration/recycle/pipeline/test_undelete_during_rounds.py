@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
@@ -37,9 +37,8 @@ AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
 
 
 def test_a_hold_comes_too_late_for_a_second_pass_under_way(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     busy, accepting = throttle(monkeypatch)
     with attempt(rig, order, 1) as errors:
@@ -56,9 +55,8 @@ def test_a_hold_comes_too_late_for_a_second_pass_under_way(
 
 @pytest.mark.parametrize("target", [{"keys": ("a.dat",)}, {"prefix": "a."}], ids=["keys", "prefix"])
 def test_a_retried_mark_would_delete_its_keys_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: dict[str, object]
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, target: dict[str, object]
 ) -> None:
-    root = rig.local(tmp_path / "v")
     for key in ("a.dat", "b.dat"):
         put(root, key)
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat", "b.dat")))
@@ -80,13 +78,8 @@ def test_a_retried_mark_would_delete_its_keys_again(
     ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("other.dat",))
 
 
-def test_a_request_of_a_replaced_worker_is_waited_for(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+def test_a_request_of_a_replaced_worker_is_waited_for(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
     sent, answering = hang_once(monkeypatch)
 
@@ -109,9 +102,8 @@ def test_a_request_of_a_replaced_worker_is_waited_for(
 
 
 def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root)
     sent, answering = hang_once(monkeypatch)
     with attempt(rig, order, 1):
@@ -127,8 +119,7 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
-def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, root: Path) -> None:
     order = prefix_in_second_pass(rig, root)
     logged, resumed = threading.Event(), threading.Event()
 
@@ -161,9 +152,8 @@ def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig, seconds_ahe
 
 
 def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     put(root, "u/a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", prefix="u/"))

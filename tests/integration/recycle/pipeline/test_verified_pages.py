@@ -1,17 +1,16 @@
 """Directly before a page is sent, stops, lease, token and its files are verified, by answers that are not old."""
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import ClaimRequest, ClaimResult, WriteToken
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.pipeline import active_lease, delete
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
@@ -22,6 +21,7 @@ from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, prefix_in_s
 from tests.support.clock import Clock
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
+from tests.support.unpaced import Unpaced
 
 
 class WaitingVaults:
@@ -42,10 +42,7 @@ class WaitingVaults:
         """Trust the vault."""
 
 
-def test_a_task_that_spark_repeated_sends_no_page_again(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_task_that_spark_repeated_sends_no_page_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
     vaults = WaitingVaults(rig.vaults)
     ask, settle = rig.stores.claims.ask_keepers_outside_claim, rig.stores.settlements.settle
@@ -55,7 +52,7 @@ def test_a_task_that_spark_repeated_sends_no_page_again(
     def delete_late(token: WriteToken) -> None:
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
         try:
-            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
                 deletion.release_up_to(1_000)
                 deletion.finish()
         except SextonError as e:
@@ -89,8 +86,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
 ) -> None:
     root, vaults = rig.local(tmp_path / "v"), WaitingVaults(rig.vaults)
     for key in ("a", "b"):
-        put(root, key)
-        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+        rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
     order, claim, real = range_order(rig), rig.stores.claims.claim, LocalVault.delete
     errors: list[SextonError] = []
@@ -99,7 +95,7 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
     def delete_late(token: WriteToken) -> None:
         lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
         try:
-            with ThreadDeleter(rig.stores, vaults, 1).begin(token, lease) as deletion:  # type: ignore[arg-type]
+            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
                 deletion.release_up_to(2)
                 deletion.finish()
         except SextonError as e:
@@ -168,6 +164,7 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
         real(token, files)
 
     monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    monkeypatch.setattr(clock, "monotonic", lambda: clock.now + time.monotonic())
     monkeypatch.setattr(delete, "time", clock)
     receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
 
@@ -177,7 +174,5 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
 def one_key_due(rig: Rig, tmp_path: Path) -> Path:
     """Let a mark of one key be due; return the directory of its vault."""
     root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(DUE_SECONDS)
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     return root

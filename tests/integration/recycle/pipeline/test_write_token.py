@@ -8,12 +8,11 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
     DeletionCounts,
-    DueMark,
     File,
     FilePage,
     MarkState,
@@ -25,9 +24,9 @@ from sexton.marks.model import (
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
-from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.progress import DeletionProgress
-from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.pipeline.sql.batches import verify
+from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.eventually import PATIENCE_SECONDS
@@ -35,9 +34,8 @@ from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig
 
 M = Ref("dropped", "m")
-DUE = DueMark(kind="dropped", id="m", retention_starts_at=0, vault="disk", prefix=None, keys=("m.dat",), bytes=0)
+NEW = Candidate(Ref("dropped", "new"))
 DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
-CLAIM = Candidate(M)
 GONE = DeletionProgress(
     M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, (1, 0), {}
 )
@@ -49,14 +47,20 @@ WRITES: dict[str, Write] = {
     "drop unclaimed": lambda s, t: s.files.drop_unclaimed(t, 0, second_pass=True),
     "fence": lambda s, t: s.fences.fence(t, [M]),
     "unfence": lambda s, t: s.fences.unfence(t, {M: "in use"}),
-    "ask keepers": lambda s, t: s.claims.ask_keepers_outside_claim(t, [CLAIM]),
-    "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [CLAIM], FAR_MS)),
+    "ask keepers": lambda s, t: s.claims.ask_keepers_outside_claim(t, [NEW]),
+    "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [NEW], FAR_MS)),
     "record": lambda s, t: s.outcomes.record(t, FilePage("disk", [1], ["m.dat"]), [DELETED]),
     "record requests": lambda s, t: s.batches.record_requests(t),
     "settle": lambda s, t: s.settlements.settle(t, [GONE], 600),
     "read progress": lambda s, t: s.settlements.progress(t, [M]),
     "record finished": lambda s, t: s.settlements.record_finished(t, [M]),
-    "quarantine": lambda s, t: s.quarantine.quarantine(t, [Unresolvable(DUE, Reason.UNKNOWN_VAULT, "disk")]),
+    "quarantine": lambda s, t: s.quarantine.quarantine(
+        t,
+        [
+            Unresolvable(mark, Reason.NO_VAULT, "")
+            for mark in s.due_marks.select_due("shop", "dropped", FAR_MS, Cursor(), 1)
+        ],
+    ),
     "note lacking": lambda s, t: s.owner_marks.note_lacking(t, {M: Reason.SCHEMA_MISSING}),
     "take second pass": lambda s, t: s.due_marks.take_second_pass(t, Ref("", ""), 10, 600),
     "take finished": lambda s, t: s.due_marks.take_finished(t, Ref("", ""), 10),
@@ -64,10 +68,76 @@ WRITES: dict[str, Write] = {
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
     "end": lambda s, t: s.batches.end(t),
 }
-BEFORE_EXPIRY: dict[str, Write] = {
-    name: WRITES[name] for name in ("fence", "claim", "take second pass", "take finished")
-}
+BEFORE_EXPIRY = ("fence", "claim", "take second pass", "take finished")
 """Writes that decide something, and so need a lease that has not expired."""
+EFFECTIVE = ("claim", "store", "record", "settle", "drop", "quarantine", "close", "end")
+"""Writes that change something in the middle of a holder's work."""
+
+
+@pytest.fixture
+def holder(rig: Rig) -> WriteToken:
+    """A holder in the middle of its work: it has claimed ``m``, with a file to be deleted, and ``new`` is due."""
+    rig.mark("dropped", *(NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",)) for id_ in ("m", "new")))
+    claiming = token(rig)
+    claim(rig, claiming, *M)
+    return claiming
+
+
+def world(rig: Rig) -> str:
+    """Return everything that a late write could change."""
+    t = rig.db.t
+    tables = (t.mark, t.file_list, t.mark_history, t.batch, t.tally)
+    with rig.db.read() as c:
+        return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
+
+
+def assert_nothing_is_written(rig: Rig, by: WriteToken) -> None:
+    before = world(rig)
+
+    for name, write in WRITES.items():
+        with pytest.raises(LeaseLost):
+            write(rig.stores, by)
+        assert world(rig) == before, name
+
+
+def test_r30_the_holder_of_an_old_epoch_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    rig.later(TTL_SECONDS)
+    token(rig, run="second")
+
+    assert_nothing_is_written(rig, holder)
+
+
+def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    newer = token(rig, attempt=2)
+    assert (newer.batch, newer.lease) == (holder.batch, holder.lease)
+
+    assert_nothing_is_written(rig, holder)
+    with pytest.raises(LeaseLost, match="taken over by a newer attempt"):
+        token(rig, attempt=1)
+    verify_at(rig, newer)
+
+
+def test_r30_only_the_last_opener_of_an_attempt_writes(rig: Rig, holder: WriteToken) -> None:
+    """A run that was reset in Temporal starts its attempts at 1 again."""
+    again = token(rig, attempt=1)
+    assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
+
+    assert_nothing_is_written(rig, holder)
+
+
+def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    rig.leases.free(holder.lease)
+
+    assert_nothing_is_written(rig, holder)
+
+
+@pytest.mark.parametrize("write", EFFECTIVE)
+def test_the_holder_of_the_lease_can_write_everything(rig: Rig, holder: WriteToken, write: str) -> None:
+    before = world(rig)
+
+    WRITES[write](rig.stores, holder)
+
+    assert world(rig) != before
 
 
 def verify_at(rig: Rig, with_: WriteToken, now: int | None = None, *, shared: bool = False) -> None:
@@ -86,20 +156,12 @@ def test_a_claim_at_the_instant_of_expiry_is_refused(rig: Rig) -> None:
         verify_at(rig, with_, expires_at)
 
 
-def test_an_outcome_may_be_stored_after_expiry(rig: Rig) -> None:
-    with_ = token(rig)
+def test_an_outcome_may_be_stored_after_expiry(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
 
-    verify_at(rig, with_, shared=True)
+    WRITES["record"](rig.stores, holder)
 
-
-def test_a_late_first_attempt_opens_no_batch_of_the_second(rig: Rig) -> None:
-    second = token(rig, attempt=2)
-
-    with pytest.raises(LeaseLost, match="taken over by a newer attempt"):
-        token(rig, attempt=1)
-
-    verify_at(rig, second)
+    assert rig.count_files(outcome="deleted") == 1
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -151,30 +213,15 @@ def test_a_take_over_waits_for_a_write_under_way(rig: Rig, shared: bool) -> None
         verify_at(rig, first, shared=shared)
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
-def test_an_older_attempt_is_refused_every_write(rig: Rig, write: Write) -> None:
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
-    older = token(rig)
-    token(rig, attempt=2)
-    row = rig.row(*M)
-
-    with pytest.raises(LeaseLost, match="taken over by a newer attempt"):
-        write(rig.stores, older)
-
-    assert rig.row(*M) == row
-
-
-@pytest.mark.parametrize("write", BEFORE_EXPIRY.values(), ids=list(BEFORE_EXPIRY))
-def test_nothing_is_decided_after_the_lease_expired(rig: Rig, write: Write) -> None:
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
-    with_ = token(rig)
+@pytest.mark.parametrize("write", BEFORE_EXPIRY)
+def test_nothing_is_decided_after_the_lease_expired(rig: Rig, holder: WriteToken, write: str) -> None:
     rig.later(TTL_SECONDS)
-    row = rig.row(*M)
+    before = world(rig)
 
     with pytest.raises(LeaseLost, match="expired"):
-        write(rig.stores, with_)
+        WRITES[write](rig.stores, holder)
 
-    assert rig.row(*M) == row
+    assert world(rig) == before
 
 
 def test_no_request_is_sent_for_a_file_that_was_tried(rig: Rig) -> None:
@@ -205,12 +252,9 @@ def test_a_late_claim_drops_no_file_of_a_newer_attempt(rig: Rig) -> None:
     assert (rig.row(*M).state, rig.count_files(id="m")) == (MarkState.CLAIMED, 1)
 
 
-def test_an_older_attempt_is_refused_in_its_owners_transaction(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
-    older = token(rig)
-    claim(rig, older, *M)
-    assert rig.stores.settlements.record_finished(older, [M]) == {M}
+def test_an_older_attempt_is_refused_in_its_owners_transaction(rig: Rig, holder: WriteToken) -> None:
+    assert rig.stores.settlements.record_finished(holder, [M]) == {M}
     token(rig, attempt=2)
 
     with rig.db.write() as owner, pytest.raises(LeaseLost, match="taken over by a newer attempt"):
-        rig.stores.settlements.lock_finished(owner, older, [M])
+        rig.stores.settlements.lock_finished(owner, holder, [M])

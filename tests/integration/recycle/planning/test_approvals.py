@@ -1,24 +1,23 @@
 """An applied plan is an approved plan: unchanged since it was shown, and a shortened retention needs one."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from sexton.contract import NewMark, undrop
 from sexton.recycle.errors import PlanRefused
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def shop(rig: Rig) -> Iterator[Limited]:
-    """An enabled instance under a limit of 2,000 objects."""
-    limited_rig = Limited(rig.url)
-    limited_rig.policy = limited_policy(objects=2_000)
-    yield limited_rig
-    limited_rig.db.close()
+from tests.support.planned import (
+    DAY,
+    HOUR,
+    Limited,
+    awaited,
+    kind_plan,
+    limited_policy,
+    marks_by_kind,
+    thousands_due,
+    waiting_plans,
+)
 
 
 def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
@@ -32,10 +31,8 @@ def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
 
 
 def test_a_waiting_plan_has_no_limit_once_it_is_applied(shop: Limited) -> None:
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    thousands_due(shop)
+    number = awaited(shop)
 
     shop.begin_apply(number)
 
@@ -58,11 +55,9 @@ def test_a_rounds_plan_has_no_limit_once_an_operator_applies_it(shop: Limited) -
 
 def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
     shop.instance("other")
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
+    thousands_due(shop)
     plan = shop.plan_as_operator()
-    shop.plan()
-    [number] = waiting_plans(shop)
+    number = awaited(shop)
     shop.later(DAY)
     expired = refusal(shop, number)
     foreign = refusal(shop, plan.id, "other")
@@ -89,10 +84,8 @@ def test_a_plan_is_refused_after_a_named_change_of_settings(shop: Limited) -> No
 
 
 def test_changed_limits_do_not_change_the_policy(shop: Limited) -> None:
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    thousands_due(shop)
+    number = awaited(shop)
     shop.policy = limited_policy(objects=1_000)
 
     shop.begin_apply(number)
@@ -189,8 +182,7 @@ def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -
     shop.garbage("dropped", 5, "second")
     shop.later(7 * HOUR)
     shop.policy = limited_policy(dropped=HOUR)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    number = awaited(shop)
     before = marks_by_kind(shop.rounds.find_plan(number))
     shop.later(2 * HOUR)
 
@@ -255,14 +247,14 @@ def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
-    before = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)["dropped"]
+    before = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed["dropped"]
     shop.policy = limited_policy(dropped=HOUR)
     shop.plan()
-    disputed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
+    disputed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
     [number] = waiting_plans(shop)
     shop.begin_apply(number)
     shop.finish_apply(number)
-    agreed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
+    agreed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
 
     assert disputed["dropped"] - before < 60_000
     assert agreed["dropped"] - disputed["dropped"] > 70 * HOUR * 1000

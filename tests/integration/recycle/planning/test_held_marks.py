@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.operators.holds.model import Hold
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import MarkSums, PlanState
-from sexton.recycle.planning.sql.due_pages import unheld_marks
+from sexton.recycle.planning.sql.plans import unheld_marks
 from tests.support.command import run
 from tests.support.planned import DAY, Limited, kind_plan, limited_policy, waiting_plans
 from tests.support.rig import Rig, put

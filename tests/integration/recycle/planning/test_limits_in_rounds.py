@@ -1,6 +1,5 @@
 """A round stays below its limits when it is killed, cut into ranges, or overtaken by new marks."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,20 +8,17 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.pipeline import ranges
 from tests.support.planned import DAY, HOUR, Limited, limited_policy, marks_by_kind, waiting_plans
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import listing, put
 
 LIMIT = 50
 POINTS = ("resolve.stored", "claim.written", "claim.committed", "files.deleted", "outcomes.recorded", "marks.removed")
 
 
 @pytest.fixture
-def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
+def shop(shop: Limited, tmp_path: Path) -> Limited:
     """An enabled instance with a vault, under a limit of 50 objects in 24 hours."""
-    limited_rig = Limited(rig.url)
-    limited_rig.policy = limited_policy(objects=LIMIT)
-    limited_rig.local(tmp_path / "v")
-    yield limited_rig
-    limited_rig.db.close()
+    shop.local(tmp_path / "v")
+    return shop
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> set[str]:

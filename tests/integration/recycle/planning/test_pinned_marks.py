@@ -1,22 +1,20 @@
 """A plan contains exactly the marks it was made from, not others of the same number and size."""
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import update
 
 from sexton.contract import NewMark, undrop
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import PlanState
-from tests.support.planned import Limited, kind_plan, marks_by_kind, thousands_due, waiting_plans
-from tests.support.rig import Rig
+from tests.support.planned import Limited, awaited, kind_plan, marks_by_kind, thousands_due, waiting_plans
 
 SAME = "dropped: 30 marks, but different ones"
 
 
 @pytest.fixture
-def shop(rig: Rig) -> Iterator[Limited]:
-    yield from thousands_due(rig)
+def shop(shop: Limited) -> Limited:
+    thousands_due(shop)
+    return shop
 
 
 def exchange(shop: Limited) -> None:
@@ -45,8 +43,7 @@ def test_a_plan_with_exchanged_marks_is_refused(shop: Limited) -> None:
 
 
 def test_a_waiting_plan_with_exchanged_marks_is_replaced(shop: Limited) -> None:
-    shop.plan()
-    [number] = waiting_plans(shop)
+    number = awaited(shop)
     exchange(shop)
 
     shop.plan()

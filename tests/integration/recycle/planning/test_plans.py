@@ -1,7 +1,5 @@
 """A round deletes without approval at most the limit of 24 hours; the rest waits in a plan."""
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import insert
 
@@ -9,17 +7,17 @@ from sexton.contract import NewMark, undrop
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.planning.model import PlanState
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
-from tests.support.rig import Rig
-
-
-@pytest.fixture
-def shop(rig: Rig) -> Iterator[Limited]:
-    """An enabled instance under a limit of 2,000 objects."""
-    limited_rig = Limited(rig.url)
-    limited_rig.policy = limited_policy(objects=2_000)
-    yield limited_rig
-    limited_rig.db.close()
+from tests.support.planned import (
+    DAY,
+    HOUR,
+    Limited,
+    awaited,
+    kind_plan,
+    limited_policy,
+    marks_by_kind,
+    thousands_due,
+    waiting_plans,
+)
 
 
 def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
@@ -119,10 +117,8 @@ def test_live_objects_are_not_counted_without_a_fraction(shop: Limited) -> None:
 
 
 def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    thousands_due(shop)
+    number = awaited(shop)
     shop.garbage("dropped", 5, "more", keys=100)
     shop.later(10_801)
 
@@ -134,10 +130,8 @@ def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
 
 
 def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
-    first = shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    first = thousands_due(shop)
+    number = awaited(shop)
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", first[:3])
     shop.later(HOUR)
@@ -153,10 +147,8 @@ def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
 
 
 def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    shop.plan()
-    [number] = waiting_plans(shop)
+    thousands_due(shop)
+    number = awaited(shop)
     shop.garbage("dropped", 1, "more", keys=100)
     shop.later(DAY)
     expired = (waiting_plans(shop), shop.rounds.plans.approvals.state(number))
@@ -170,8 +162,7 @@ def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
 
 
 def test_no_plan_waits_once_the_marks_are_below_the_limit(shop: Limited) -> None:
-    first = shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
+    first = thousands_due(shop)
     shop.plan()
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", first[:20])
@@ -213,8 +204,7 @@ def test_an_operators_plan_names_marks_that_a_round_omits(shop: Limited) -> None
 
 def test_no_plan_waits_without_limits_in_the_policy(shop: Limited) -> None:
     shop.policy = limited_policy().model_copy(update={"unlimited": None})
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
+    thousands_due(shop)
 
     assert (marks_by_kind(shop.plan()), shop.plan().allowance) == ({"dropped": 30}, None)
 

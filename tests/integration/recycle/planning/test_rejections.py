@@ -1,7 +1,6 @@
 """A rejected kind waits for approval, even below the limit, until the rejection expires or is cancelled."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,24 @@ from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.planning.model import PlanState
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, Limited, kind_plan, limited_policy, marks_by_kind, thousands_due, waiting_plans
-from tests.support.rig import Rig
+from tests.support.planned import (
+    DAY,
+    Limited,
+    awaited,
+    kind_plan,
+    limited_policy,
+    marks_by_kind,
+    thousands_due,
+    waiting_plans,
+)
 
 WHY = "the wrong table was dropped"
 
 
 @pytest.fixture
-def shop(rig: Rig) -> Iterator[Limited]:
-    yield from thousands_due(rig)
-
-
-def awaited(shop: Limited) -> int:
-    """Plan as a round does; return the number of the one plan that then waits."""
-    shop.plan()
-    [number] = waiting_plans(shop)
-    return number
+def shop(shop: Limited) -> Limited:
+    thousands_due(shop)
+    return shop
 
 
 def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:

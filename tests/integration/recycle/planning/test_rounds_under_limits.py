@@ -1,6 +1,5 @@
 """Whole rounds delete no more per day than the limit allows without an approval."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,17 +8,16 @@ from sexton.contract import NewMark
 from sexton.recycle.errors import PlanRefused
 from tests.support.kept import kept_texts
 from tests.support.planned import DAY, HOUR, Limited, kind_plan, limited_policy, marks_by_kind, waiting_plans
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import listing, put
+
+LIMIT = 50
 
 
 @pytest.fixture
-def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
+def shop(shop: Limited, tmp_path: Path) -> Limited:
     """An enabled instance with a vault, under a limit of 50 objects."""
-    limited_rig = Limited(rig.url)
-    limited_rig.policy = limited_policy(objects=50)
-    limited_rig.local(tmp_path / "v")
-    yield limited_rig
-    limited_rig.db.close()
+    shop.local(tmp_path / "v")
+    return shop
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sexton.recycle.rounds import announce as announcer
+from sexton.recycle.rounds import recycler as announcer
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 

@@ -5,22 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import Carried, KindProgress
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
-def test_ranges_without_shards_are_carried_as_one_shard(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_ranges_without_shards_are_carried_as_one_shard(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "SHARD_OBJECTS", 4)
     for n in range(8):
-        put(root, f"{n}.dat")
-        rig.mark("dropped", NewMark(id=f"m{n}", vault="disk", keys=(f"{n}.dat",)))
+        rig.drop(root, f"{n}.dat", f"m{n}")
     rig.later(10_801)
     plan = rig.plan()
     [kind] = plan.kinds
@@ -29,7 +24,8 @@ def test_ranges_without_shards_are_carried_as_one_shard(
     # The older workflow ignores the shards of the plan, and works on two ranges of one mark each.
     older_plan = plan.model_copy(update={"kinds": (KindPlan(**kind.model_dump(exclude={"shards"})),)})
     recycler = rig.recycler
-    recycler._ranges._range_objects, recycler._ranges._group_files = 1, 1
+    recycler._ranges._group_files = 1
+    monkeypatch.setattr("sexton.recycle.pipeline.ranges.RANGE_OBJECTS", 1)
     monkeypatch.setattr("sexton.recycle.pipeline.resolve.CHUNK_FILES", 1)
     older = Ledger()
     older.begin(older_plan)

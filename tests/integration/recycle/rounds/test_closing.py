@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import LeaseBusy
+from sexton.marks.lease import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
-from sexton.recycle.pipeline.sql.round_counts import increment
+from sexton.recycle.pipeline.sql.batches import add_to_round
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
-from sexton.recycle.rounds.sql.live_counters import read_counters
+from sexton.recycle.rounds.sql.reports import read_counters
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig, put
 
@@ -65,7 +65,7 @@ def test_a_page_under_way_at_the_end_is_counted(rig: Rig, tmp_path: Path) -> Non
     order = deleted_round(rig, rig.local(tmp_path / "v"))
     ending = threading.Thread(target=rig.rounds.close, args=(order,))
     with rig.db.write() as tx:
-        increment(rig.db, tx, order.opened.round, {("dropped", "disk"): {"removed": 1}})
+        add_to_round(rig.db, tx, order.opened.round, {("dropped", "disk"): {"removed": 1}})
         ending.start()
         wait_for_lock_waiter(rig.db)
     during = counters(rig)["removed", "dropped"]

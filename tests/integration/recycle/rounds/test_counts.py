@@ -10,9 +10,8 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.model import Ref
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -27,9 +26,8 @@ DUE_SECONDS = 10_801
 
 
 @pytest.fixture
-def logging_rig(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
+def logging_rig(rig: Rig, root: Path) -> Iterator[Rig]:
     """A worker that writes its log of deletions into the vault."""
-    root = rig.local(tmp_path / "v")
     for key in KEYS:
         put(root, key)
     worker = Rig(rig.url, audit=ParquetAudit(places(rig), 400))

@@ -10,8 +10,8 @@ from sexton.database.counters import BYTES, add_to_counters
 from sexton.database.rows import MOST_SUM, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
-from sexton.recycle.pipeline.sql.round_counts import increment
-from sexton.recycle.rounds.sql.live_counters import read_counters
+from sexton.recycle.pipeline.sql.batches import add_to_round
+from sexton.recycle.rounds.sql.reports import read_counters
 from tests.servers.s3 import RunningS3
 from tests.support.claims import token
 from tests.support.rig import Rig, stores_of
@@ -56,11 +56,11 @@ def test_counts_of_a_round_end_at_the_largest_sum(rig: Rig) -> None:
 
     with rig.db.write() as c:
         for _ in range(2):
-            increment(rig.db, c, lease.round, counts)
+            add_to_round(rig.db, c, lease.round, counts)
         sums = c.execute(select(rig.db.t.tally)).one()
 
     assert (sums.bytes_freed, sums.bytes_estimated, sums.deleted) == (MOST_SUM, MOST_SUM, 2)
-    assert rig.stores.outcomes.deleted_so_far(lease, "dropped").bytes == MOST_SUM
+    assert rig.stores.outcomes.deleted_so_far(lease, "dropped")["bytes"] == MOST_SUM
 
 
 def test_counters_end_at_the_largest_sum(rig: Rig) -> None:

@@ -6,29 +6,26 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.rounds.sql import old_rounds
-from sexton.recycle.rounds.sql.old_rounds import OldRounds
+from sexton.recycle.rounds.sql import old_rows
+from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import Marker
 from sexton.storage.port import VaultFault
-from tests.support.rig import DAY, Rig, put
+from tests.support.rig import DAY, Rig
 
-LONG = (old_rounds.ROUND_DAYS + 1) * DAY
+LONG = (old_rows.ROUND_DAYS + 1) * DAY
 
 
 def deletes(rig: Rig, root: Path, id_: str) -> int:
     """Run a round that deletes one mark; return its number."""
-    put(root, f"{id_}.dat")
-    rig.mark("dropped", NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",)))
-    rig.later(10_801)
+    rig.drop(root, f"{id_}.dat", id_, later=10_801)
     report = rig.round()
     assert report.removed == 1
     assert report.round
     return report.round
 
 
-def test_an_old_round_is_deleted_with_its_batches_and_plan(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_an_old_round_is_deleted_with_its_batches_and_plan(rig: Rig, root: Path) -> None:
     for n in range(3):
         deletes(rig, root, f"m{n}")
     rig.later(LONG)
@@ -39,14 +36,13 @@ def test_an_old_round_is_deleted_with_its_batches_and_plan(rig: Rig, tmp_path: P
     assert rig.count("batch") == rig.count("batch", round=last)
 
 
-def test_a_round_with_a_claimed_mark_stays(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_round_with_a_claimed_mark_stays(rig: Rig, root: Path) -> None:
     first, between, second = (deletes(rig, root, id_) for id_ in "abc")
     rig.mark("dropped", NewMark(id="stuck", vault="disk", keys=("stuck.dat",)))
     rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = (SELECT max(id) FROM {}batch WHERE round = :r)", r=first)
     rig.later(LONG)
     rig.rounds.plan("shop", rig.policy, "test")
-    OldRounds(rig.db).forget("shop", lambda: None)
+    OldRows(rig.db).forget_rounds("shop", lambda: None)
 
     assert rig.count("round", id=first) == rig.count("tally", round=first) == 1
     assert rig.count("batch", round=first) == 2
@@ -91,9 +87,8 @@ def test_the_round_of_a_marker_that_could_not_be_replaced_stays(
     rig.vaults.confirm("shop", "other")  # raises BEHIND if its round is unknown
 
 
-@pytest.mark.parametrize("days", [1, old_rounds.ROUND_DAYS - 1])
-def test_a_younger_round_stays(rig: Rig, tmp_path: Path, days: int) -> None:
-    root = rig.local(tmp_path / "v")
+@pytest.mark.parametrize("days", [1, old_rows.ROUND_DAYS - 1])
+def test_a_younger_round_stays(rig: Rig, root: Path, days: int) -> None:
     deletes(rig, root, "a")
     rig.later(days * DAY)
     deletes(rig, root, "b")
@@ -102,15 +97,14 @@ def test_a_younger_round_stays(rig: Rig, tmp_path: Path, days: int) -> None:
 
 
 def test_pages_of_rounds_are_deleted_with_a_heartbeat_each(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     for n in range(5):
         deletes(rig, root, f"m{n}")
     rig.later(LONG)
-    monkeypatch.setattr(old_rounds, "PAGE_ROUNDS", 2)
+    monkeypatch.setattr(old_rows, "PAGE_ROUNDS", 2)
     beats: list[int] = []
-    OldRounds(rig.db).forget("shop", lambda: beats.append(1))
+    OldRows(rig.db).forget_rounds("shop", lambda: beats.append(1))
 
     assert rig.count("round") == rig.count("plan") == 1  # the newest
     assert len(beats) == 6

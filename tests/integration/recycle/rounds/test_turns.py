@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease_port import NoFreeSlot
-from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
@@ -91,11 +88,8 @@ class TestTurns:
 
         assert found == ended.started_at + INTERVAL * 1000
 
-    def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, tmp_path: Path) -> None:
-        root = rig.local(tmp_path / "v")
-        put(root, "a.dat")
-        rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-        rig.later(10_801)
+    def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, root: Path) -> None:
+        rig.drop(root, "a.dat", "a", later=10_801)
         (root / "_sexton" / "vault.json").rename(root / "moved")
         rig.round()
         faulty = rig.instance_row().last_success_at
@@ -106,20 +100,7 @@ class TestTurns:
         assert rig.instance_row().last_success_at == report.ended_at
 
 
-def test_leases_never_exceed_the_slots(rig: Rig) -> None:
-    leases = LeaseStore(rig.db, at_once=1)
-    rig.instance("a")
-    mine = leases.acquire("shop", "recycle", "me")
-
-    with pytest.raises(NoFreeSlot, match="recycle_concurrency"):
-        leases.acquire("a", "recycle", "other")
-    assert leases.acquire("shop", "recycle", "me") == mine
-    rig.later(61)
-    assert leases.acquire("a", "recycle", "other").epoch == 1
-
-
-def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> None:
     put(root, "old.dat")
     put(root, "p/x.dat")
     rig.mark("orphan", NewMark(id="old", vault="disk", keys=("old.dat",)))

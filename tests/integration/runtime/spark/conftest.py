@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.recycle.audit.locations import AuditLocations
-from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import SparkDeleter

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import Lease
-from sexton.marks.lease_port import LeaseLost
+from sexton.marks.lease import Lease, LeaseLost
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.runtime.spark import deleter, deletion

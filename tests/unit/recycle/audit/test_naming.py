@@ -4,8 +4,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.recycle.audit import naming, parquet
-from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 
 NOON = 20_000 * naming.DAY_MS + 43_200_000
 ODD_KEYS = ("data/é", "data/e\u0301", "data/\U0001f600", "data/a b+c%20", "data/n\nn", "data/\uffee", "data/'q\"")

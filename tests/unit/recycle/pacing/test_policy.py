@@ -5,9 +5,8 @@ import pytest
 from sexton.marks.model import FilePage
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.lane import Lane
-from sexton.recycle.pacing.model import Answer, PaceReport, Piece, Rate, RequestWindow, Shared
+from sexton.recycle.pacing.model import PaceReport, Piece, Rate, RequestWindow, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
-from sexton.recycle.pacing.port import Unpaced
 from sexton.storage.model import ClaimId, VaultSpec
 from tests.unit.recycle.pacing.pace_world import Table
 
@@ -172,18 +171,3 @@ def test_vault_without_success_or_answer_is_given_up() -> None:
     assert waits == [None] * 3
     assert verdicts == [None, None, "THROTTLED"]
     assert tries == [None, None, None, None, "UNREACHABLE"]
-
-
-def test_without_a_pacer_only_refused_requests_wait() -> None:
-    pacer = Unpaced()
-    [place] = pacer.places("shop", "cold", ["a"])
-    free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]
-
-    for sent in (0.0, 0.05, 0.4):
-        pacer.report_result({place: 1}, Answer(sent, 0.1, {place: 1}))
-    waits = pacer.reserve({place: 1}, 0.5)
-    pacer.report_result({place: 1}, Answer(1.1, 0.1))
-
-    assert set(free) == {0.0}
-    assert waits == pytest.approx(0.5)
-    assert pacer.reserve({place: 1}, 1.2) == 0.0

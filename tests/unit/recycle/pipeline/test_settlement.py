@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from sexton.marks.model import DeletionCounts, Settlement
 from sexton.marks.policy import settlement_of
-from sexton.recycle.pipeline.delete_pages import tried_up_to
 
 DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
 
@@ -32,14 +31,6 @@ def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: S
 
 
 @given(
-    st.builds(DeletionCounts, st.none() | st.just("p/"), st.none() | st.just(1), *[st.integers(0, 3)] * 4, st.none())
-)
-def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
-    if settlement_of(counts) in (Settlement.GONE, Settlement.SECOND_PASS):
-        assert (counts.done >= counts.files, counts.failed, counts.changed) == (True, 0, 0)
-
-
-@given(
     st.builds(
         DeletionCounts,
         prefix=st.none() | st.just("p/"),
@@ -57,8 +48,3 @@ def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) ->
 
     assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
     assert (settlement_of(counts) is Settlement.SECOND_PASS) == (confirmed and not counts.lacking and not seen_twice)
-
-
-def test_a_deletion_has_tried_all_files_below_the_first_untried() -> None:
-    assert tried_up_to([], read_to=9) == 9
-    assert tried_up_to([7, 3, 5], read_to=9) == 2

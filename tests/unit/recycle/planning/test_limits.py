@@ -2,7 +2,6 @@
 
 import pytest
 
-from config.settings import PricesSection
 from sexton.recycle.model import KindReport, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
@@ -90,10 +89,7 @@ def test_the_smallest_kinds_that_fit_are_deleted() -> None:
     assert kinds_over_limit(kinds, 1_000, 601) == {"middle", "big"}
     assert kinds_over_limit(kinds, 1_000, 900) == {"middle", "big"}
     assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
-
-
-def test_kind_without_objects_is_never_over_a_limit() -> None:
-    assert kinds_over_limit([kind("table", 0)], 1_000, 5_000) == set()
+    assert kinds_over_limit([kind("without objects", 0)], 1_000, 5_000) == set()
 
 
 def test_plan_applies_splits_or_delays_kinds_with_reasons() -> None:
@@ -214,10 +210,9 @@ def plan(*kinds: KindPlan) -> Plan:
 
 
 def test_an_estimate_counts_requests_money_and_minutes() -> None:
-    prices = PricesSection(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
-    cost = estimate(plan(keys, prefixes), prices, 100)
+    cost = estimate(plan(keys, prefixes), 100, 5, 2, "EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
     assert (cost.money, cost.currency) == (0.132, "EUR")
@@ -225,7 +220,7 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    cost = estimate(plan(), PricesSection(), 100)
+    cost = estimate(plan(), 100, 5, 2, "EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
 
