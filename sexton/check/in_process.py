@@ -15,7 +15,9 @@ from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
 from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource, TooManyObjects
+from sexton.check.port import Heartbeat, TooManyObjects
+from sexton.check.sql.live_side import LiveSide
+from sexton.check.sql.store import CheckStore
 from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent
@@ -78,7 +80,7 @@ WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault 
 class InProcessComparison:
     """Implements ``check.port.Compare``."""
 
-    def __init__(self, vaults: Vaults, live: LiveSource, runs: CheckRuns) -> None:
+    def __init__(self, vaults: Vaults, live: LiveSide, runs: CheckStore) -> None:
         self._vaults, self._live, self._runs = vaults, live, runs
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:

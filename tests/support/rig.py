@@ -6,7 +6,6 @@ same database.
 
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
-from sexton.check.sources.live_side import LiveSide
-from sexton.check.sql import peers
+from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.orphan_proofs import Orphans
 from sexton.check.sql.repair import Repairs
 from sexton.check.sql.store import CheckStore
@@ -124,10 +122,9 @@ class Rig:
             runs=self.runs,
             live=self.live_side,
             vaults=self.vaults,
-            vaults_of=self.registry.vaults,
+            registry=self.registry,
             owner=self.owner,
-            remove_refuted_marks=Orphans(self.db).remove_refuted_marks,
-            compare_ids=partial(peers.compare, self.owner),
+            orphans=Orphans(self.db),
         )
         self.checker = Checker(self.check_ports, check_model.CheckSettings(grace_seconds=DAY))
         self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)

@@ -1,12 +1,16 @@
-"""Conclude a check run: compare it with the last whole run, and change the states of its findings."""
+"""Conclude a check run: compare it with the last whole run, change the states of its findings, and delete old rows."""
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select, update
 
 from sexton.check.model import Evidence, FindingState, FindingType, PreviousRun, Run, RunState
 from sexton.check.policy import APART_MS, is_stored
-from sexton.check.sql.old_runs import RUN_DAYS
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+
+RUN_DAYS = 400
+PAGE_ROWS = 1_000
+MOST_PAGES = 50
+"""A check deletes at most this many pages of rows; the next check continues."""
 
 
 def previous_run(db: Database, c: Connection, run: Run) -> PreviousRun | None:
@@ -102,3 +106,32 @@ def _has_mark(db: Database) -> ColumnElement[bool]:
     t, mark = db.t.finding, db.t.mark
     is_own_mark = and_(mark.c.instance == t.c.instance, mark.c.id == t.c.mark)
     return exists().where(is_own_mark, mark.c.kind == FindingType.ORPHAN.lower())
+
+
+def forget_old_runs(db: Database, instance: str) -> None:
+    """Delete runs that ended more than ``RUN_DAYS`` ago, and GONE findings that were last seen by such a run.
+
+    The newest run and the newest whole run stay, for people to see. Findings that are open, accepted or repaired stay
+    too.
+    """
+    run, finding = db.t.check_run, db.t.finding
+    newest = select(func.max(run.c.id)).where(run.c.instance == instance)
+    needed = newest.union(newest.where(run.c.state == RunState.WHOLE))
+    for _ in range(MOST_PAGES):
+        with db.write() as c:
+            ended_long_ago = run.c.ended_at < db.now(c) - RUN_DAYS * 86_400_000
+            is_old = and_(run.c.instance == instance, run.c.state != RunState.RUNNING, ended_long_ago)
+            last_old = c.execute(select(func.max(run.c.id)).where(is_old)).scalar_one()
+            if last_old is None:
+                return
+            of_instance = finding.c.instance == instance
+            is_gone = and_(of_instance, finding.c.state == FindingState.GONE, finding.c.seen_in <= last_old)
+            deleted = _delete_page(c, finding, is_gone)
+            deleted += _delete_page(c, run, and_(is_old, run.c.id.not_in(needed)))
+        if not deleted:
+            return
+
+
+def _delete_page(c: Connection, table: Table, condition: ColumnElement[bool]) -> int:
+    page = select(table.c.id).where(condition).limit(PAGE_ROWS)
+    return c.execute(delete(table).where(table.c.id.in_(page))).rowcount

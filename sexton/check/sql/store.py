@@ -23,9 +23,8 @@ from sexton.check.model import (
 )
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
-from sexton.check.sql.conclusion import conclude_findings, count_unnamed, previous_run
+from sexton.check.sql.conclusion import conclude_findings, count_unnamed, forget_old_runs, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
-from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -38,12 +37,13 @@ ENDED = (FindingState.GONE, FindingState.REPAIRED)
 
 
 class CheckStore:
-    """Implements ``check.port.CheckRuns``, and reads runs and findings for people."""
+    """Stores runs and their findings, and reads them for checks and for people."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def now(self) -> int:
+        """Return the time of the database's clock, ms since 1970."""
         with self._db.read() as c:
             return self._db.now(c)
 
@@ -74,6 +74,7 @@ class CheckStore:
         return begun_run
 
     def stored(self, run: Run) -> Run:
+        """Return a run as its row says; ``UnknownCheck``: no row has its number, instance and workflow run."""
         t = self._db.t.check_run
         stored = self._newest(and_(t.c.id == run.id, t.c.instance == run.instance, t.c.run == run.run))
         if stored is None:
@@ -81,13 +82,14 @@ class CheckStore:
         return stored
 
     def store_evidence(self, run: Run, evidence: Evidence) -> None:
+        """Store what a running check has seen so far."""
         t = self._db.t.check_run
         is_running = and_(t.c.id == run.id, t.c.state == RunState.RUNNING)
         with self._db.write() as c:
             c.execute(update(t).where(is_running).values(evidence=evidence.model_dump(mode="json")))
 
     def progress(self, run: Run) -> Any:
-        """Return what ``went_on`` stored last; None: nothing is stored."""
+        """Return what ``store_progress`` stored last; None: nothing is stored."""
         t = self._db.t.check_run
         with self._db.read() as c:
             return c.execute(select(t.c.progress).where(t.c.id == run.id)).scalar_one()
@@ -100,7 +102,7 @@ class CheckStore:
             return frozenset(c.execute(select(t.c.run).where(is_running)).scalars())
 
     def store_progress(self, run: Run, progress: Any) -> None:
-        """Store the progress of a run as small JSON."""
+        """Store the progress of a run as small JSON, so that another attempt need not repeat finished work."""
         t = self._db.t.check_run
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
@@ -168,6 +170,7 @@ class CheckStore:
         return verdict
 
     def forget_old(self, instance: str) -> None:
+        """Delete runs that ended long ago, and the findings that were gone by then."""
         forget_old_runs(self._db, instance)
 
     def instance_of(self, finding: int) -> str:
