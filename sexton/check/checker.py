@@ -215,7 +215,7 @@ class Checker:
                 )
         return too_late, notes
 
-    # What no comparison of objects with records shows. What cannot be read is noted, and older findings of its type stay.
+    # What no comparison of objects with records shows. What cannot be read is noted; older findings of its type stay.
 
     def _contradictions(self, instance: str, notes: list[str], unread: list[str]) -> Iterator[Discrepancy]:
         """Yield the owner's records that contradict each other; add a note if it does not answer."""

@@ -7,9 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
 from sexton.wal.model import FlushCandidate, Flushed
-from sexton.wal.port import Floors, FlushClient, NodeSilent
+from sexton.wal.port import NodeSilent
+from sexton.wal.sql.floors import FloorStore
+
+if TYPE_CHECKING:  # httpx may not be installed
+    from sexton.wal.nodes import HttpFlushClient
 
 MAX_REGIONS = 10_000
 """Regions asked by one purge; the next one asks the others. The nodes take turns."""
@@ -26,7 +31,11 @@ class Flusher:
     """Asks regions of a topic to flush, and waits for them."""
 
     def __init__(
-        self, floors: Floors, client: FlushClient, timeout_seconds: float, read_ends: Callable[[Sequence[str]], object]
+        self,
+        floors: FloorStore,
+        client: "HttpFlushClient",
+        timeout_seconds: float,
+        read_ends: Callable[[Sequence[str]], object],
     ) -> None:
         """Store the collaborators.
 

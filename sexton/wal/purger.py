@@ -10,15 +10,15 @@ from typing import NamedTuple
 from sexton.kernel.crash_points import reached
 from sexton.wal import policy
 from sexton.wal.model import Facts, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
-from sexton.wal.port import Floors, LogFault, Step, TopicLog
+from sexton.wal.port import LogFault, Step, TopicLog
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.verdict_rows import Answers
 
 FRESH_SECONDS = 5.0
 """A topic that was deleted and created again has the same name: its id is at most this old when its log deletes."""
 
 STALE_SECONDS = 1.0
 """After this time a leader that was disconnected knows that another one leads."""
-
-Answers = Mapping[str, Facts | LogFault]
 
 
 class Reviewed(NamedTuple):
@@ -31,7 +31,7 @@ class Reviewed(NamedTuple):
 class Purger:
     """Purges topics, a hundred or one at a time."""
 
-    def __init__(self, log: TopicLog, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: TopicLog, floors: FloorStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
 
     def preview(self, names: Sequence[str], step: Step = Step.EXPLAIN) -> Mapping[str, PurgeVerdict]:

@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from typing import Protocol
 
 from sexton.wal.flushing import Flusher
 from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicCounts, TopicReview, TopicWork
 from sexton.wal.model import BlockReason, Flushed, Purged, PurgeVerdict
-from sexton.wal.port import Floors, Step
+from sexton.wal.port import Step
 from sexton.wal.purger import Purger, Reviewed
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.store import WalSchedule
 
 log = logging.getLogger(__name__)
 
@@ -22,20 +23,11 @@ MAX_WORK = 500
 POLL_SECONDS = 1.0
 
 
-class TopicSchedulePort(Protocol):
-    """Knows which topics are due: ``wal.sql.schedule.WalSchedule``."""
-
-    def due(self, after: str, at_most: int) -> Sequence[str]: ...
-    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]: ...
-    def record_purge(self, topic: str) -> None: ...
-    def forget(self) -> None: ...
-
-
 class PurgeRounds:
     """The steps of scheduled rounds, and of the purge of one topic."""
 
     def __init__(
-        self, schedule: TopicSchedulePort, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int
+        self, schedule: WalSchedule, floors: FloorStore, purger: Purger, flusher: Flusher | None, at_once: int
     ) -> None:
         """``flusher``: None if regions are not asked to flush. ``at_once``: pages of topics reviewed in parallel."""
         self._schedule, self._floors, self._purger, self._flusher = schedule, floors, purger, flusher

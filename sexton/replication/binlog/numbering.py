@@ -6,9 +6,9 @@ A cut later finds its position by these numbers alone, without counting rows.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sexton.replication.binlog.errors import OutOfOrder
 from sexton.replication.binlog.model import Log, StoredRecord, StoreResult
 from sexton.replication.binlog.policy import Versions, effective_timestamp
+from sexton.replication.errors import OutOfOrder
 
 NO_TABLE = ""
 """The ``tbl`` of a record that names no table: it is then a record of the database's own log alone."""

@@ -10,7 +10,7 @@ from sexton.wal import rounds
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
-from sexton.wal.sql.schedule import WalSchedule
+from sexton.wal.sql.store import WalSchedule
 from sexton.wal.wal import WalService
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores

@@ -8,7 +8,7 @@ from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
     from sexton.operators.registry.store import Instance
-    from sexton.replication.binlog.explanation import LastRun, LogCounts
+    from sexton.replication.binlog.model import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
     from sexton.runtime.stores import DeploymentStores
 

@@ -9,9 +9,8 @@ from sexton.interfaces.cli.output import show_table
 
 if TYPE_CHECKING:
     from sexton.operations.binlogs import ShownLog
-    from sexton.replication.binlog.explanation import LogCutPreview, LogExplanation
     from sexton.replication.binlog.messages import GcReport
-    from sexton.replication.binlog.model import Consumer, Log
+    from sexton.replication.binlog.model import Consumer, Log, LogCutPreview, LogExplanation
     from sexton.replication.replicas.model import BackendStanding
 
 

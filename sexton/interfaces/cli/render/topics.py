@@ -10,9 +10,8 @@ from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
     from sexton.operations.topics import ShownTopic
-    from sexton.wal.explanation import RegionLag, TopicExplanation
     from sexton.wal.messages import PurgeReport, TopicCounts
-    from sexton.wal.model import Pin, Purge, Topic
+    from sexton.wal.model import Pin, Purge, RegionLag, Topic, TopicExplanation
 
 MAX_LOSSES = 10
 MAX_HOLDERS = 5

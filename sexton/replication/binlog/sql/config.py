@@ -11,9 +11,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Log, LogRetention
 from sexton.replication.binlog.sql import rows
+from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names

@@ -9,7 +9,7 @@ all of it is there or nothing. Rows of records are deleted later (``removing``),
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, literal, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
@@ -25,16 +25,23 @@ from sexton.replication.binlog.model import (
     Cut,
     CutReport,
     Log,
+    LogCutPreview,
     RetentionBounds,
 )
-from sexton.replication.binlog.sql import ranges, rows
-from sexton.replication.binlog.sql.ranges import RecordRange
+from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.sql.log_rows import log_condition
 
 RECORDS_AT_ONCE = 10_000
 """Per transaction, so that no other transaction waits for the guard for long."""
+
+
+class RecordRange(NamedTuple):
+    """The first records of a log that are not cut: the number of the last of them, and how many they are."""
+
+    seq: int
+    records: int
 
 
 class CutPreview(NamedTuple):
@@ -90,7 +97,7 @@ class Cutter:
         reached("binlog.committed")
         return report
 
-    def preview(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[CutPreview]:
+    def preview(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[LogCutPreview]:
         """Yield log by log what a cut of a database would do now; write nothing.
 
         Args:
@@ -107,11 +114,22 @@ class Cutter:
         readers = self._blocking_consumers(c, own_log, now)
         for log in [own_log] if own_log.enabled else [log for tbl, log in logs.items() if tbl]:
             if own_log.enabled or table in ("", log.tbl):
-                yield self._preview_log(c, log, own_log, readers, now)
+                yield self._explain(c, self._preview_log(c, log, own_log, readers, now))
 
-    def count_upto(self, c: Connection, log: Log, seq: int) -> int:
+    def _explain(self, c: Connection, preview: CutPreview) -> LogCutPreview:
+        log, cut = preview.log, preview.cut
+        wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
+        return LogCutPreview(
+            log=log,
+            cut=cut,
+            expired=preview.expired.records if preview.expired else 0,
+            goes=self._count_upto(c, log, cut.seq) if cut.seq > log.watermark else 0,
+            waits=0 if wants is None else self._count_upto(c, log, wants),
+        )
+
+    def _count_upto(self, c: Connection, log: Log, seq: int) -> int:
         """Return how many records a log has up to a number."""
-        first_records = ranges.records_upto(self._db, c, log, seq)
+        first_records = _records_upto(self._db, c, log, seq)
         return 0 if first_records is None else first_records.records
 
     # Consumers
@@ -156,12 +174,12 @@ class Cutter:
     def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
         bounds = policy.retention_bounds(configured, now)
-        expired = None if bounds.retains_all else ranges.expired_records(self._db, c, configured, bounds)
+        expired = None if bounds.retains_all else _expired_records(self._db, c, configured, bounds)
         if expired is None:
             return CutPreview(log, Cut(seq=log.watermark), None)
         log_readers = [reader for reader in readers if own_log.enabled or reader.tbl == log.tbl]
         cut = policy.decide_cut(configured, expired.seq, expired.records, log_readers, self._settings)
-        if cut.seq > log.watermark and ranges.records_upto(self._db, c, log, cut.seq) is None:
+        if cut.seq > log.watermark and _records_upto(self._db, c, log, cut.seq) is None:
             cut = cut.model_copy(update={"seq": log.watermark})  # no record lies between the watermark and the cut
         return CutPreview(log, cut, expired)
 
@@ -185,9 +203,9 @@ class Cutter:
 
     def _limit(self, c: Connection, log: Log, cut: Cut) -> Cut:
         """Return the part of a cut that is made in one transaction."""
-        if cut.seq == log.watermark or self.count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
+        if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
             return cut
-        last_of_chunk = ranges.last_of_first(self._db, c, log, RECORDS_AT_ONCE)
+        last_of_chunk = _last_of_first(self._db, c, log, RECORDS_AT_ONCE)
         return cut.model_copy(update={"seq": last_of_chunk, "more": True})
 
     # Write the cut
@@ -249,7 +267,7 @@ class Cutter:
     def _cut_leftovers(self, c: Connection, own_log: Log, now: int) -> None:
         """Cut expired records of a database's disabled log: if they are in no table's log, no other cut finds them."""
         t, bounds = self._db.t.binlog_log, policy.retention_bounds(self._with_leftover_ttl(own_log, own_log), now)
-        expired = ranges.expired_records(self._db, c, own_log, RetentionBounds(after_ts=bounds.after_ts))
+        expired = _expired_records(self._db, c, own_log, RetentionBounds(after_ts=bounds.after_ts))
         if expired is not None:
             c.execute(
                 update(t).where(log_condition(t, own_log.instance, (own_log.db, ""))).values(watermark=expired.seq)
@@ -264,3 +282,46 @@ def _count(log: Log, cut: Cut) -> CutReport:
     """Return the report of one log."""
     is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
     return CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
+
+
+def _expired_records(db: Database, c: Connection, log: Log, bounds: RetentionBounds) -> RecordRange | None:
+    """Return the records before the first one that is retained; None if that is the first of all.
+
+    The query reads from the beginning of the log, so its cost follows what has expired, not what exists.
+    """
+    remaining = _remaining_records(db, log)
+    retained = [remaining.c.ordinal > bounds.after_n, remaining.c.bytes_before >= bounds.from_byte]
+    if bounds.after_ts is not None:
+        retained.append(remaining.c.ts > bounds.after_ts)
+    first_retained = select(remaining.c.seq).where(*retained).order_by(remaining.c.seq).limit(1)
+    seq = c.execute(first_retained).scalar_one_or_none()
+    return _records_upto(db, c, log, None if seq is None else seq - 1)
+
+
+def _records_upto(db: Database, c: Connection, log: Log, upto: int | None) -> RecordRange | None:
+    """Return the records that are not cut, up to a number (None: all of them); None if there are none."""
+    remaining = _remaining_records(db, log)
+    in_range = true() if upto is None else remaining.c.seq <= upto
+    last = select(remaining.c.seq, remaining.c.ordinal).where(in_range).order_by(remaining.c.seq.desc()).limit(1)
+    row = c.execute(last).one_or_none()
+    return None if row is None else RecordRange(row.seq, row.ordinal - log.gone_records)
+
+
+def _last_of_first(db: Database, c: Connection, log: Log, count: int) -> int:
+    """Return the number of the last of the first ``count`` records that are not cut."""
+    remaining = _remaining_records(db, log)
+    first_records = remaining.c.ordinal <= log.gone_records + count
+    last = select(remaining.c.seq).where(first_records).order_by(remaining.c.seq.desc()).limit(1)
+    return int(c.execute(last).scalar_one())
+
+
+def _remaining_records(db: Database, log: Log) -> FromClause:
+    """Return the records of a log that are not cut: seq, ordinal, bytes_before, ts."""
+    b, position = db.t.binlog, db.t.binlog_table_record
+    if not log.tbl:
+        not_cut = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > log.watermark)
+        return select(b.c.seq, b.c.ordinal, b.c.bytes_before, b.c.ts).where(not_cut).subquery()
+    same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
+    not_cut = and_(log_condition(position, log.instance, (log.db, log.tbl)), position.c.seq > log.watermark)
+    columns = (position.c.seq, position.c.ordinal, position.c.bytes_before, b.c.ts)
+    return select(*columns).join_from(position, b, same_record).where(not_cut).subquery()

@@ -11,11 +11,11 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import RecordsTrimmed
 from sexton.replication.binlog.model import MAX_NAMES, Log, RecordPage, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import Versions, parse_versions
 from sexton.replication.binlog.sql import rows
+from sexton.replication.errors import RecordsTrimmed
 from sexton.replication.names import check_names
 from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
 

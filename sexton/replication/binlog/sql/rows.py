@@ -9,8 +9,8 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import GuardBusy
-from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Log
+from sexton.replication.errors import UnknownLog
 from sexton.replication.sql.log_rows import log_condition
 
 

@@ -10,13 +10,14 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import LastCopy, UnknownBackend
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.replicas.errors import LastCopy, UnknownBackend
-from sexton.replication.replicas.model import Backend, Placement, PlaceResult
-from sexton.replication.replicas.placing import check_placement
+from sexton.replication.names import MAX_NAME_CHARACTERS, check_names
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, Backend, Placement, PlaceResult, Tablet
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
 from sexton.replication.sql.log_rows import ensure_log_rows, is_dropped
+from sexton.storage.policy import ID_CHARACTERS
 
 CopyKey = tuple[str, str]
 """The uid and the backend of a replica."""
@@ -218,3 +219,46 @@ def _check_complete(order: Placement, stored: Mapping[CopyKey, CopyPlace]) -> No
                 f"tablet {copy.tablet} of table {order.table} is missing, but its partition is placed: name all "
                 "tablets of a partition with all their replicas, or name the partition as dropped"
             )
+
+
+def check_placement(order: Placement) -> None:
+    """Check that a placement is complete and names nothing twice.
+
+    Raises:
+        BadInput: an id is invalid or appears twice, a tablet has no replica, or a partition is placed and dropped.
+    """
+    check_names(order.db, order.table)
+    if not order.table:
+        raise BadInput("the table is missing: name the table of the tablets")
+    copies = [copy for tablet in order.tablets for copy in tablet.copies]
+    if max(len(copies), len(order.dropped)) > MAX_PLACED_COPIES:
+        raise BadInput(
+            f"{len(copies):,} replicas and {len(order.dropped):,} dropped partitions are too many for one placement: "
+            f"send at most {MAX_PLACED_COPIES:,} of each, partition by partition"
+        )
+    _check_ids("tablet", (tablet.tablet for tablet in order.tablets))
+    _check_ids("uid", (copy.uid for copy in copies))
+    _check_ids("backend", (copy.backend for copy in copies))
+    _check_ids("partition", [*(tablet.part for tablet in order.tablets), *order.dropped])
+    if len({tablet.tablet for tablet in order.tablets}) < len(order.tablets):
+        raise BadInput("a tablet appears twice: name each tablet once, with all its replicas")
+    if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
+        raise BadInput("a replica appears twice: name each uid of a backend once")
+    for tablet in order.tablets:
+        _check_copies(tablet)
+    placed_and_dropped = {tablet.part for tablet in order.tablets} & set(order.dropped)
+    if placed_and_dropped:
+        raise BadInput(f"partition {min(placed_and_dropped)} is listed both in tablets and in dropped partitions")
+
+
+def _check_ids(kind: str, ids: Iterable[str]) -> None:
+    for id_ in set(ids):
+        if not 0 < len(id_) <= MAX_NAME_CHARACTERS or not ID_CHARACTERS.issuperset(id_):
+            raise BadInput(f"{id_[:40]!r} is not an id of a {kind}: use 1 to 128 letters, digits, '.' and '-'")
+
+
+def _check_copies(tablet: Tablet) -> None:
+    if not tablet.copies:
+        raise BadInput(f"tablet {tablet.tablet} has no replica: nothing would retain the versions that it needs")
+    if len({copy.backend for copy in tablet.copies}) < len(tablet.copies):
+        raise BadInput(f"tablet {tablet.tablet} has two replicas on one backend")

@@ -26,11 +26,11 @@ from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import BootTooHigh
 from sexton.replication.journal.model import Op, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.errors import BootTooHigh
 from sexton.replication.replicas.model import (
     MAX_BOOT,
     MAX_BOOT_STEP,

@@ -4,11 +4,9 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.explanation import LogCounts, LogExplanation
-from sexton.replication.binlog.model import BinlogSettings, LogRetention
-from sexton.replication.binlog.sql.explain import explain
+from sexton.replication.binlog.model import BinlogSettings, LogCounts, LogExplanation, LogRetention
 from sexton.replication.binlog.sql.figures import count_logs, logs_with_blocker
+from sexton.replication.errors import UnknownLog
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
@@ -17,7 +15,7 @@ DAY = 86_400
 
 
 def explain_log(binlogs: BinlogInstance, table: str = "") -> LogExplanation:
-    return explain(binlogs.db, binlogs.service, SHOP, DB, table)
+    return binlogs.service.explain(SHOP, DB, table)
 
 
 def standing(binlogs: BinlogInstance, backend: str) -> BackendStanding:

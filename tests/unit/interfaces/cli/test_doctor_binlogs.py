@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.interfaces.cli.doctor.binlogs import InstanceFacts, Problem, log_problems, replica_problems
-from sexton.replication.binlog.explanation import LastRun, LogCounts
+from sexton.replication.binlog.model import LastRun, LogCounts
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 NOW = 10_000_000
