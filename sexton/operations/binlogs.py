@@ -366,10 +366,10 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
 
 def drop_shown(call: Call, instance: str, db: str, table: str | None) -> tuple[int, int]:
     """Return how many records and replicas a drop deletes; raise ``UnknownLog`` for a name that has neither."""
-    from sexton.replication.replicas.sql.figures import count_live_copies
+    from sexton.replication.replicas.sql.rows import count_copies
 
     with call.deployment.db.read() as c:
-        replicas = count_live_copies(call.deployment.db, c, instance, db, table or "")
+        replicas = count_copies(call.deployment.db, c, instance, db, table or "", dropped=False)
     try:
         return call.stores.binlogs.configs.log(instance, db, table or "").kept, replicas
     except UnknownLog:
