@@ -53,7 +53,8 @@ class Purger:
         before = self._floors.state_before_read(names)
         answers = self._read_log(names, before)
         if without_size:
-            self._estimate_entry_sizes(without_size, answers)
+            filled = {n: a for n in without_size if isinstance(a := answers[n], Facts) and a.end > a.start}
+            self._floors.record_entry_sizes(without_size, self._log.entry_sizes(filled))
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
         faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
         idle = {name: answers[name] for name, verdict in verdicts.items() if not verdict.work}
@@ -80,11 +81,6 @@ class Purger:
             if name in verdicts  # a topic without a verdict became known during this purge
         }
 
-    def _estimate_entry_sizes(self, names: Sequence[str], answers: Answers) -> None:
-        """Estimate the average bytes of an entry of each topic, and store it."""
-        filled = {n: a for n in names if isinstance(a := answers[n], Facts) and a.end > a.start}
-        self._floors.record_entry_sizes(names, self._log.entry_sizes(filled))
-
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
         """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.
 
@@ -101,7 +97,11 @@ class Purger:
         if epochs:
             time.sleep(STALE_SECONDS)
             second_answers = self._log.facts(list(epochs))
-            answers |= {n: a for n, a in second_answers.items() if _leader_epoch(a) > epochs[n]}
+            answers |= {
+                name: answer
+                for name, answer in second_answers.items()
+                if isinstance(answer, Facts) and answer.leader is not None and answer.leader > epochs[name]
+            }
         return answers
 
     def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> Mapping[str, LogFault]:
@@ -132,11 +132,6 @@ def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answer
         if offset is not None:
             offsets[name] = offset
     return offsets
-
-
-def _leader_epoch(answer: Facts | LogFault) -> int:
-    """Return the epoch of the leader that answered; -1: none is known."""
-    return answer.leader if isinstance(answer, Facts) and answer.leader is not None else -1
 
 
 def _may_delete(topic: Topic) -> bool:

@@ -5,8 +5,7 @@ A sweep stores nothing: cuts that were not acknowledged are granted again, and d
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
 from sexton.kernel.crash_points import reached
@@ -68,9 +67,13 @@ class BackendSweeper:
         if order.instance and self._instance and order.instance != self._instance:
             raise OtherBackend(f"this backend belongs to instance {self._instance}, the order to {order.instance}")
         swept = Swept()
-        with self._exclusively(heartbeat):
+        while not self._lock.acquire(timeout=WAIT_SECONDS):
+            heartbeat()
+        try:
             for page in self._pages(order):
                 swept += self._sweep_page(page, heartbeat)
+        finally:
+            self._lock.release()
         log.info("swept: %s", swept.model_dump_json(exclude_defaults=True))
         return swept
 
@@ -91,7 +94,11 @@ class BackendSweeper:
             log.error("%s", message)
         swept = Swept(pages=1, failed=len(messages), said=messages[:MAX_MESSAGES])
         done = list[Removed]()
-        for cut in _highest_cuts(page.cuts):
+        highest: dict[str, GrantedCut] = {}
+        for cut in page.cuts:
+            if cut.uid not in highest or cut.version > highest[cut.uid].version:
+                highest[cut.uid] = cut
+        for cut in highest.values():
             removal = Removal(self._meta, cut, heartbeat, self._keys)
             removed = removal.run()
             done.append(removed)
@@ -101,24 +108,6 @@ class BackendSweeper:
             self._cuts.acknowledge(done)
             reached("backend.acknowledged")
         return swept
-
-    @contextmanager
-    def _exclusively(self, heartbeat: Callable[[], None]) -> Iterator[None]:
-        while not self._lock.acquire(timeout=WAIT_SECONDS):
-            heartbeat()
-        try:
-            yield
-        finally:
-            self._lock.release()
-
-
-def _highest_cuts(cuts: Sequence[GrantedCut]) -> Iterable[GrantedCut]:
-    """Return of each tablet the cut with the highest version."""
-    highest: dict[str, GrantedCut] = {}
-    for cut in cuts:
-        if cut.uid not in highest or cut.version > highest[cut.uid].version:
-            highest[cut.uid] = cut
-    return highest.values()
 
 
 def _count(removed: Removed) -> Swept:

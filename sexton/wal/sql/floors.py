@@ -127,6 +127,7 @@ class FloorStore:
     def _record_part(self, names: Sequence[str], answers: Answers, faults: Mapping[str, LogFault]) -> None:
         facts = {name: answer for name in names if isinstance(answer := answers[name], Facts)}
         faults = {name: faults[name] for name in names if name in faults}
+        t = self._db.t.wal_topic
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
             # An answer about a replaced topic is not stored: the next decision quarantines it. Nor is one about a
@@ -141,7 +142,11 @@ class FloorStore:
                 ok_at = topic.ok_at if name in faults else now
                 rows.append({"topic_name": name, "ok_at": ok_at, **verdict_rows.log_bounds(topic, facts[name])})
             self._update_topics(c, rows)
-            self._record_faults(c, faults)
+            texts = {name: str(fault)[: verdict_rows.MAX_FAULT_CHARS] for name, fault in faults.items()}
+            self._update_topics(c, [{"topic_name": name, "fault": text} for name, text in texts.items()])
+            transient = [name for name, fault in faults.items() if fault.passes]
+            if transient:
+                c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
             open_purges = self._open_purges(c, topics)
             completions: list[PurgeCompletion] = []
             for name, topic in topics.items():
@@ -180,7 +185,9 @@ class FloorStore:
                 verdict = verdict_rows.topic_verdict(state, halt, now, settings, safe)
                 decisions.append(verdict_rows.decide(state, verdict, now, step, settings))
             self._update_topics(c, [decision.topic_row for decision in decisions])
-            self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
+            raised = [decision.purge_row for decision in decisions if decision.purge_row is not None]
+            if raised:  # a floor has one row, even if two processes raise it
+                c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), raised)
         return {decision.topic: decision.verdict for decision in decisions}
 
     def _accept_pending_reports(self, c: Connection, trusted: Mapping[str, Facts]) -> None:
@@ -231,16 +238,6 @@ class FloorStore:
             topic = topic.model_copy(update={"emptied_at": now})
         return state._replace(topic=topic, readers=state.readers._replace(regions=holding))
 
-    def _record_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
-        t = self._db.t.wal_topic
-        rows = [
-            {"topic_name": name, "fault": str(fault)[: verdict_rows.MAX_FAULT_CHARS]} for name, fault in faults.items()
-        ]
-        self._update_topics(c, rows)
-        transient = [name for name, fault in faults.items() if fault.passes]
-        if transient:
-            c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
-
     def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
         """Return the purges of each topic that are not complete, the lowest floor first."""
         purge = self._db.t.wal_purge
@@ -281,11 +278,6 @@ class FloorStore:
         t = self._db.t.wal_topic
         if rows:
             c.execute(update(t).where(t.c.name == bindparam("topic_name")), rows)
-
-    def _insert_purges(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
-        """Store raised floors; a floor has one row, even if two processes raise it."""
-        if rows:
-            c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), rows)
 
 
 def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None]) -> None:

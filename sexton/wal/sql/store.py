@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -159,19 +159,14 @@ class WalSchedule:
 
     def _due(self, now: int, settings: WalSettings) -> ColumnElement[bool]:
         """Return the condition that a topic is due: its interval is over, or a purge could delete much."""
-        t = self._db.t.wal_topic
-        needs, entries = self._reclaimable()
+        t, r = self._db.t.wal_topic, self._db.t.wal_region
+        lowest = func.min(func.coalesce(r.c.keep_from, 0)).label("lowest")
+        needs = select(r.c.topic, lowest).where(retains(self._db)).group_by(r.c.topic).subquery("needs")
+        start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
+        entries = needs.c.lowest - func.greatest(start, floor)  # between the deleted ones and the lowest need
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
         interval_over = t.c.checked_at <= now - settings.interval_seconds * 1000
         in_future = t.c.checked_at > now  # the clock was ahead once
         return and_(t.c.enabled, or_(t.c.checked_at.is_(None), interval_over, in_future, large))
-
-    def _reclaimable(self) -> tuple[Any, ColumnElement[int]]:
-        """Return the lowest need of each topic, and the number of entries between the deleted ones and that need."""
-        t, r = self._db.t.wal_topic, self._db.t.wal_region
-        lowest = func.min(func.coalesce(r.c.keep_from, 0)).label("lowest")
-        needs = select(r.c.topic, lowest).where(retains(self._db)).group_by(r.c.topic).subquery("needs")
-        start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
-        return needs, needs.c.lowest - case((start > floor, start), else_=floor)

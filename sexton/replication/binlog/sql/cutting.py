@@ -71,7 +71,7 @@ class Cutter:
             UnknownInstance: no such instance.
             NotEnabled, Halted: the controls of the instance forbid deletion.
         """
-        db = self._db
+        db, t = self._db, self._db.t.binlog_consumer
         with deciding(db, instance) as c:
             reached("binlog.guarded")
             self._controls.check_in(c, instance)
@@ -81,13 +81,21 @@ class Cutter:
             if own_log is None:
                 return CutReport()
             readers = self._blocking_consumers(c, own_log, now)
-            report, tombstones = CutReport(lost=self._mark_lost(c, instance, name, now)), list[Tombstone]()
+            silent = self._silent(c, instance, rows.read_consumers(db, c, instance, name), now)
+            for reader in silent:
+                this_reader = and_(log_condition(t, instance, (reader.db, reader.tbl)), t.c.name == reader.name)
+                c.execute(update(t).where(this_reader).values(lost_at=now))
+            report, tombstones = CutReport(lost=len(silent)), list[Tombstone]()
             for log in [own_log] if own_log.enabled else [logs[table] for table in tables if table and table in logs]:
                 cut = self._decide(c, log, own_log, readers, now)
-                report += _count(log, cut)
-                if cut.seq > log.watermark:
-                    tombstone, records = self._write_cut(c, log, cut.seq)
-                    tombstones.append(tombstone)
+                is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
+                report += CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
+                if is_cut:
+                    cut_tables = [log.tbl] if log.tbl else self._tables_upto(c, log, cut.seq)
+                    self._raise_partition_cuts(c, log, cut.seq, cut_tables)
+                    records = self._move_watermarks(c, log, cut.seq, cut_tables)
+                    whole = not log.tbl
+                    tombstones.append(Tombstone(database=whole, db=log.db, tables=tuple(cut_tables), seq=cut.seq))
                     report += CutReport(records=records, more=cut.more)
             if not own_log.enabled:
                 self._cut_leftovers(c, own_log, now)
@@ -134,15 +142,6 @@ class Cutter:
 
     # Consumers
 
-    def _mark_lost(self, c: Connection, instance: str, name: str, now: int) -> int:
-        """Mark consumers LOST that were silent for too long; return how many."""
-        t, marked = self._db.t.binlog_consumer, 0
-        for consumer in self._silent(c, instance, rows.read_consumers(self._db, c, instance, name), now):
-            consumer_log = log_condition(t, instance, (consumer.db, consumer.tbl))
-            lost = update(t).where(consumer_log, t.c.name == consumer.name).values(lost_at=now)
-            marked += c.execute(lost).rowcount
-        return marked
-
     def _silent(self, c: Connection, instance: str, consumers: Sequence[Consumer], now: int) -> Sequence[Consumer]:
         """Return the consumers that were silent for too long; none if Sexton itself was away during that time."""
         silent = policy.silent_consumers(consumers, now, self._settings)
@@ -166,10 +165,13 @@ class Cutter:
     # Decide how far one log is cut
 
     def _decide(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> Cut:
-        """Return the next cut of a log, and record what blocks the rest."""
+        """Return the part of a log's next cut that is made in one transaction, and record what blocks the rest."""
         preview = self._preview_log(c, log, own_log, readers, now)
         self._record_blockers(c, preview, now)
-        return self._limit(c, log, preview.cut)
+        cut = preview.cut
+        if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
+            return cut
+        return cut.model_copy(update={"seq": _last_of_first(self._db, c, log, RECORDS_AT_ONCE), "more": True})
 
     def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
@@ -201,22 +203,7 @@ class Cutter:
         if values != log.model_dump(include=set(values)):
             c.execute(update(t).where(log_condition(t, log.instance, (log.db, log.tbl))).values(**values))
 
-    def _limit(self, c: Connection, log: Log, cut: Cut) -> Cut:
-        """Return the part of a cut that is made in one transaction."""
-        if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
-            return cut
-        last_of_chunk = _last_of_first(self._db, c, log, RECORDS_AT_ONCE)
-        return cut.model_copy(update={"seq": last_of_chunk, "more": True})
-
     # Write the cut
-
-    def _write_cut(self, c: Connection, log: Log, seq: int) -> tuple[Tombstone, int]:
-        """Cut a log up to a record; return the tombstone for the journal, and how many records were cut."""
-        is_database = not log.tbl
-        tables = self._tables_upto(c, log, seq) if is_database else [log.tbl]
-        self._raise_partition_cuts(c, log, seq, tables)
-        records = self._move_watermarks(c, log, seq, tables)
-        return Tombstone(database=is_database, db=log.db, tables=tuple(tables), seq=seq), records
 
     def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
         """Return the tables that have records up to a number in their database's log."""
@@ -276,12 +263,6 @@ class Cutter:
 
 def _without_dropped(logs: Mapping[str, Log]) -> dict[str, Log]:
     return {table: log for table, log in logs.items() if not log.dropped_at}
-
-
-def _count(log: Log, cut: Cut) -> CutReport:
-    """Return the report of one log."""
-    is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
-    return CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
 
 
 def _expired_records(db: Database, c: Connection, log: Log, bounds: RetentionBounds) -> RecordRange | None:

@@ -51,6 +51,13 @@ def read_logs(
     return {row.tbl: to_log(row) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
 
 
+def lock_own_log(db: Database, c: Connection, instance: str, name: str) -> Log:
+    """Return a database's own log, locked until the transaction ends; its row must exist."""
+    t = db.t.binlog_log
+    own_row = select(t).where(log_condition(t, instance, (name, ""))).with_for_update()
+    return to_log(c.execute(own_row).one())
+
+
 def steady_for(db: Database, c: Connection, instance: str, seconds: int) -> bool:
     """Tell whether runs have had no break for so long: only then is a consumer without a sign of life really silent."""
     t = db.t.binlog_round
