@@ -16,13 +16,12 @@ from sexton.check.model import (
     ConcludeOrder,
     Discrepancy,
     Evidence,
-    Finding,
     FindingType,
     OpenedCheck,
     PeerComparison,
     Run,
 )
-from sexton.check.object_lookup import existing, existing_below
+from sexton.check.object_lookup import existing, existing_below, keys_by_vault
 from sexton.check.policy import (
     REACTION_DAYS,
     latest_judged_write,
@@ -177,20 +176,16 @@ class Checker:
         ):
             after = findings[-1].id
             heartbeat()
-            entries = self._entries_by_record(run.instance, findings)
+            entries: dict[str, list[LiveEntry]] = defaultdict(list)
+            for entry in self._live.entries_of(run.instance, sorted({finding.record for finding in findings})):
+                entries[entry.record].append(entry)
             prefixes = [f for f in findings if names_prefix(f.key, f.expected)]
             files = [f for f in findings if not names_prefix(f.key, f.expected)]
-            objects = existing(self._vaults, run.instance, _keys_by_vault(files), heartbeat)
-            objects |= existing_below(self._vaults, run.instance, _keys_by_vault(prefixes), heartbeat)
+            objects = existing(self._vaults, run.instance, keys_by_vault(files), heartbeat)
+            objects |= existing_below(self._vaults, run.instance, keys_by_vault(prefixes), heartbeat)
             disagrees = {f.id: still_disagrees(f, entries[f.record], objects) for f in findings}
             self._runs.confirm(run, [finding_id for finding_id, is_true in disagrees.items() if is_true])
             self._runs.refute(run, [finding_id for finding_id, is_true in disagrees.items() if not is_true])
-
-    def _entries_by_record(self, instance: str, findings: Sequence[Finding]) -> dict[str, list[LiveEntry]]:
-        entries: dict[str, list[LiveEntry]] = defaultdict(list)
-        for entry in self._live.entries_of(instance, sorted({finding.record for finding in findings})):
-            entries[entry.record].append(entry)
-        return entries
 
     def _vaults_reporting_too_late(self, order: CheckOrder, heartbeat: Heartbeat) -> tuple[list[str], list[str]]:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
@@ -287,13 +282,6 @@ def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:
             page = []
     if page:
         yield page
-
-
-def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, set[str]]:
-    keys: dict[str, set[str]] = defaultdict(set)
-    for finding in findings:
-        keys[finding.vault].add(finding.key)
-    return keys
 
 
 def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:

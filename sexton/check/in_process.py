@@ -103,7 +103,7 @@ class InProcessComparison:
         """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
         attempts, listed_before = 0, pages.listed
         while True:
-            counts, pages.listed = _ListedCounts(), listed_before
+            counts, pages.listed = Counter[str](), listed_before
             try:
                 self._list_once(db, spec, until, counts, pages)
             except (VaultFault, UnknownVault) as e:
@@ -111,13 +111,16 @@ class InProcessComparison:
                 if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
                     _wait(e.retry_after or 2.0 ** (attempts - 1), pages.heartbeat)
                     continue
-                return counts.listing(spec.name, ended=0, errors=(str(e)[:500],))
-            return counts.listing(spec.name, ended=1)
+                return Listing(vault=spec.name, parts=1, ended=0, **counts, errors=(str(e)[:500],))
+            return Listing(vault=spec.name, parts=1, ended=1, **counts)
 
     def _list_once(
-        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: "_ListedCounts", pages: "_PageCounter"
+        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: Counter[str], pages: "_PageCounter"
     ) -> None:
-        """Store what one vault lists. The vault is verified before and after: an unmounted disk shows no listing."""
+        """Store what one vault lists, and add its ``objects`` and ``young`` ones to the counts.
+
+        The vault is verified before and after: an unmounted disk shows no listing.
+        """
         db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
         vault = self._vaults.get(spec.instance, spec.name)
         for part in vault.parts(1):
@@ -131,8 +134,7 @@ class InProcessComparison:
                         for listed, old in zip(page, is_old, strict=True)
                     ),
                 )
-                counts.objects += sum(is_old)
-                counts.young += len(page) - sum(is_old)
+                counts.update(objects=sum(is_old), young=len(page) - sum(is_old))
         self._vaults.confirm(spec.instance, spec.name)
 
     def _read_live_side(
@@ -197,17 +199,6 @@ class _PageCounter:
         self.listed += objects
         if self.most is not None and self.listed > self.most:
             raise TooManyObjects(f"the vaults have more than {self.most:,} objects")
-
-
-@dataclass
-class _ListedCounts:
-    """Counts of one listing so far."""
-
-    objects: int = 0
-    young: int = 0
-
-    def listing(self, vault: str, *, ended: int, errors: tuple[str, ...] = ()) -> Listing:
-        return Listing(vault=vault, parts=1, ended=ended, objects=self.objects, young=self.young, errors=errors)
 
 
 def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:

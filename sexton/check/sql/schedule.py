@@ -34,11 +34,9 @@ class CheckSchedule:
                 .where(exists().where(vault.c.instance == instance.c.id))
                 .order_by(last_cutoff.is_not(None), last_cutoff, instance.c.id)
             ).all()
-        ready = [row.id for row in rows if row.id not in busy and self._is_due(row.id, row.last_cutoff, now)]
+        ready = []
+        for name, last in rows:
+            # Later than now: the clock was ahead at that time.
+            if name not in busy and (last is None or last > now or last <= now - self._interval_seconds(name) * 1000):
+                ready.append(name)
         return tuple(ready[: max(0, AT_ONCE - len(busy))])
-
-    def _is_due(self, instance: str, last_cutoff: int | None, now: int) -> bool:
-        """Return whether a check should start that follows one which began at ``last_cutoff``."""
-        if last_cutoff is None or last_cutoff > now:  # later than now: the clock was ahead at that time
-            return True
-        return last_cutoff <= now - self._interval_seconds(instance) * 1000
