@@ -11,9 +11,7 @@ from tests.integration.wal.topic_stores import TopicStores
 
 @ON_BOTH_LOGS
 def test_restored_row_of_a_region_is_no_report(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", epoch=1, first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=1, first=0))
     topics.flushed(topic, "r1", 89, epoch=1)
     r = topics.db.t.wal_region
     with topics.db.read() as c:
@@ -34,9 +32,7 @@ def test_restored_row_of_a_region_is_no_report(topics: TopicStores, resets: Rese
 
 @ON_BOTH_LOGS
 def test_region_that_moved_since_the_backup_blocks(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r1", 99)
     topics.map(topic, RegionMapping(region="r2"), moved=("r1",))
     for _ in range(2):
