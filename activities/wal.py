@@ -12,7 +12,7 @@ from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
 
 if TYPE_CHECKING:
-    from sexton.wal.rounds import PurgeRounds
+    from sexton.wal.purger import PurgeRounds
 
 log = logging.getLogger(__name__)
 SILENCE_SECONDS = 300.0

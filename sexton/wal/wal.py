@@ -23,8 +23,7 @@ from sexton.wal.model import (
     WalSettings,
 )
 from sexton.wal.port import LogFault, TopicLog, UnknownTopic
-from sexton.wal.purger import Purger
-from sexton.wal.rounds import PurgeRounds
+from sexton.wal.purger import Purger, PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.heartbeats import HeartbeatStore

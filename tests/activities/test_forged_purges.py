@@ -14,7 +14,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.replication.journal.model import Op
-from sexton.wal.rounds import PurgeRounds
+from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.store import WalSchedule
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, SHOP, BinlogInstance
 from tests.integration.wal.logs import EmbeddedPlace
