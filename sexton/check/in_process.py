@@ -167,7 +167,10 @@ class InProcessComparison:
         if order.inverted:
             kinds = UnknownObjectClassifier(self._live.pattern(order.instance))
             for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
-                if not _is_covered(db, vault, name):
+                prefixes = covering_prefixes(name)
+                places = ", ".join("?" * len(prefixes))
+                covering = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({places}) LIMIT 1"
+                if db.execute(covering, (vault, *prefixes)).fetchone() is None:
                     yield kinds.unknown(vault, ListedObject(*listed))
 
     def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
@@ -216,13 +219,6 @@ def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy
         )
     for entry_vault, key, record in db.execute(_EMPTY_PREFIXES, (vault,)):
         yield Discrepancy(type=FindingType.LOST, vault=entry_vault, key=key, record=record)
-
-
-def _is_covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
-    """Return whether a prefix that the live side names covers the object."""
-    prefixes = covering_prefixes(name)
-    query = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
-    return db.execute(query, (vault, *prefixes)).fetchone() is not None
 
 
 def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:

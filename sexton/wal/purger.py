@@ -85,7 +85,11 @@ class Purger:
         reached("wal.deleted")
         after = self._log.facts(sorted(topics))
         # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
-        delete_faults = {name: fault for name, fault in faults.items() if not _is_deleted(topics[name], after[name])}
+        delete_faults = {
+            name: fault
+            for name, fault in faults.items()
+            if not isinstance(now := after[name], Facts) or now.start < (topics[name].floor or 0) - policy.SLACK
+        }
         read_faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
         self._floors.record_log_state(after, read_faults | delete_faults)
         return {
@@ -149,10 +153,6 @@ def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answer
 
 def _may_delete(topic: Topic) -> bool:
     return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
-
-
-def _is_deleted(topic: Topic, after: Facts | LogFault) -> bool:
-    return isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
 
 
 def _purged(
@@ -235,7 +235,8 @@ class PurgeRounds:
         pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         reviewed: dict[str, Reviewed] = {}
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="review") as pool:
-            pending = {pool.submit(self._review_page, page) for page in pages}
+            review, without_size = self._purger.review, self._schedule.without_entry_size
+            pending = {pool.submit(lambda page: review(page, without_size(page)), page) for page in pages}
             try:
                 while pending:
                     done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
@@ -245,9 +246,6 @@ class PurgeRounds:
             finally:  # when interrupted, the pages under way end, and no other begins
                 pool.shutdown(cancel_futures=True)
         return reviewed
-
-    def _review_page(self, names: Sequence[str]) -> Mapping[str, Reviewed]:
-        return self._purger.review(names, self._schedule.without_entry_size(names))
 
 
 def _log_verdict(topic: str, verdict: PurgeVerdict, fault: str) -> None:

@@ -70,7 +70,9 @@ class MapStore:
                     of_topic = r.c.topic == order.topic
                     lock_regions(db, c, of_topic)
                     c.execute(update(r).where(of_topic).values(**FORGET_REPORTS))  # also those that it does not name
-                stored = self._named_regions(c, order)
+                is_named = in_list(r.c.region, [named.region for named in (*_led_regions(order), *order.dropped)])
+                locked = read_regions(db, c, [order.topic], is_named, lock=True)[order.topic]  # it changes no others
+                stored = {region.region: region for region in locked}
                 changed = remapped(topic, stored, order, now)
                 if self._count_regions(c, topic, _added(stored, changed)):
                     columns["emptied_at"] = None
@@ -87,13 +89,6 @@ class MapStore:
                 f"instance {instance} has {topics:,} topics, empty ones included, and may have no more than regions, "
                 f"{self._max_instance_regions:,} (wal.max_instance_regions)"
             )
-
-    def _named_regions(self, c: Connection, order: MapOrder) -> dict[str, Region]:
-        """Lock and return the stored regions that a map names; it changes no others."""
-        names = [named.region for named in (*_led_regions(order), *order.dropped)]
-        is_named = in_list(self._db.t.wal_region.c.region, names)
-        regions = read_regions(self._db, c, [order.topic], is_named, lock=True)[order.topic]
-        return {region.region: region for region in regions}
 
     def _count_regions(self, c: Connection, topic: Topic, added: int) -> int:
         """Return how many regions of a topic retain entries after a map that adds some; raises ``TooManyRegions``."""

@@ -153,14 +153,15 @@ class Cutter:
         consumers = rows.read_consumers(self._db, c, own_log.instance, own_log.db)
         silent = self._silent(c, own_log.instance, consumers, now)
         blocking = [reader for reader in consumers if reader.lost_at is None and reader not in silent]
-        return [self._skip_other_tables(c, r) if own_log.enabled and r.tbl else r for r in blocking]
-
-    def _skip_other_tables(self, c: Connection, reader: Consumer) -> Consumer:
-        """Return a consumer of one table: of the database's log it needs only the records of that table."""
-        position = self._db.t.binlog_table_record
-        lacking = and_(log_condition(position, reader.instance, (reader.db, reader.tbl)), position.c.seq > reader.acked)
-        first = c.execute(select(position.c.seq).where(lacking).order_by(position.c.seq).limit(1)).scalar_one_or_none()
-        return reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
+        position, needing = self._db.t.binlog_table_record, list[Consumer]()
+        for reader in blocking:
+            if own_log.enabled and reader.tbl:  # of the database's log it needs only the records of its table
+                log = log_condition(position, reader.instance, (reader.db, reader.tbl))
+                lacking = select(position.c.seq).where(log, position.c.seq > reader.acked).order_by(position.c.seq)
+                first = c.execute(lacking.limit(1)).scalar_one_or_none()
+                reader = reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
+            needing.append(reader)
+        return needing
 
     # Decide how far one log is cut
 
@@ -171,7 +172,10 @@ class Cutter:
         cut = preview.cut
         if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
             return cut
-        return cut.model_copy(update={"seq": _last_of_first(self._db, c, log, RECORDS_AT_ONCE), "more": True})
+        remaining = _remaining_records(self._db, log)
+        first_records = remaining.c.ordinal <= log.gone_records + RECORDS_AT_ONCE
+        last = select(remaining.c.seq).where(first_records).order_by(remaining.c.seq.desc()).limit(1)
+        return cut.model_copy(update={"seq": int(c.execute(last).scalar_one()), "more": True})
 
     def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
@@ -286,14 +290,6 @@ def _records_upto(db: Database, c: Connection, log: Log, upto: int | None) -> Re
     last = select(remaining.c.seq, remaining.c.ordinal).where(in_range).order_by(remaining.c.seq.desc()).limit(1)
     row = c.execute(last).one_or_none()
     return None if row is None else RecordRange(row.seq, row.ordinal - log.gone_records)
-
-
-def _last_of_first(db: Database, c: Connection, log: Log, count: int) -> int:
-    """Return the number of the last of the first ``count`` records that are not cut."""
-    remaining = _remaining_records(db, log)
-    first_records = remaining.c.ordinal <= log.gone_records + count
-    last = select(remaining.c.seq).where(first_records).order_by(remaining.c.seq.desc()).limit(1)
-    return int(c.execute(last).scalar_one())
 
 
 def _remaining_records(db: Database, log: Log) -> FromClause:

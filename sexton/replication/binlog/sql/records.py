@@ -13,7 +13,7 @@ from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import MAX_NAMES, Log, RecordPage, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
-from sexton.replication.binlog.policy import Versions, parse_versions
+from sexton.replication.binlog.policy import parse_versions
 from sexton.replication.binlog.sql import rows
 from sexton.replication.errors import RecordsTrimmed
 from sexton.replication.names import check_names
@@ -39,7 +39,10 @@ class RecordStore:
         """
         versions = {record.commit_seq: parse_versions(record) for record in records}
         check_text(*(text for record in records for text in (record.data, record.type)))
-        records = [_naming_changed_tables(record, versions[record.commit_seq]) for record in records]
+        records = [  # every table that a record created versions of is among its tables
+            record.model_copy(update={"tables": tuple(dict.fromkeys((*record.tables, *versions[record.commit_seq])))})
+            for record in records
+        ]
         check_names(name, *(table for record in records for table in record.tables))
         if len(versions) < len(records):
             raise BadInput("a record appears twice: send each commit_seq once")
@@ -131,8 +134,3 @@ class RecordStore:
             types = {column: table.c[column].type for column in data[0]}
             new = as_rows(data, **types)
             c.execute(insert(table).from_select(list(types), select(*(new.c[column] for column in types))))
-
-
-def _naming_changed_tables(record: StoredRecord, versions: Versions) -> StoredRecord:
-    """Return the record with every table that it created versions of among its tables."""
-    return record.model_copy(update={"tables": tuple(dict.fromkeys((*record.tables, *versions)))})

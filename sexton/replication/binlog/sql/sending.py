@@ -114,7 +114,10 @@ class Sender:
         """Decide and store up to which version each replica's backend may delete; return it by uid."""
         live_tablets = sorted({row.tablet for row in due if not row.dropped})
         needed = needed_versions(self._db, c, instance, live_tablets)
-        granted = {row.uid: _grantable(row, needed) for row in due}
+        granted: dict[str, int] = {}
+        for row in due:
+            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
+            granted[row.uid] = max(row.granted, allowed)
         raised = [row for row in due if granted[row.uid] > row.granted]
         if raised:
             t = self._db.t.replica
@@ -164,17 +167,6 @@ class Sender:
             with_worker = and_(b.c.instance == instance, b.c.queue_at > now - QUEUE_MS, b.c.name > after)
             names = select(b.c.name).where(with_worker, select(t.c.uid).where(due).exists())
             return list(c.execute(names.order_by(b.c.name).limit(limit)).scalars())
-
-
-def _grantable(row: Any, needed: Mapping[str, int]) -> int:
-    """Return up to which version a replica's binlogs may be deleted.
-
-    Args:
-        row: the replica: tablet, desired, granted, dropped.
-        needed: by tablet the first version that one of its replicas needs.
-    """
-    allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
-    return int(max(row.granted, allowed))
 
 
 def _acknowledgements(done: Sequence[CutDone]) -> Mapping[str, Mapping[str, Any]]:

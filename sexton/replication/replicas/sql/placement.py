@@ -1,6 +1,6 @@
 """Store where the owner has placed the replicas of tablets. A tablet never loses its last replica by mistake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, text, update
@@ -58,16 +58,30 @@ class PlacementStore:
                 would retain nothing for its replicas; an owner must name a dropped partition as dropped.
         """
         check_placement(order)
-        db = self._db
+        db, t = self._db, self._db.t.replica
         with deciding(db, instance) as c:
             # A generic plan compares each row with each placed copy.
             c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
             ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
             if is_dropped(db, c, instance, order.db, order.table):
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
-            copies = (CopyPlace(copy.uid, copy.backend, t.tablet, t.part) for t in order.tablets for copy in t.copies)
-            placed, stored = {copy.key: copy for copy in copies}, self._stored_copies(c, instance, order)
-            _check_complete(order, stored)
+            copies = (
+                CopyPlace(copy.uid, copy.backend, tablet.tablet, tablet.part)
+                for tablet in order.tablets
+                for copy in tablet.copies
+            )
+            placed = {copy.key: copy for copy in copies}
+            in_partitions = in_list(t.c.part, sorted({tablet.part for tablet in order.tablets}))
+            columns = select(*(t.c[column] for column in PLACED_COLUMNS))
+            rows = c.execute(columns.where(self._live_of_table(instance, order), in_partitions))
+            stored = {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
+            tablets = {tablet.tablet for tablet in order.tablets}
+            missing = next((copy.tablet for copy in stored.values() if copy.tablet not in tablets), None)
+            if missing is not None:
+                raise BadInput(
+                    f"tablet {missing} of table {order.table} is missing, but its partition is placed: name all "
+                    "tablets of a partition with all their replicas, or name the partition as dropped"
+                )
             new = [copy for key, copy in placed.items() if stored.get(key) != copy]
             self._add(c, instance, order, new)
             removed = self._remove_copies(c, instance, [key for key in stored if key not in placed])
@@ -101,15 +115,6 @@ class PlacementStore:
         return and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
 
     # No statement joins the placed copies: PostgreSQL does not know how many they are, and may compare each with each.
-
-    def _stored_copies(self, c: Connection, instance: str, order: Placement) -> Mapping[CopyKey, CopyPlace]:
-        """Return the live replicas of the placed partitions."""
-        t = self._db.t.replica
-        columns = (t.c[column] for column in PLACED_COLUMNS)
-        partitions = sorted({tablet.part for tablet in order.tablets})
-        placed = and_(self._live_of_table(instance, order), in_list(t.c.part, partitions))
-        rows = c.execute(select(*columns).where(placed))
-        return {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
 
     def _add(self, c: Connection, instance: str, order: Placement, copies: Sequence[CopyPlace]) -> None:
         """Add new replicas. Their backends must delete what was cut before they were placed, too."""
@@ -182,16 +187,6 @@ class PlacementStore:
         on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
         only_here = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
         return list(c.execute(only_here).scalars())
-
-
-def _check_complete(order: Placement, stored: Mapping[CopyKey, CopyPlace]) -> None:
-    placed_tablets = {tablet.tablet for tablet in order.tablets}
-    for copy in stored.values():
-        if copy.tablet not in placed_tablets:
-            raise BadInput(
-                f"tablet {copy.tablet} of table {order.table} is missing, but its partition is placed: name all "
-                "tablets of a partition with all their replicas, or name the partition as dropped"
-            )
 
 
 def check_placement(order: Placement) -> None:
