@@ -30,9 +30,8 @@ def test_a_repaired_file_that_is_lost_again_is_found_again(owned: Owned, between
     owned.write_live(*file_keys(20))
     (owned.root / key).unlink()
     owned.check()
-    [finding] = owned.runs.findings("shop")
     owned.write_old(key)
-    owned.repairs._set_repaired([finding.id])
+    owned.sql("UPDATE {}finding SET state = 'REPAIRED'")
     if between:
         assert owned.check().found == {}
     (owned.root / key).unlink()
