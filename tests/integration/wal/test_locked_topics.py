@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, OpenRegionOrder, RegionMapping
-from sexton.wal.sql import parts
+from sexton.wal.sql import floors
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.eventually import PATIENCE_SECONDS
@@ -49,7 +49,7 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
 def test_renewal_waits_for_no_other_topic(
     topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
 ) -> None:
-    monkeypatch.setattr(parts, "MAX_PART_REGIONS", 3)
+    monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
     make(topics, "aaa", "shop")
     make(topics, "zzz", instance, regions)
     pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))
