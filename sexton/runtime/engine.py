@@ -6,7 +6,7 @@ Their stores come from ``sexton.runtime.stores``, as those of the commands and t
 from config.engine_settings import EngineSettings
 from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
-from sexton.check.sql.schedule import CheckSchedule
+from sexton.check.sql.store import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.audit.writer import ParquetAudit

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from sexton.check.model import RunState
-from sexton.check.sql.schedule import CheckSchedule
+from sexton.check.sql.store import CheckSchedule
 from tests.support.rig import Rig
 
 

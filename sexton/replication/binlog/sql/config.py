@@ -16,9 +16,8 @@ from sexton.replication.binlog.sql import rows
 from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import count_copies, drop_copies
-from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows, log_condition
 
 COPIES_AT_ONCE = 10_000
 NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "awaiting_seq": None, "awaiting_since": None}

@@ -16,8 +16,7 @@ from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judg
 from sexton.replication.binlog.policy import parse_versions
 from sexton.replication.binlog.sql import rows
 from sexton.replication.errors import RecordsTrimmed
-from sexton.replication.names import check_names
-from sexton.replication.sql.log_rows import ensure_log_rows
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows
 
 PAGE_RECORDS = 1_000
 PAGE_BYTES = 8 << 20

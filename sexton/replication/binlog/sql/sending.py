@@ -19,8 +19,8 @@ from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.agent.model import ID, SweepOutcome
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage, GrantedVersion
-from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
+from sexton.replication.sql.log_rows import check_names
 
 PAGE_CUTS = 1_000
 PARTITIONS_AT_ONCE = 100

@@ -20,7 +20,6 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.errors import BootTooHigh
 from sexton.replication.journal.model import Op, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
     MAX_BOOT,
@@ -32,6 +31,7 @@ from sexton.replication.replicas.model import (
 from sexton.replication.replicas.policy import Judged, ReportedVersions
 from sexton.replication.replicas.sql.rows import to_replica
 from sexton.replication.replicas.version_graph import MAX_VERSION
+from sexton.replication.sql.log_rows import check_names
 
 JUDGED_COLUMNS = (
     *("continuous_version", "failed", "succeeded", "needs", "highest"),

@@ -11,11 +11,11 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.errors import UnknownTablet
 from sexton.replication.journal.model import JournalSnapshot, LogWatermark, UnhealthyReplica
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of, to_replica
+from sexton.replication.sql.log_rows import check_names
 
 
 class ReplicaStore:
