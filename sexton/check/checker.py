@@ -5,7 +5,8 @@ from the order.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from sexton.check.model import (
@@ -272,16 +273,9 @@ def _new_texts(reported: Sequence[str], stored: Sequence[str]) -> list[str]:
     return [text for text in new if text not in known][: max(0, MAX_REMARKS - len(stored))]
 
 
-def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:
+def _pages(discrepancies: Iterator[Discrepancy]) -> Iterator[list[Discrepancy]]:
     """Yield the discrepancies in pages of at most ``PAGE_FINDINGS``."""
-    page: list[Discrepancy] = []
-    for discrepancy in discrepancies:
-        page.append(discrepancy)
-        if len(page) == PAGE_FINDINGS:
-            yield page
-            page = []
-    if page:
-        yield page
+    return iter(lambda: list(islice(discrepancies, PAGE_FINDINGS)), [])
 
 
 def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:

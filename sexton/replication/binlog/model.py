@@ -176,12 +176,8 @@ class CutReport(Message):
 
     def __add__(self, other: "CutReport") -> "CutReport":
         """Return the sum of both reports."""
-        texts_and_flags = ("more", "refused")
-        counts = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in CutReport.model_fields
-            if name not in texts_and_flags
-        }
+        numbers = CutReport.model_fields.keys() - {"more", "refused"}
+        counts = {name: getattr(self, name) + getattr(other, name) for name in numbers}
         return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
