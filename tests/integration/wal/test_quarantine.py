@@ -23,7 +23,6 @@ def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
         topics.open(topic, "r1", 39)
 
 
-@ON_BOTH_LOGS
 def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> None:
     topic = topics.flushed_topic(250, r1=99)
     topics.purge(topic)
@@ -35,7 +34,6 @@ def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> N
     assert "lost its last entries" in cut[topic].quarantine
 
 
-@ON_BOTH_LOGS
 def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
@@ -50,7 +48,6 @@ def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -
     assert topics.store.topic(topic).log_end == 250
 
 
-@ON_BOTH_LOGS
 def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, "r1", RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r2", 89)
@@ -85,7 +82,6 @@ def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> N
     assert topics.purge(topic).floor is None
 
 
-@ON_BOTH_LOGS
 def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> None:
     topic = topics.mapped_topic(50, "r1")
     before, old = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])
