@@ -10,7 +10,7 @@ from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
 from tests.integration.wal.conftest import ON_BOTH_LOGS
-from tests.integration.wal.logs import EmbeddedPlace, EntryGone
+from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
 
@@ -182,8 +182,7 @@ def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> No
     assert (start_while_stopped, topics.start(topic)) == (0, 49)
 
 
-def test_stop_of_an_instance_stops_its_topics_alone(db: Database) -> None:
-    topics = TopicStores(db, EmbeddedPlace(db))
+def test_stop_of_an_instance_stops_its_topics_alone(topics: TopicStores, db: Database) -> None:
     topic = topics.flushed_topic(100, r1=49)
     for name in ("shop", "lake"):
         Registry(db).add_instance(name)
@@ -198,8 +197,7 @@ def test_stop_of_an_instance_stops_its_topics_alone(db: Database) -> None:
     assert topics.purge(topic).freed == 49
 
 
-def test_stop_between_floor_and_deletion_deletes_nothing(db: Database) -> None:
-    topics = TopicStores(db, EmbeddedPlace(db))
+def test_stop_between_floor_and_deletion_deletes_nothing(topics: TopicStores, db: Database) -> None:
     topic = topics.flushed_topic(100, r1=49)
     Registry(db).add_instance("shop")
 
