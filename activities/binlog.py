@@ -1,6 +1,7 @@
 """Cut binlogs and list the backends that must delete, as activities. Each may be repeated: no record is cut twice."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
@@ -9,7 +10,9 @@ from activities.refusals import refusals
 from sexton.kernel.live import Live
 from sexton.replication.binlog.messages import Backends, WaitingOrder
 from sexton.replication.binlog.model import CutReport
-from sexton.replication.binlog.rounds import BinlogRuns
+
+if TYPE_CHECKING:
+    from sexton.replication.binlog.binlogs import BinlogRuns
 
 log = logging.getLogger(__name__)
 
@@ -17,8 +20,8 @@ log = logging.getLogger(__name__)
 class BinlogActivities:
     """The activities of one worker process."""
 
-    def __init__(self, rounds: BinlogRuns | Live[BinlogRuns]) -> None:
-        self._rounds = Live.of(rounds)
+    def __init__(self, rounds: "Live[BinlogRuns]") -> None:
+        self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
     def cut_binlogs(self, instance: str) -> CutReport:

@@ -1,12 +1,12 @@
 """Run the steps of a check as activities, with heartbeats, cancellation and error types."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
-from sexton.check.checker import Checker
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
@@ -18,6 +18,9 @@ from sexton.check.model import (
 )
 from sexton.check.port import Compare
 
+if TYPE_CHECKING:
+    from sexton.check.checker import Checker
+
 log = logging.getLogger(__name__)
 STATEMENT_SECONDS = 1_800.0
 """How long one statement over all records, or one listing of a vault's folders, may take. A check has no lease."""
@@ -26,7 +29,7 @@ STATEMENT_SECONDS = 1_800.0
 class CheckActivities:
     """The activities of checks: one object per worker process. Every activity may be repeated."""
 
-    def __init__(self, checker: Checker, how: Compare, deployment: str) -> None:
+    def __init__(self, checker: "Checker", how: Compare, deployment: str) -> None:
         """``how``: the way in which this worker compares objects with records."""
         self._checker, self._how, self._deployment = checker, how, deployment
 

@@ -1,6 +1,7 @@
 """Purge topics of a write-ahead log, as activities. Each may be repeated: none deletes above a persisted floor."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 
@@ -9,7 +10,9 @@ from activities.refusals import refusals
 from sexton.wal.messages import PurgePreview, TopicReview
 from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
-from sexton.wal.rounds import PurgeRounds
+
+if TYPE_CHECKING:
+    from sexton.wal.purger import PurgeRounds
 
 log = logging.getLogger(__name__)
 SILENCE_SECONDS = 300.0
@@ -19,7 +22,7 @@ SILENCE_SECONDS = 300.0
 class WalActivities:
     """The activities of WAL purges; a worker process has one instance."""
 
-    def __init__(self, rounds: PurgeRounds) -> None:
+    def __init__(self, rounds: "PurgeRounds") -> None:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)

@@ -29,7 +29,7 @@ from sexton.runtime.stores import DeploymentStores
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest, TopicCounts
 from sexton.wal.model import Mode
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, RegionMapping, Stream
-from sexton.wal.rounds import PAGE_TOPICS
+from sexton.wal.purger import PAGE_TOPICS
 from sexton.wal.wal import WalService
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Cluster

@@ -5,7 +5,8 @@ from the order.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from sexton.check.model import (
@@ -16,47 +17,53 @@ from sexton.check.model import (
     ConcludeOrder,
     Discrepancy,
     Evidence,
-    Finding,
     FindingType,
     OpenedCheck,
+    PeerComparison,
     Run,
 )
-from sexton.check.object_lookup import existing, existing_below
-from sexton.check.other_findings import TYPES, CompareIds, OtherFindings
+from sexton.check.object_lookup import existing, existing_below, keys_by_vault
 from sexton.check.policy import (
     REACTION_DAYS,
+    latest_judged_write,
     listed_objects,
     notes_on_lost,
     reports_loss_too_late,
     still_disagrees,
 )
-from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource
+from sexton.check.port import Compare, Heartbeat
+from sexton.check.sql import peers
+from sexton.check.sql.live_side import LiveSide
+from sexton.check.sql.orphan_proofs import Orphans
+from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
 from sexton.marks.live import LiveEntry, names_prefix
+from sexton.operators.registry.store import Registry
 from sexton.owners.port import NoLiveSide, Owner, OwnerSilent
-from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 500
 """Findings that are stored, or checked a second time, in one page."""
 MAX_REMARKS, REMARK_CHARACTERS = 100, 500
 """Errors, and notes, of workflows that a run stores, and the characters of each."""
+UNCOMPARED = (FindingType.UPLOAD, FindingType.RECORD, FindingType.FRONT_END)
+"""The types that no comparison of objects with records shows. Each second check finds them again."""
+STALE_UPLOAD_SECONDS = 86_400
+"""An unfinished upload older than this will hardly ever be finished."""
+MEMORY_IDS = 10_000
+"""Ids that a front end is asked for at once."""
 
 
 class CheckPorts(NamedTuple):
     """The collaborators of a checker."""
 
-    runs: CheckRuns
-    live: LiveSource
+    runs: CheckStore
+    live: LiveSide
     vaults: Vaults
-    vaults_of: Callable[[str], Sequence[VaultSpec]]
-    """Returns the vaults of an instance."""
+    registry: Registry
     owner: Owner
-    remove_refuted_marks: Callable[[Run], int]
-    """Removes the marks of orphans that a whole run did not find again."""
-    compare_ids: CompareIds
-    """Compares ids that a front end has in memory with the records; see ``check.sql.peers.compare``."""
+    orphans: Orphans
 
 
 class Checker:
@@ -64,9 +71,7 @@ class Checker:
 
     def __init__(self, ports: CheckPorts, settings: CheckSettings | Live[CheckSettings]) -> None:
         self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
-        self._vaults_of, self._owner = ports.vaults_of, ports.owner
-        self._remove_refuted_marks = ports.remove_refuted_marks
-        self._other_findings = OtherFindings(ports.vaults, ports.vaults_of, ports.owner, ports.compare_ids)
+        self._registry, self._owner, self._orphans = ports.registry, ports.owner, ports.orphans
         self._settings = Live.of(settings)
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
@@ -79,7 +84,7 @@ class Checker:
         Raises:
             BadInput: the instance has no vault.
         """
-        if not self._vaults_of(request.instance):
+        if not self._registry.vaults(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         settings = self._settings(request.instance)
         # A first check counts nothing beforehand: listing ``heavy_objects`` objects costs less than counting records.
@@ -101,7 +106,7 @@ class Checker:
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             evidence = Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         else:
-            evidence = how.compare(order, self._vaults_of(order.instance), heartbeat)
+            evidence = how.compare(order, self._registry.vaults(order.instance), heartbeat)
             evidence = evidence.model_copy(update={"inverted": order.inverted})
         self._runs.store_evidence(order.run, evidence)
         return evidence
@@ -122,10 +127,14 @@ class Checker:
             self._verify_findings(order.run, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
-        counts = {type_: n for type_, n in evidence.found.items() if type_ not in TYPES}
+        counts = {type_: n for type_, n in evidence.found.items() if type_ not in UNCOMPARED}
         notes += notes_on_lost(counts)
         unread: list[str] = []
-        for discrepancies in self._other_findings.discrepancies(order, notes, unread, heartbeat):
+        for discrepancies in (
+            self._stale_uploads(order, notes, unread, heartbeat),
+            self._contradictions(order.instance, notes, unread),
+            self._front_end(order.instance, notes, unread, heartbeat),
+        ):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
@@ -143,7 +152,7 @@ class Checker:
         run = self._runs.stored(order.run)
         if self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)).whole:
             # raises GuardBusy while the guard is taken: this step is then tried again
-            self._remove_refuted_marks(run)
+            self._orphans.remove_refuted_marks(run)
         self._runs.forget_old(run.instance)
         return self._runs.report(run.id)
 
@@ -168,27 +177,23 @@ class Checker:
         ):
             after = findings[-1].id
             heartbeat()
-            entries = self._entries_by_record(run.instance, findings)
+            entries: dict[str, list[LiveEntry]] = defaultdict(list)
+            for entry in self._live.entries_of(run.instance, sorted({finding.record for finding in findings})):
+                entries[entry.record].append(entry)
             prefixes = [f for f in findings if names_prefix(f.key, f.expected)]
             files = [f for f in findings if not names_prefix(f.key, f.expected)]
-            objects = existing(self._vaults, run.instance, _keys_by_vault(files), heartbeat)
-            objects |= existing_below(self._vaults, run.instance, _keys_by_vault(prefixes), heartbeat)
+            objects = existing(self._vaults, run.instance, keys_by_vault(files), heartbeat)
+            objects |= existing_below(self._vaults, run.instance, keys_by_vault(prefixes), heartbeat)
             disagrees = {f.id: still_disagrees(f, entries[f.record], objects) for f in findings}
             self._runs.confirm(run, [finding_id for finding_id, is_true in disagrees.items() if is_true])
             self._runs.refute(run, [finding_id for finding_id, is_true in disagrees.items() if not is_true])
-
-    def _entries_by_record(self, instance: str, findings: Sequence[Finding]) -> dict[str, list[LiveEntry]]:
-        entries: dict[str, list[LiveEntry]] = defaultdict(list)
-        for entry in self._live.entries_of(instance, sorted({finding.record for finding in findings})):
-            entries[entry.record].append(entry)
-        return entries
 
     def _vaults_reporting_too_late(self, order: CheckOrder, heartbeat: Heartbeat) -> tuple[list[str], list[str]]:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
         too_late: list[str] = []
         notes: list[str] = []
         interval_seconds = self._settings(order.instance).interval_seconds
-        for spec in self._vaults_of(order.instance):
+        for spec in self._registry.vaults(order.instance):
             heartbeat()
             try:
                 days = self._vaults.get(order.instance, spec.name).versions_days()
@@ -205,6 +210,50 @@ class Checker:
                     f"reported too late to undo it; keep versions longer{oftener}"
                 )
         return too_late, notes
+
+    # What no comparison of objects with records shows. What cannot be read is noted; older findings of its type stay.
+
+    def _contradictions(self, instance: str, notes: list[str], unread: list[str]) -> Iterator[Discrepancy]:
+        """Yield the owner's records that contradict each other; add a note if it does not answer."""
+        try:
+            for kind, id_, text in self._owner.contradictions(instance):
+                yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{id_}", detail=text)
+        except OwnerSilent as e:
+            unread.append(FindingType.RECORD)
+            notes.append(f"not all records were compared with each other: {e}")
+
+    def _front_end(
+        self, instance: str, notes: list[str], unread: list[str], heartbeat: Heartbeat
+    ) -> Iterator[Discrepancy]:
+        """Yield the records about which the owner's front end and the records disagree; some of each range by name."""
+        try:
+            for kind in self._owner.memory_kinds(instance):
+                after, is_end = "", False
+                while not is_end:
+                    heartbeat()
+                    ids = self._owner.memory_ids(instance, kind, after, MEMORY_IDS)
+                    is_end = len(ids) < MEMORY_IDS
+                    until = "" if is_end else ids[-1]
+                    yield from _front_end_findings(peers.compare(self._owner, instance, kind, ids, (after, until)))
+                    after = until
+        except OwnerSilent as e:
+            unread.append(FindingType.FRONT_END)
+            notes.append(f"the memory of the front end was not compared with all records: {e}")
+
+    def _stale_uploads(
+        self, order: CheckOrder, notes: list[str], unread: list[str], heartbeat: Heartbeat
+    ) -> Iterator[Discrepancy]:
+        """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
+        begun_before = latest_judged_write(order.run.cutoff, STALE_UPLOAD_SECONDS)
+        for spec in self._registry.vaults(order.instance):
+            heartbeat()
+            try:
+                for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):
+                    detail = f"begun {upload.written}, upload {upload.etag}"
+                    yield Discrepancy(type=FindingType.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
+            except (VaultFault, UnknownVault) as e:
+                unread.append(FindingType.UPLOAD)
+                notes.append(f"unfinished uploads were not listed: {e}")
 
 
 def _evidence_of(run: Run) -> Evidence:
@@ -224,20 +273,19 @@ def _new_texts(reported: Sequence[str], stored: Sequence[str]) -> list[str]:
     return [text for text in new if text not in known][: max(0, MAX_REMARKS - len(stored))]
 
 
-def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:
+def _pages(discrepancies: Iterator[Discrepancy]) -> Iterator[list[Discrepancy]]:
     """Yield the discrepancies in pages of at most ``PAGE_FINDINGS``."""
-    page: list[Discrepancy] = []
-    for discrepancy in discrepancies:
-        page.append(discrepancy)
-        if len(page) == PAGE_FINDINGS:
-            yield page
-            page = []
-    if page:
-        yield page
+    return iter(lambda: list(islice(discrepancies, PAGE_FINDINGS)), [])
 
 
-def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, set[str]]:
-    keys: dict[str, set[str]] = defaultdict(set)
-    for finding in findings:
-        keys[finding.vault].add(finding.key)
-    return keys
+def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:
+    """Yield a discrepancy for each id that a comparison names."""
+    only_in_memory = "the front end has it in memory, and there is no live record"
+    only_in_records = "it is a live record, and the front end does not have it in memory"
+    for ids, count, text in (
+        (comparison.unknown_ids, comparison.unknown, only_in_memory),
+        (comparison.missing_ids, comparison.missing, only_in_records),
+    ):
+        detail = f"{text}; so are {count - len(ids):,} others beside it" if count > len(ids) else text
+        for id_ in ids:
+            yield Discrepancy(type=FindingType.FRONT_END, vault="", key=f"{comparison.kind}/{id_}", detail=detail)

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
 from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource, TooManyObjects
+from sexton.check.port import Heartbeat, TooManyObjects
+from sexton.check.sql.live_side import LiveSide
+from sexton.check.sql.store import CheckStore
 from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent
@@ -78,7 +80,7 @@ WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault 
 class InProcessComparison:
     """Implements ``check.port.Compare``."""
 
-    def __init__(self, vaults: Vaults, live: LiveSource, runs: CheckRuns) -> None:
+    def __init__(self, vaults: Vaults, live: LiveSide, runs: CheckStore) -> None:
         self._vaults, self._live, self._runs = vaults, live, runs
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
@@ -101,7 +103,7 @@ class InProcessComparison:
         """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
         attempts, listed_before = 0, pages.listed
         while True:
-            counts, pages.listed = _ListedCounts(), listed_before
+            counts, pages.listed = Counter[str](), listed_before
             try:
                 self._list_once(db, spec, until, counts, pages)
             except (VaultFault, UnknownVault) as e:
@@ -109,13 +111,16 @@ class InProcessComparison:
                 if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
                     _wait(e.retry_after or 2.0 ** (attempts - 1), pages.heartbeat)
                     continue
-                return counts.listing(spec.name, ended=0, errors=(str(e)[:500],))
-            return counts.listing(spec.name, ended=1)
+                return Listing(vault=spec.name, parts=1, ended=0, **counts, errors=(str(e)[:500],))
+            return Listing(vault=spec.name, parts=1, ended=1, **counts)
 
     def _list_once(
-        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: "_ListedCounts", pages: "_PageCounter"
+        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: Counter[str], pages: "_PageCounter"
     ) -> None:
-        """Store what one vault lists. The vault is verified before and after: an unmounted disk shows no listing."""
+        """Store what one vault lists, and add its ``objects`` and ``young`` ones to the counts.
+
+        The vault is verified before and after: an unmounted disk shows no listing.
+        """
         db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
         vault = self._vaults.get(spec.instance, spec.name)
         for part in vault.parts(1):
@@ -129,8 +134,7 @@ class InProcessComparison:
                         for listed, old in zip(page, is_old, strict=True)
                     ),
                 )
-                counts.objects += sum(is_old)
-                counts.young += len(page) - sum(is_old)
+                counts.update(objects=sum(is_old), young=len(page) - sum(is_old))
         self._vaults.confirm(spec.instance, spec.name)
 
     def _read_live_side(
@@ -163,7 +167,10 @@ class InProcessComparison:
         if order.inverted:
             kinds = UnknownObjectClassifier(self._live.pattern(order.instance))
             for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
-                if not _is_covered(db, vault, name):
+                prefixes = covering_prefixes(name)
+                places = ", ".join("?" * len(prefixes))
+                covering = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({places}) LIMIT 1"
+                if db.execute(covering, (vault, *prefixes)).fetchone() is None:
                     yield kinds.unknown(vault, ListedObject(*listed))
 
     def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
@@ -197,17 +204,6 @@ class _PageCounter:
             raise TooManyObjects(f"the vaults have more than {self.most:,} objects")
 
 
-@dataclass
-class _ListedCounts:
-    """Counts of one listing so far."""
-
-    objects: int = 0
-    young: int = 0
-
-    def listing(self, vault: str, *, ended: int, errors: tuple[str, ...] = ()) -> Listing:
-        return Listing(vault=vault, parts=1, ended=ended, objects=self.objects, young=self.young, errors=errors)
-
-
 def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:
     """Yield the live entries of a vault without an object, or with one of another size, and prefixes without one."""
     for entry_vault, key, expected, size, etag, written, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
@@ -223,13 +219,6 @@ def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy
         )
     for entry_vault, key, record in db.execute(_EMPTY_PREFIXES, (vault,)):
         yield Discrepancy(type=FindingType.LOST, vault=entry_vault, key=key, record=record)
-
-
-def _is_covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
-    """Return whether a prefix that the live side names covers the object."""
-    prefixes = covering_prefixes(name)
-    query = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
-    return db.execute(query, (vault, *prefixes)).fetchone() is not None
 
 
 def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:

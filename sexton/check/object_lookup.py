@@ -1,11 +1,21 @@
 """Look up single objects in their vaults."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
+from sexton.check.model import Finding
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import ListedObject
 from sexton.storage.policy import check_key
 from sexton.storage.port import Vaults
+
+
+def keys_by_vault(findings: Iterable[Finding]) -> dict[str, list[str]]:
+    """Return vault → the keys of findings, each once."""
+    keys: dict[str, dict[str, None]] = defaultdict(dict)
+    for finding in findings:
+        keys[finding.vault][finding.key] = None
+    return {vault: list(of_vault) for vault, of_vault in keys.items()}
 
 
 def existing(

@@ -208,7 +208,7 @@ class UnknownObjectClassifier:
     """Classifies objects that no record names, by their keys."""
 
     def __init__(self, pattern: str) -> None:
-        """``pattern``: see ``check.port.Live.pattern``."""
+        """``pattern``: see ``LiveSide.pattern``."""
         self._pattern = re.compile(pattern) if pattern else None
 
     def unknown(self, vault: str, listed: ListedObject) -> Discrepancy:

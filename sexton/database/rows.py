@@ -11,6 +11,8 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, FromClause, Text, any_, func, literal
 from sqlalchemy.dialects.postgresql import JSONB
 
+from sexton.database.tables.columns import Instant
+
 NAME = "given"
 """Alias of the rows of ``as_rows`` in a statement."""
 MOST_SUM = 2**62 - 1
@@ -38,10 +40,15 @@ def as_rows(data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
     """Return a table-like clause with one row per mapping.
 
     Args:
-        data: mappings with the keys named in ``columns``; a missing key is NULL.
+        data: mappings with the keys named in ``columns``; a missing key is NULL. An instant is in ms since 1970.
         columns: column name to SQLAlchemy type.
     """
-    records = func.jsonb_to_recordset(literal(json.dumps(list(data)), Text()).cast(JSONB))
+    instants = {name: type_ for name, type_ in columns.items() if isinstance(type_, Instant)}
+    rows = [
+        {**row, **{name: type_.process_bind_param(row.get(name), None) for name, type_ in instants.items()}}
+        for row in data
+    ]
+    records = func.jsonb_to_recordset(literal(json.dumps(rows, default=str), Text()).cast(JSONB))
     return records.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
         name=NAME, with_types=True
     )

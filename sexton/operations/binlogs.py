@@ -11,19 +11,19 @@ from sexton.kernel.message import Message
 from sexton.operations.fields import DURATION, PRINTABLE, Body, Flag, Instance, Page, StartedWork, Whole, parse_duration
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.replication.binlog.errors import UnknownConsumer, UnknownLog
-from sexton.replication.binlog.explanation import LogExplanation
 from sexton.replication.binlog.messages import GcRequest
 from sexton.replication.binlog.model import (
     MAX_COMMIT_SEQ,
     Consumer,
     Log,
+    LogExplanation,
     LogRetention,
     RecordPage,
     StoredRecord,
     StoreResult,
 )
 from sexton.replication.binlog.policy import FOREVER, parse_ttl
+from sexton.replication.errors import UnknownConsumer, UnknownLog
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
@@ -145,9 +145,7 @@ def explain_log(call: Call, db: Db, table: Table = None, *, instance: Instance =
 
     Example: sexton binlog explain sales
     """
-    from sexton.replication.binlog.sql.explain import explain
-
-    return explain(call.deployment.db, call.stores.binlogs, instance, db, table or "")
+    return call.stores.binlogs.explain(instance, db, table or "")
 
 
 def _kept(db: str, table: str | None, **limits: object) -> str:
@@ -368,10 +366,10 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
 
 def drop_shown(call: Call, instance: str, db: str, table: str | None) -> tuple[int, int]:
     """Return how many records and replicas a drop deletes; raise ``UnknownLog`` for a name that has neither."""
-    from sexton.replication.replicas.sql.figures import count_live_copies
+    from sexton.replication.replicas.sql.rows import count_copies
 
     with call.deployment.db.read() as c:
-        replicas = count_live_copies(call.deployment.db, c, instance, db, table or "")
+        replicas = count_copies(call.deployment.db, c, instance, db, table or "", dropped=False)
     try:
         return call.stores.binlogs.configs.log(instance, db, table or "").kept, replicas
     except UnknownLog:

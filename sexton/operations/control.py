@@ -14,7 +14,7 @@ from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.recycle.pacing.model import Cap, PlaceFigures
-from sexton.replication.binlog.explanation import LogCounts
+from sexton.replication.binlog.model import LogCounts
 
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
 

@@ -24,9 +24,8 @@ from sexton.operations.fields import (
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.wal.addresses import NODE_URL
-from sexton.wal.explanation import TopicExplanation, TopicStanding
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
-from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Purge, Topic
+from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Purge, Topic, TopicExplanation, TopicStanding
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder
 
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
@@ -178,9 +177,7 @@ def topic_regions(call: Call, topic: TopicName) -> TopicStanding:
 
     Example: sexton wal regions orders-wal
     """
-    from sexton.wal import explain
-
-    return explain.standing(call.deployment.db, call.stores.wal, topic)
+    return call.stores.wal.standing(topic)
 
 
 @operation("wal explain", "GET /v1/topics/{topic}/explain", Grant.OPERATE, READS_TOPIC)
@@ -192,9 +189,7 @@ def explain_topic(call: Call, topic: TopicName) -> TopicExplanation:
 
     Example: sexton wal explain orders-wal
     """
-    from sexton.wal.explain import explain
-
-    return explain(call.deployment.db, call.stores.wal, topic)
+    return call.stores.wal.explain(topic)
 
 
 @operation("wal purges", "GET /v1/topics/{topic}/purges", Grant.READ, READS_TOPIC)
@@ -315,15 +310,13 @@ def reset_topic(
 
     Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
     """
-    from sexton.wal import explain
-
     if region is None and (to is not None or epoch is not None):
         raise WrongUsage("--to and --epoch set what one region needs: name it with --region")
     if region is None:
         call.stores.wal.resets.reset_topic(topic)
     else:
         call.stores.wal.resets.reset_region(topic, region, to, epoch)
-    return explain.standing(call.deployment.db, call.stores.wal, topic)
+    return call.stores.wal.standing(topic)
 
 
 @operation(

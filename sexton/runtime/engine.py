@@ -3,13 +3,10 @@
 Their stores come from ``sexton.runtime.stores``, as those of the commands and the API do.
 """
 
-from functools import partial
-
 from config.engine_settings import EngineSettings
 from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
-from sexton.check.sql import peers
-from sexton.check.sql.schedule import CheckSchedule
+from sexton.check.sql.store import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.audit.model import DeletionLog
@@ -51,10 +48,9 @@ class Engine:
             runs=stores.checks,
             live=stores.live_side,
             vaults=stores.vaults,
-            vaults_of=stores.registry.vaults,
+            registry=stores.registry,
             owner=stores.owners,
-            remove_refuted_marks=stores.orphans.remove_refuted_marks,
-            compare_ids=partial(peers.compare, stores.owners),
+            orphans=stores.orphans,
         )
         self.checker = Checker(self.check_ports, in_force.map(lambda s: s.check))
         self.check_schedule = CheckSchedule(

@@ -15,7 +15,7 @@ from sexton.database.engine import Database
 from sexton.kernel.live import Live
 
 if TYPE_CHECKING:
-    from sexton.check.sources.live_side import LiveSide
+    from sexton.check.sql.live_side import LiveSide
     from sexton.check.sql.orphan_proofs import Orphans
     from sexton.check.sql.repair import Repairs
     from sexton.check.sql.store import CheckStore
@@ -160,7 +160,7 @@ class DeploymentStores:
     @cached_property
     def live_side(self) -> "LiveSide":
         """The live objects, read from the owners' records."""
-        from sexton.check.sources.live_side import LiveSide
+        from sexton.check.sql.live_side import LiveSide
 
         return LiveSide(self.db, self.registry, self.owners)
 

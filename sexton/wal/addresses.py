@@ -76,18 +76,16 @@ class NodeAddresses:
         reached = _carried(address) or (address,)
         if any(_is_nowhere(each) for each in reached):
             return False
-        if self._has(address) or all(self._has(each) for each in reached):
+        named = {each for each in (address, *reached) if any(each in network for network in self._networks)}
+        if address in named or named.issuperset(reached):
             return True
         if not self._loopback and any(each.is_loopback for each in reached):
             return False
-        if any(_names(pattern, host) for pattern in self._hosts):
+        if any(host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in self._hosts):
             return True
         if self._hosts or self._networks:
             return False
         return self._loopback or not any(_is_own(each) for each in (address, *reached))
-
-    def _has(self, address: Address) -> bool:
-        return any(address in network for network in self._networks)
 
 
 def _carried(address: Address) -> tuple[Address, ...]:
@@ -126,10 +124,6 @@ def _is_own(address: Address) -> bool:
     except OSError:
         return False
     return True
-
-
-def _names(pattern: str, host: str) -> bool:
-    return host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:]))
 
 
 def _host_and_port(url: str) -> tuple[str, int]:

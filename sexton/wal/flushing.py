@@ -7,9 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
 from sexton.wal.model import FlushCandidate, Flushed
-from sexton.wal.port import Floors, FlushClient, NodeSilent
+from sexton.wal.port import NodeSilent
+from sexton.wal.sql.floors import FloorStore
+
+if TYPE_CHECKING:  # httpx may not be installed
+    from sexton.wal.nodes import HttpFlushClient
 
 MAX_REGIONS = 10_000
 """Regions asked by one purge; the next one asks the others. The nodes take turns."""
@@ -18,15 +23,16 @@ PARALLEL_NODES = 16
 POLL_SECONDS = 1.0
 MAX_NAMED = 10
 
-NodeKey = tuple[str, str]
-"""Name and address of a node."""
-
 
 class Flusher:
     """Asks regions of a topic to flush, and waits for them."""
 
     def __init__(
-        self, floors: Floors, client: FlushClient, timeout_seconds: float, read_ends: Callable[[Sequence[str]], object]
+        self,
+        floors: FloorStore,
+        client: "HttpFlushClient",
+        timeout_seconds: float,
+        read_ends: Callable[[Sequence[str]], object],
     ) -> None:
         """Store the collaborators.
 
@@ -42,9 +48,15 @@ class Flusher:
         """Ask the regions that block a topic's purge, each once; return when they have flushed or the time is over."""
         deadline = time.monotonic() + self._timeout
         candidates = self._floors.regions_to_flush([topic])
-        reachable = [region for region in candidates if region.url]
-        accepted, silent = self._ask_nodes(_in_turns(reachable)[:MAX_REGIONS], deadline, heartbeat)
-        without_address = {r.node: _without_address(r.node) for r in candidates if not r.url and r.node not in silent}
+        by_node = _by_node([region for region in candidates if region.url])
+        # The first region of each node, then the second ones, and so on: no node uses up the places of all.
+        turns = sorted((turn for regions in by_node.values() for turn in enumerate(regions)), key=lambda turn: turn[0])
+        accepted, silent = self._ask_nodes([region for _, region in turns[:MAX_REGIONS]], deadline, heartbeat)
+        without_address = {
+            region.node: f"node {region.node or '(none)'} never reported where it takes requests"
+            for region in candidates
+            if not region.url and region.node not in silent
+        }
         needs_before = {region.region: region.keep_from for region in accepted}
         late = self._wait(topic, needs_before, deadline, heartbeat)
         return Flushed(
@@ -114,25 +126,9 @@ class Flusher:
         return late
 
 
-def _without_address(node: str) -> str:
-    return f"node {node or '(none)'} never reported where it takes requests"
-
-
-def _node(region: FlushCandidate) -> NodeKey:
-    return region.node, region.url
-
-
-def _by_node(candidates: Sequence[FlushCandidate]) -> dict[NodeKey, list[FlushCandidate]]:
-    """Return the regions of each node and address, in their order."""
-    by_node: dict[NodeKey, list[FlushCandidate]] = {}
+def _by_node(candidates: Sequence[FlushCandidate]) -> dict[tuple[str, str], list[FlushCandidate]]:
+    """Return the regions of each node, by its name and address, in their order."""
+    by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
     for region in candidates:
-        by_node.setdefault(_node(region), []).append(region)
+        by_node.setdefault((region.node, region.url), []).append(region)
     return by_node
-
-
-def _in_turns(candidates: Sequence[FlushCandidate]) -> list[FlushCandidate]:
-    """Return the first region of each node, then the second ones, and so on: no node uses up the places of all."""
-    turns: list[tuple[int, FlushCandidate]] = []
-    for regions in _by_node(candidates).values():
-        turns += enumerate(regions)
-    return [region for _, region in sorted(turns, key=lambda turn: turn[0])]

@@ -127,7 +127,12 @@ class KafkaLog:
             if isinstance(answer, LogFault):
                 return [str(answer)]
         values = {name: entry.value for name, entry in config.items()}
-        return [*_wrong_settings(values), *_partition_problems(description, values), *_retention_problems(values)]
+        wrong = [
+            f"{name} is {values[name]}, not {required}: {reason}"
+            for name, (required, reason) in REQUIRED_CONFIG.items()
+            if values[name] != required
+        ]
+        return [*wrong, *_partition_problems(description, values), *_retention_problems(values)]
 
     def _refresh_brokers(self) -> None:
         """Read which brokers exist. Without this, requests continue to go to a broker that died."""
@@ -191,15 +196,6 @@ def _facts(name: str, identities: tuple[Any, Any], start: Any, end: Any) -> Fact
         return LogFault(name, "UNKNOWN_TOPIC_ID", detail, passes=True)
     topic_id, partitions = identity
     return Facts(id=topic_id, partitions=partitions, start=start.offset, end=end.offset, leader=end.leader_epoch)
-
-
-def _wrong_settings(config: Mapping[str, str]) -> list[str]:
-    """Return the settings of a topic that do not have their required value."""
-    return [
-        f"{name} is {config[name]}, not {required}: {reason}"
-        for name, (required, reason) in REQUIRED_CONFIG.items()
-        if config[name] != required
-    ]
 
 
 def _partition_problems(description: Any, config: Mapping[str, str]) -> list[str]:

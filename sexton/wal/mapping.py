@@ -35,28 +35,20 @@ def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: i
     for mapping in order.regions:
         region = active.get(mapping.region)
         if region is not None:
-            changed[mapping.region] = _mapped_again(region, mapping)
+            mapped: dict[str, Any] = {"state": RegionState.MAPPED, "releases_at": None, "until": None}
+            changed[mapping.region] = region.model_copy(update=mapped | _led(region, mapping))
         else:
             # An entry that was named for an earlier topic of that name may exist in this one as well.
             first_known = mapping.model_copy(update={"first": None}) if over else mapping
             changed[mapping.region] = _newly_mapped(topic, first_known, stored.get(mapping.region))
-    for move in order.moved:
-        name = move.region
-        # A region that no map named before it moved: until its node reports, every entry may be its own.
+    leaving: tuple[RegionMove | RegionDrop, ...] = (*order.moved, *order.dropped)
+    for left in leaving:
+        name = left.region
+        # A region that no map named before it left: until its node reports, every entry may be its own.
         region = active.get(name) or (None if name in stored else Region(topic=topic.name, region=name))
         if region is not None:
-            changed[name] = _moved(region, move)
-    for drop in order.dropped:
-        name = drop.region
-        region = active.get(name) or (None if name in stored else Region(topic=topic.name, region=name))
-        if region is not None:
-            changed[name] = _dropped(region, drop, now)
+            changed[name] = _moved(region, left) if isinstance(left, RegionMove) else _dropped(region, left, now)
     return [region for name, region in changed.items() if region != stored.get(name)]
-
-
-def _mapped_again(region: Region, mapping: RegionMapping) -> Region:
-    columns: dict[str, Any] = {"state": RegionState.MAPPED, "releases_at": None, "until": None}
-    return region.model_copy(update=columns | _led(region, mapping))
 
 
 def _moved(region: Region, move: RegionMove) -> Region:

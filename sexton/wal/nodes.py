@@ -25,7 +25,7 @@ STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 
 
 class HttpFlushClient:
-    """Implements ``wal.port.FlushClient``. Threads may share it; a request leaves no connection open.
+    """Asks nodes to flush. Threads may share it; a request leaves no connection open.
 
     It sends its requests itself: an HTTP client limits each read, so a node that sends a byte now and then would hold a
     request for hours, and a request that is ended within a TLS handshake would leave its socket open.
@@ -44,6 +44,7 @@ class HttpFlushClient:
         self._tls = httpx.create_ssl_context(trust.verify(), trust_env=False)  # the authorities of all other requests
 
     def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+        """Ask one node to flush some of its regions; it answers before it has flushed. Raises ``NodeSilent``."""
         seconds = ATTEMPTS_IN_TIME * self._attempt_seconds
         deadline = time.monotonic() + seconds
         node = self._addresses.resolve(url)

@@ -35,10 +35,21 @@ def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) 
         return refusal
     start = replay_start(region, order.flushed, topic.log_end)
     if start is None:
-        return _refuse_unknown_start(region, order)
+        reset = region.source is KeepFromSource.RESET
+        reason = "after a reset its manifest proves nothing" if reset else "it has no manifest"
+        return ReplayRefused(
+            f"the first entry that region {order.region} needs is unknown: {reason}, and it has not reported; an "
+            f"operator sets it: sexton wal reset {order.topic} --region {order.region} --to ENTRY"
+        )
     missing = missing_entries(topic, order.region, start)
     if missing is not None:
-        return _refuse_deleted_entries(topic, order, missing)
+        purged_to = f"below {topic.floor}" if topic.floor else "nothing"
+        cause = f"the log itself deleted them, perhaps by its retention: Sexton purged {purged_to}"
+        if missing.first < (topic.floor or 0):
+            cause = "its manifest is older than its reports"
+        return ReplayRefused(
+            f"region {order.region} needs entries {missing} of topic {order.topic}, which are deleted; {cause}", missing
+        )
     return _open_at(region, topic, order, start)
 
 
@@ -58,7 +69,10 @@ def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | N
     if region.source is KeepFromSource.RESET:
         return region.keep_from
     progress = manifest_progress(flushed)
-    manifest_start = max(_first_of_region(region, log_end), min(progress))
+    # A ``region.first`` above the topic's known end was wrong. 0 is safe then: the region reads too much, never too
+    # little.
+    first = region.first if log_end is None or region.first <= log_end else 0
+    manifest_start = max(first, min(progress))
     if region.keep_from is None:
         return manifest_start if any(progress) or region.pending_keep_from is not None else None
     if _covers_reports(progress, region):
@@ -88,26 +102,13 @@ def _open_at(region: Region, topic: Topic, order: OpenRegionOrder, start: int) -
     return Opening(start, columns | _need_from(topic, order, start))
 
 
-def _first_of_region(region: Region, log_end: int | None) -> int:
-    """Return the first entry that may be the region's.
-
-    A ``region.first`` above the topic's known end was wrong. 0 is safe then: the region reads too much, never too
-    little.
-    """
-    return region.first if log_end is None or region.first <= log_end else 0
-
-
 def _covers_reports(progress: Sequence[int], region: Region) -> bool:
     """Return whether a manifest names at least what was reported, also in the report that is pending."""
-    reported = [p for p in (region.flushed, region.pending_flushed) if p]
-    return all(_covers(progress, reported_progress) for reported_progress in reported)
-
-
-def _covers(progress: Sequence[int], reported: Sequence[int]) -> bool:
-    """Return whether a manifest names at least as much as was reported, in each stream."""
-    if len(progress) != len(reported):
-        return False
-    return all(now >= before for now, before in zip(progress, reported, strict=True))
+    return all(
+        len(progress) == len(reported) and all(now >= before for now, before in zip(progress, reported, strict=True))
+        for reported in (region.flushed, region.pending_flushed)
+        if reported
+    )
 
 
 def _why_refused(region: Region, topic: Topic, order: OpenRegionOrder) -> Refusal | None:
@@ -146,26 +147,6 @@ def _why_too_high(region: Region, order: OpenRegionOrder) -> EpochTooHigh | None
 
 def _reset_command(order: OpenRegionOrder) -> str:
     return f"an operator starts its epochs again: sexton wal reset {order.topic} --region {order.region} --epoch N"
-
-
-def _refuse_unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:
-    reset = region.source is KeepFromSource.RESET
-    reason = "after a reset its manifest proves nothing" if reset else "it has no manifest"
-    return ReplayRefused(
-        f"the first entry that region {order.region} needs is unknown: {reason}, and it has not reported; an operator "
-        f"sets it: sexton wal reset {order.topic} --region {order.region} --to ENTRY"
-    )
-
-
-def _refuse_deleted_entries(topic: Topic, order: OpenRegionOrder, missing: Missing) -> ReplayRefused:
-    if missing.first < (topic.floor or 0):
-        cause = "its manifest is older than its reports"
-    else:
-        purged_to = f"below {topic.floor}" if topic.floor else "nothing"
-        cause = f"the log itself deleted them, perhaps by its retention: Sexton purged {purged_to}"
-    return ReplayRefused(
-        f"region {order.region} needs entries {missing} of topic {order.topic}, which are deleted; {cause}", missing
-    )
 
 
 def _need_from(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Define what purging needs of a log, of nodes and of a store, and the errors of the capability.
+"""Define what purging needs of a log, and the errors of the capability.
 
 Errors, all under ``SextonError``::
 
@@ -17,13 +17,13 @@ Errors, all under ``SextonError``::
     PinEnded        a pin was released or has expired
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.operators.controls.model import Halt
-from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Region, Topic
+from sexton.wal.model import Facts, Missing, Region
 
 
 class LogFault(SextonError):
@@ -68,18 +68,30 @@ class TopicLog(Protocol):
         ...
 
 
+ACL_OPERATIONS = ("Describe", "DescribeConfigs", "Delete", "Read")
+"""Per topic: id, partitions and offsets; settings; DeleteRecords; the newest entries, from which sizes are estimated.
+
+It joins no consumer group, so it needs no ACL of a group, and none of the cluster.
+"""
+
+
+def acl_commands(topics: Iterable[str], principal: str, servers: str) -> list[str]:
+    """Return a command of Kafka for each topic, which grants what Sexton needs.
+
+    Args:
+        topics: the enabled topics.
+        principal: Sexton's, such as ``User:sexton``.
+        servers: bootstrap servers; empty: they are not known here.
+    """
+    operations = [word for operation in ACL_OPERATIONS for word in ("--operation", operation)]
+    command = ["kafka-acls", "--bootstrap-server", servers or "HOST:9092", "--add", "--allow-principal", principal]
+    return [shlex.join([*command, *operations, "--topic", topic]) for topic in topics]
+
+
 class NodeSilent(SextonError):
     """A node takes no request to flush."""
 
     passes = True
-
-
-class FlushClient(Protocol):
-    """Asks nodes to flush."""
-
-    def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
-        """Ask one node to flush some of its regions; it answers before it has flushed. Raises ``NodeSilent``."""
-        ...
 
 
 class Step(Enum):
@@ -93,23 +105,6 @@ class Step(Enum):
     """A purge begins: the topic counts as checked."""
     RAISE = auto()
     """The floor rises as far as it may, and the topic counts as checked."""
-
-
-class Floors(Protocol):
-    """Persists floors. ``wal.sql.floors.FloorStore`` documents each method."""
-
-    def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead: ...
-    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]: ...
-    def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]: ...
-    def judge(
-        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead, step: Step
-    ) -> Mapping[str, PurgeVerdict]: ...
-    def raise_floors(
-        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
-    ) -> Mapping[str, PurgeVerdict]: ...
-    def record_log_state(self, answers: Mapping[str, Facts | LogFault], faults: Mapping[str, LogFault]) -> None: ...
-    def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]: ...
-    def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None: ...
 
 
 class UnknownTopic(SextonError):

@@ -1,24 +1,37 @@
-"""Purge topics: persist how far each may be purged, make the log delete, and record the result.
+"""Purge topics: persist how far each may be purged, make the log delete, and record the result; and run the rounds.
 
 Each step may be repeated, by any process and at any time: no step deletes at or above a persisted floor.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 from sexton.kernel.crash_points import reached
 from sexton.wal import policy
-from sexton.wal.model import Facts, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
-from sexton.wal.port import Floors, LogFault, Step, TopicLog
+from sexton.wal.flushing import Flusher
+from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicCounts, TopicReview, TopicWork
+from sexton.wal.model import BlockReason, Facts, Flushed, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
+from sexton.wal.port import LogFault, Step, TopicLog
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.store import WalSchedule
+from sexton.wal.verdict_rows import Answers
 
+log = logging.getLogger(__name__)
 FRESH_SECONDS = 5.0
 """A topic that was deleted and created again has the same name: its id is at most this old when its log deletes."""
 
 STALE_SECONDS = 1.0
 """After this time a leader that was disconnected knows that another one leads."""
-
-Answers = Mapping[str, Facts | LogFault]
+PAGE_TOPICS = 100
+"""Topics that the log is asked about in one request."""
+MAX_TOPICS = 2_000
+"""Topics of one review; the next one continues behind the last of them."""
+MAX_WORK = 500
+"""Topics with work that one review returns; the same holds."""
+POLL_SECONDS = 1.0
 
 
 class Reviewed(NamedTuple):
@@ -31,7 +44,7 @@ class Reviewed(NamedTuple):
 class Purger:
     """Purges topics, a hundred or one at a time."""
 
-    def __init__(self, log: TopicLog, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: TopicLog, floors: FloorStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
 
     def preview(self, names: Sequence[str], step: Step = Step.EXPLAIN) -> Mapping[str, PurgeVerdict]:
@@ -53,7 +66,8 @@ class Purger:
         before = self._floors.state_before_read(names)
         answers = self._read_log(names, before)
         if without_size:
-            self._estimate_entry_sizes(without_size, answers)
+            filled = {n: a for n in without_size if isinstance(a := answers[n], Facts) and a.end > a.start}
+            self._floors.record_entry_sizes(without_size, self._log.entry_sizes(filled))
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
         faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
         idle = {name: answers[name] for name, verdict in verdicts.items() if not verdict.work}
@@ -71,7 +85,11 @@ class Purger:
         reached("wal.deleted")
         after = self._log.facts(sorted(topics))
         # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
-        delete_faults = {name: fault for name, fault in faults.items() if not _is_deleted(topics[name], after[name])}
+        delete_faults = {
+            name: fault
+            for name, fault in faults.items()
+            if not isinstance(now := after[name], Facts) or now.start < (topics[name].floor or 0) - policy.SLACK
+        }
         read_faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
         self._floors.record_log_state(after, read_faults | delete_faults)
         return {
@@ -79,11 +97,6 @@ class Purger:
             for name, topic in topics.items()
             if name in verdicts  # a topic without a verdict became known during this purge
         }
-
-    def _estimate_entry_sizes(self, names: Sequence[str], answers: Answers) -> None:
-        """Estimate the average bytes of an entry of each topic, and store it."""
-        filled = {n: a for n in names if isinstance(a := answers[n], Facts) and a.end > a.start}
-        self._floors.record_entry_sizes(names, self._log.entry_sizes(filled))
 
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
         """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.
@@ -101,7 +114,11 @@ class Purger:
         if epochs:
             time.sleep(STALE_SECONDS)
             second_answers = self._log.facts(list(epochs))
-            answers |= {n: a for n, a in second_answers.items() if _leader_epoch(a) > epochs[n]}
+            answers |= {
+                name: answer
+                for name, answer in second_answers.items()
+                if isinstance(answer, Facts) and answer.leader is not None and answer.leader > epochs[name]
+            }
         return answers
 
     def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> Mapping[str, LogFault]:
@@ -134,17 +151,8 @@ def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answer
     return offsets
 
 
-def _leader_epoch(answer: Facts | LogFault) -> int:
-    """Return the epoch of the leader that answered; -1: none is known."""
-    return answer.leader if isinstance(answer, Facts) and answer.leader is not None else -1
-
-
 def _may_delete(topic: Topic) -> bool:
     return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
-
-
-def _is_deleted(topic: Topic, after: Facts | LogFault) -> bool:
-    return isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
 
 
 def _purged(
@@ -167,4 +175,99 @@ def _purged(
         verdict=verdict,
         fault=str(fault or ""),
         passes=fault is not None and fault.passes,
+    )
+
+
+class PurgeRounds:
+    """The steps of scheduled rounds, and of the purge of one topic."""
+
+    def __init__(
+        self, schedule: WalSchedule, floors: FloorStore, purger: Purger, flusher: Flusher | None, at_once: int
+    ) -> None:
+        """``flusher``: None if regions are not asked to flush. ``at_once``: pages of topics reviewed in parallel."""
+        self._schedule, self._floors, self._purger, self._flusher = schedule, floors, purger, flusher
+        self._at_once = at_once
+
+    def review(self, after: str, heartbeat: Callable[[], None]) -> TopicReview:
+        """Return which of the due topics whose names come after one have work.
+
+        A topic without work counts as checked. One with work stays due until its purge begins, so a review may be
+        repeated.
+        """
+        self._schedule.forget()
+        names = self._schedule.due(after, MAX_TOPICS)
+        reviewed = self._review_pages(names, heartbeat)
+        topics = self._floors.topics([name for name, topic in reviewed.items() if topic.verdict.work])
+        for name, topic in sorted(reviewed.items()):
+            _log_verdict(name, topic.verdict, str(topic.fault or ""))
+        work = [TopicWork(topic=name, instance=topic.instance) for name, topic in sorted(topics.items())]
+        return TopicReview(
+            work=tuple(work[:MAX_WORK]),
+            more=len(work) > MAX_WORK or len(names) == MAX_TOPICS,
+            after=work[MAX_WORK - 1].topic if len(work) > MAX_WORK else names[-1] if names else after,
+            counts=_counts(reviewed),
+        )
+
+    def preview(self, topic: str) -> PurgePreview:
+        """Begin the purge of a topic: return how many regions should flush first."""
+        verdict = self._purger.preview([topic], Step.PREPARE).get(topic)
+        # A log that does not answer now may answer when the purge is tried again.
+        blocked = verdict is None or any(block.why is not BlockReason.FAULT for block in verdict.blocked)
+        behind = 0 if blocked else len(self._floors.regions_to_flush([topic]))
+        return PurgePreview(behind=behind, flushes=self._flusher is not None)
+
+    def flush(self, topic: str, heartbeat: Callable[[], None]) -> Flushed:
+        """Ask the regions that block the purge of a topic to flush, and wait for them."""
+        return self._flusher.flush(topic, heartbeat) if self._flusher is not None else Flushed()
+
+    def purge(self, topic: str) -> Purged | None:
+        """Purge one topic; None if it is unknown."""
+        self._schedule.record_purge(topic)
+        purged = self._purger.purge([topic]).get(topic)
+        if purged is not None:
+            _log_verdict(topic, purged.verdict, purged.fault)
+            if purged.verdict.rose or purged.freed:
+                log.info("topic %s is purged below %s; %d entries freed", topic, purged.floor, purged.freed)
+        return purged
+
+    def _review_pages(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Mapping[str, Reviewed]:
+        """Review topics, a page in each request to the log: a page whose log does not answer delays no other."""
+        pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
+        reviewed: dict[str, Reviewed] = {}
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="review") as pool:
+            review, without_size = self._purger.review, self._schedule.without_entry_size
+            pending = {pool.submit(lambda page: review(page, without_size(page)), page) for page in pages}
+            try:
+                while pending:
+                    done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+                    for page in done:
+                        reviewed |= page.result()
+                    heartbeat()
+            finally:  # when interrupted, the pages under way end, and no other begins
+                pool.shutdown(cancel_futures=True)
+        return reviewed
+
+
+def _log_verdict(topic: str, verdict: PurgeVerdict, fault: str) -> None:
+    """Log what is wrong with a topic."""
+    if verdict.quarantine:
+        log.error("topic %s is quarantined: %s", topic, verdict.quarantine)
+    if verdict.lost:
+        log.error("topic %s: LOSS: %d regions need deleted entries", topic, verdict.lost)
+    if fault:
+        log.warning("%s", fault)
+    for block in verdict.blocked if not fault else ():
+        log.info("topic %s is blocked: %s", topic, block.said)
+
+
+def _counts(reviewed: Mapping[str, Reviewed]) -> TopicCounts:
+    faults = [str(topic.fault) for _, topic in sorted(reviewed.items()) if topic.fault]
+    verdicts = [topic.verdict for topic in reviewed.values()]
+    return TopicCounts(
+        topics=len(reviewed),
+        blocked=sum(bool(topic.verdict.blocked) and not topic.fault for topic in reviewed.values()),
+        quarantined=sum(bool(verdict.quarantine) for verdict in verdicts),
+        losses=sum(verdict.lost for verdict in verdicts),
+        faults=len(faults),
+        reasons=tuple(faults[:MAX_REASONS]),
     )

@@ -1,6 +1,9 @@
-"""Decide what a verdict changes in the rows of a topic and of its purge. Pure: rows are dictionaries."""
+"""Decide what a verdict changes in the rows of a topic and of its purge, and which purges the log has completed.
 
-from collections.abc import Mapping
+Pure: rows are dictionaries.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
@@ -131,3 +134,45 @@ def has_work(state: TopicState, verdict: PurgeVerdict, now: int, settings: WalSe
     if topic.mode is Mode.DELETE and policy.delete_before(topic.floor, facts) is not None:
         return True
     return settings.flushes and bool(policy.regions_to_flush(topic, facts.end, state.readers.regions, now, settings))
+
+
+class OpenPurge(NamedTuple):
+    """A raised floor up to which the log has not been seen to delete; ``log_start``: the topic's start before it."""
+
+    id: int
+    topic: str
+    kafka_id: str
+    floor: int
+    log_start: int
+
+
+class PurgeCompletion(NamedTuple):
+    """A purge that the log has completed: its topic starts at ``log_start`` now; ``freed``: entries."""
+
+    id: int
+    topic: str
+    log_start: int
+    freed: int
+
+
+def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge]) -> list[PurgeCompletion]:
+    """Return the open purges of a topic that the log has completed, the lowest floor first.
+
+    Entries that are deleted together are counted once, with the highest completed floor. Purges of an earlier topic of
+    the same name never complete. In logical mode Kafka deletes by its own retention: a purge is complete when the floor
+    is persisted.
+
+    Args:
+        topic: as it is stored.
+        facts: what the log reports now.
+        open_purges: all of the topic, the lowest floor first.
+    """
+    purges = [purge for purge in open_purges if purge.kafka_id == facts.id]
+    reached = facts.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
+    completed = [purge for purge in purges if purge.floor <= reached]
+    if not completed:
+        return []
+    freed = max(0, facts.start - purges[0].log_start)
+    *lower, highest = completed
+    completions = [PurgeCompletion(purge.id, topic.name, facts.start, freed=0) for purge in lower]
+    return [*completions, PurgeCompletion(highest.id, topic.name, facts.start, freed)]

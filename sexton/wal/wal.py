@@ -9,22 +9,32 @@ from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.live import Live
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
+from sexton.wal import policy
 from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Facts, Mode, Topic, WalSettings
-from sexton.wal.port import LogFault, TopicLog
-from sexton.wal.purger import Purger
-from sexton.wal.rounds import PurgeRounds
+from sexton.wal.model import (
+    Facts,
+    Mode,
+    Region,
+    RegionLag,
+    Topic,
+    TopicExplanation,
+    TopicStanding,
+    WalSettings,
+)
+from sexton.wal.port import LogFault, TopicLog, UnknownTopic
+from sexton.wal.purger import Purger, PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.resets import ResetStore
-from sexton.wal.sql.schedule import WalSchedule
-from sexton.wal.sql.store import WalStore
+from sexton.wal.sql.rows import read_pins, read_topic
+from sexton.wal.sql.store import WalSchedule, WalStore
 
 log = logging.getLogger(__name__)
+MAX_LINES = 1_000
 
 
 class WalService:
@@ -87,6 +97,37 @@ class WalService:
         """The purger of single topics and pages."""
         return Purger(self.log, self.floors)
 
+    def standing(self, name: str) -> TopicStanding:
+        """Return what is stored of a topic, without a look at its log. Raises ``UnknownTopic``."""
+        with self._db.read() as c:
+            now, topic = self._db.now(c), read_topic(self._db, c, name)
+            pins = read_pins(self._db, c, [name])[name]
+        regions = self.store.regions(name)
+        return TopicStanding(
+            topic=topic,
+            lines=tuple(_region_lag(topic, region, now) for region in regions[:MAX_LINES]),
+            regions=len(regions),
+            pins=tuple(pins),
+            now=now,
+        )
+
+    def explain(self, name: str) -> TopicExplanation:
+        """Read the log, decide as a purge would, and return why; no floor is raised. Raises ``UnknownTopic``."""
+        verdict = self.purger.preview([name]).get(name)
+        if verdict is None:
+            raise UnknownTopic(name)
+        seen = self.standing(name)
+        topic, frees = seen.topic, 0
+        if verdict.keep_from is not None and topic.mode is Mode.DELETE:
+            frees = max(0, max(verdict.keep_from, topic.floor or 0) - policy.SLACK - (topic.log_start or 0))
+        return TopicExplanation(
+            **dict(seen),
+            verdict=verdict,
+            frees=frees,
+            bytes=int(frees * topic.entry_bytes),
+            behind=0 if verdict.blocked else len(self.floors.regions_to_flush([name])),
+        )
+
     @cached_property
     def rounds(self) -> PurgeRounds:
         """The steps that activities run."""
@@ -104,3 +145,11 @@ class WalService:
         addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)
         client = HttpFlushClient(addresses, trust=self._trust, secret=settings.flush_secret)
         return Flusher(self.floors, client, settings.flush_timeout_seconds, self.purger.preview)
+
+
+def _region_lag(topic: Topic, region: Region, now: int) -> RegionLag:
+    entries: int | None = None
+    if region.keep_from is not None and topic.log_end is not None:
+        entries = max(0, topic.log_end - region.keep_from)
+    size = None if entries is None or not topic.entry_bytes else int(entries * topic.entry_bytes)
+    return RegionLag(region=region, holds=policy.holds(region, now), entries=entries, bytes=size)

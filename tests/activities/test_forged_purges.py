@@ -14,8 +14,8 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.replication.journal.model import Op
-from sexton.wal.rounds import PurgeRounds
-from sexton.wal.sql.schedule import WalSchedule
+from sexton.wal.purger import PurgeRounds
+from sexton.wal.sql.store import WalSchedule
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, SHOP, BinlogInstance
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
@@ -90,7 +90,7 @@ def test_h1_binlogs_are_not_cut_against_the_controls(db: Database, halt: str) ->
     with db.write() as c:
         binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{}])
     binlogs.later(BINLOG_SETTINGS.hold_limit_seconds + 1)
-    activities = BinlogActivities(binlogs.service.rounds)
+    activities = BinlogActivities(binlogs.service.live_rounds)
     if halt == "stop":
         binlogs.controls.put(ControlKind.STOP, SHOP, "the test")
     else:

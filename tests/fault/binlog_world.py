@@ -14,9 +14,8 @@ from sqlalchemy import select
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
 from sexton.replication.binlog.model import BinlogSettings, CutDone
-from sexton.replication.journal.errors import JournalTrimmed
+from sexton.replication.errors import JournalTrimmed, RecordsTrimmed, UnknownLog
 from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import TabletReport
 from sexton.replication.replicas.policy import lowest_needed_version

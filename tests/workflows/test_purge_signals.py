@@ -9,7 +9,7 @@ from temporalio.common import RetryPolicy
 from sexton.wal.messages import PurgeOutcome, PurgeRoundProgress
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, RegionMapping
-from sexton.wal.rounds import PurgeRounds
+from sexton.wal.purger import PurgeRounds
 from tests.support.eventually import PATIENCE_SECONDS, happened
 from tests.workflows.conftest import at_rest, until_doing
 from tests.workflows.topics import Topics, rig, settings, topics

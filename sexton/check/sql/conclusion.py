@@ -1,12 +1,16 @@
-"""Conclude a check run: compare it with the last whole run, and change the states of its findings."""
+"""Conclude a check run: compare it with the last whole run, change the states of its findings, and delete old rows."""
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select, update
 
 from sexton.check.model import Evidence, FindingState, FindingType, PreviousRun, Run, RunState
 from sexton.check.policy import APART_MS, is_stored
-from sexton.check.sql.old_runs import RUN_DAYS
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
+
+RUN_DAYS = 400
+PAGE_ROWS = 1_000
+MOST_PAGES = 50
+"""A check deletes at most this many pages of rows; the next check continues."""
 
 
 def previous_run(db: Database, c: Connection, run: Run) -> PreviousRun | None:
@@ -50,29 +54,29 @@ def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> di
 
 
 def conclude_findings(db: Database, c: Connection, run: Run, evidence: Evidence, *, whole: bool) -> None:
-    """Change the states of an instance's findings at the end of a run."""
-    if whole:
-        _conclude_whole(db, c, run, evidence)
-    else:
-        _conclude_partial(db, c, run)
+    """Change the states of an instance's findings at the end of a run.
 
-
-def _conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -> None:
-    """Prove the findings that a whole run saw, confirm those that are proven by age, and set the others to GONE.
-
-    Of a type that had more than were stored, it may have seen others, too.
+    A whole run proves the findings that it saw, confirms those that are proven by age, and sets the others to GONE; of
+    a type that had more than were stored, it may have seen others, too. A partial one withdraws the confirmations of
+    unproven findings that it saw: its second check counts for nothing, as it is unknown what the first one was compared
+    with.
     """
-    t = db.t.finding
+    t, mark = db.t.finding, db.t.mark
     was_seen = _seen_in(db, run)
+    if not whole:
+        c.execute(update(t).where(was_seen, t.c.proven_at.is_(None)).values(confirmed_at=None))
+        return
     is_orphan = and_(was_seen, t.c.type == FindingType.ORPHAN)
     is_confirmed_by_age = and_(was_seen, t.c.type.in_((FindingType.ORPHAN, FindingType.FRONT_END)))
 
     c.execute(update(t).where(was_seen, t.c.proven_at.is_(None)).values(proven_at=run.cutoff))
     c.execute(update(t).where(was_seen).values(proven_in=run.id))
     # A repaired orphan that still exists and has no mark: its mark was taken back, so it is open like any other.
+    is_own_mark = and_(mark.c.instance == t.c.instance, mark.c.id == t.c.mark)
+    has_mark = exists().where(is_own_mark, mark.c.kind == FindingType.ORPHAN.lower())
     c.execute(
         update(t)
-        .where(is_orphan, t.c.state == FindingState.REPAIRED, ~_has_mark(db))
+        .where(is_orphan, t.c.state == FindingState.REPAIRED, ~has_mark)
         .values(state=FindingState.OPEN, proven_at=run.cutoff, confirmed_at=None)
     )
     is_old = t.c.proven_at <= run.cutoff - APART_MS
@@ -83,22 +87,35 @@ def _conclude_whole(db: Database, c: Connection, run: Run, evidence: Evidence) -
     c.execute(update(t).where(was_not_seen).values(state=FindingState.GONE))
 
 
-def _conclude_partial(db: Database, c: Connection, run: Run) -> None:
-    """Withdraw the confirmations of unproven findings that a partial run saw.
-
-    Its second check counts for nothing either: it is unknown what the first one was compared with.
-    """
-    t = db.t.finding
-    c.execute(update(t).where(_seen_in(db, run), t.c.proven_at.is_(None)).values(confirmed_at=None))
-
-
 def _seen_in(db: Database, run: Run) -> ColumnElement[bool]:
     t = db.t.finding
     return and_(t.c.instance == run.instance, t.c.seen_in == run.id)
 
 
-def _has_mark(db: Database) -> ColumnElement[bool]:
-    """Return the condition that the mark that a repair made of a finding still exists."""
-    t, mark = db.t.finding, db.t.mark
-    is_own_mark = and_(mark.c.instance == t.c.instance, mark.c.id == t.c.mark)
-    return exists().where(is_own_mark, mark.c.kind == FindingType.ORPHAN.lower())
+def forget_old_runs(db: Database, instance: str) -> None:
+    """Delete runs that ended more than ``RUN_DAYS`` ago, and GONE findings that were last seen by such a run.
+
+    The newest run and the newest whole run stay, for people to see. Findings that are open, accepted or repaired stay
+    too.
+    """
+    run, finding = db.t.check_run, db.t.finding
+    newest = select(func.max(run.c.id)).where(run.c.instance == instance)
+    needed = newest.union(newest.where(run.c.state == RunState.WHOLE))
+    for _ in range(MOST_PAGES):
+        with db.write() as c:
+            ended_long_ago = run.c.ended_at < db.now(c) - RUN_DAYS * 86_400_000
+            is_old = and_(run.c.instance == instance, run.c.state != RunState.RUNNING, ended_long_ago)
+            last_old = c.execute(select(func.max(run.c.id)).where(is_old)).scalar_one()
+            if last_old is None:
+                return
+            of_instance = finding.c.instance == instance
+            is_gone = and_(of_instance, finding.c.state == FindingState.GONE, finding.c.seen_in <= last_old)
+            deleted = _delete_page(c, finding, is_gone)
+            deleted += _delete_page(c, run, and_(is_old, run.c.id.not_in(needed)))
+        if not deleted:
+            return
+
+
+def _delete_page(c: Connection, table: Table, condition: ColumnElement[bool]) -> int:
+    page = select(table.c.id).where(condition).limit(PAGE_ROWS)
+    return c.execute(delete(table).where(table.c.id.in_(page))).rowcount

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, literal_column, select
 
 from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
-from sexton.check.sources.marks import QUARANTINED, WAITING, is_in
+from sexton.check.sql.live_side import QUARANTINED, WAITING, is_in
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding

@@ -6,14 +6,13 @@ Each condition is verified once more before a repair: the run, its proof and the
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Text, and_, cast, insert, update
 
 from sexton.check.model import Finding, FindingState, FindingType, RepairResult, Run, RunState
-from sexton.check.object_lookup import existing
+from sexton.check.object_lookup import existing, keys_by_vault
 from sexton.check.policy import FRESH_MS, repairable
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
@@ -24,7 +23,7 @@ from sexton.marks.live import names_prefix
 from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.storage.model import ListedObject
 from sexton.storage.policy import MAX_KEY_BYTES, is_rewritten
-from sexton.storage.port import Vault, Vaults
+from sexton.storage.port import Vaults
 
 PAGE_FINDINGS = 500
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -64,7 +63,7 @@ class Repairs:
         if dry_run:
             return total
         for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):
-            objects = existing(self._vaults, instance, _keys_by_vault(page))
+            objects = existing(self._vaults, instance, keys_by_vault(page))
             certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
             certain = [f for f in certain if len(f.key.encode()) <= MAX_KEY_BYTES]  # others only in a directory
             marked = self._mark(instance, run, certain)
@@ -86,16 +85,21 @@ class Repairs:
             VaultFault: the identity of a vault cannot be verified, or this database is older than its marker.
         """
         self._trusted_run(instance)
+        t = self._db.t.finding
         total = RepairResult(found=sum(self._runs.count_repairable(instance, FindingType.LOST).values()))
         for findings in self._pages(instance, FindingType.LOST):
             # It is unknown which objects were below a prefix.
             page = [f for f in findings if not names_prefix(f.key, f.expected)]
             total = total.plus(RepairResult(kept=len(findings) - len(page)))
-            for vault, keys in _keys_by_vault(page).items():
-                total = total.plus(_undelete(self._vaults.get(instance, vault), keys, dry_run=dry_run))
-            objects = existing(self._vaults, instance, _keys_by_vault(page))
+            for vault, keys in keys_by_vault(page).items():
+                for shown in self._vaults.get(instance, vault).undelete(keys=keys, dry_run=dry_run):
+                    total = total.plus(RepairResult(shown=shown.shown, kept=shown.nothing_left + shown.failed))
+            objects = existing(self._vaults, instance, keys_by_vault(page))
             if not dry_run:
-                self._set_repaired([finding.id for finding in page if (finding.vault, finding.key) in objects])
+                restored = in_list(t.c.id, [f.id for f in page if (f.vault, f.key) in objects])
+                with self._db.write() as c:
+                    is_open = and_(t.c.state == FindingState.OPEN, restored)
+                    c.execute(update(t).where(is_open).values(state=FindingState.REPAIRED))
         return total
 
     def _trusted_run(self, instance: str) -> Run:
@@ -140,12 +144,6 @@ class Repairs:
                 c.execute(insert(mark), rows)
             return len(rows)
 
-    def _set_repaired(self, findings: Sequence[int]) -> None:
-        t = self._db.t.finding
-        with self._db.write() as c:
-            is_open = and_(t.c.state == FindingState.OPEN, in_list(t.c.id, findings))
-            c.execute(update(t).where(is_open).values(state=FindingState.REPAIRED))
-
 
 def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
     """Return the mark of an orphan. Its parent is the rowset that its key names, so that a hold on it applies."""
@@ -162,20 +160,6 @@ def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
         "parent_kind": None if rowset is None else "rowset",
         "parent_id": rowset,
     }
-
-
-def _undelete(vault: Vault, keys: Sequence[str], *, dry_run: bool) -> RepairResult:
-    total = RepairResult()
-    for page in vault.undelete(keys=keys, dry_run=dry_run):
-        total = total.plus(RepairResult(shown=page.shown, kept=page.nothing_left + page.failed))
-    return total
-
-
-def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = defaultdict(list)
-    for finding in findings:
-        keys[finding.vault].append(finding.key)
-    return keys
 
 
 def _is_same(finding: Finding, objects: Mapping[tuple[str, str], ListedObject]) -> bool:

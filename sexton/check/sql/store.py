@@ -1,4 +1,6 @@
-"""Store the runs of checks and their findings. Nothing here decides about marks, so no guard is taken.
+"""Store the runs of checks and their findings, and decide which instances are due for a check.
+
+Nothing here decides about marks, so no guard is taken.
 
 A run stores what it sees page by page and may be killed at any moment. Only ``conclude`` changes the states of
 findings, from everything that the run stored.
@@ -7,7 +9,7 @@ findings, from everything that the run stored.
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.check.model import (
@@ -23,27 +25,32 @@ from sexton.check.model import (
 )
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
-from sexton.check.sql.conclusion import conclude_findings, count_unnamed, previous_run
+from sexton.check.sql.conclusion import conclude_findings, count_unnamed, forget_old_runs, previous_run
 from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
-from sexton.check.sql.old_runs import forget_old_runs
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
+from sexton.kernel.live import Live
 from sexton.operators.call_log.work import record_work
 
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""
 ENDED = (FindingState.GONE, FindingState.REPAIRED)
+AT_ONCE = 4
+"""Checks that run at the same time in one deployment."""
+STALE_MS = 2 * 86_400_000
+"""A run that has not ended after this long was cut off, and no longer counts as running."""
 
 
 class CheckStore:
-    """Implements ``check.port.CheckRuns``, and reads runs and findings for people."""
+    """Stores runs and their findings, and reads them for checks and for people."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def now(self) -> int:
+        """Return the time of the database's clock, ms since 1970."""
         with self._db.read() as c:
             return self._db.now(c)
 
@@ -74,6 +81,7 @@ class CheckStore:
         return begun_run
 
     def stored(self, run: Run) -> Run:
+        """Return a run as its row says; ``UnknownCheck``: no row has its number, instance and workflow run."""
         t = self._db.t.check_run
         stored = self._newest(and_(t.c.id == run.id, t.c.instance == run.instance, t.c.run == run.run))
         if stored is None:
@@ -81,13 +89,14 @@ class CheckStore:
         return stored
 
     def store_evidence(self, run: Run, evidence: Evidence) -> None:
+        """Store what a running check has seen so far."""
         t = self._db.t.check_run
         is_running = and_(t.c.id == run.id, t.c.state == RunState.RUNNING)
         with self._db.write() as c:
             c.execute(update(t).where(is_running).values(evidence=evidence.model_dump(mode="json")))
 
     def progress(self, run: Run) -> Any:
-        """Return what ``went_on`` stored last; None: nothing is stored."""
+        """Return what ``store_progress`` stored last; None: nothing is stored."""
         t = self._db.t.check_run
         with self._db.read() as c:
             return c.execute(select(t.c.progress).where(t.c.id == run.id)).scalar_one()
@@ -100,7 +109,7 @@ class CheckStore:
             return frozenset(c.execute(select(t.c.run).where(is_running)).scalars())
 
     def store_progress(self, run: Run, progress: Any) -> None:
-        """Store the progress of a run as small JSON."""
+        """Store the progress of a run as small JSON, so that another attempt need not repeat finished work."""
         t = self._db.t.check_run
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
@@ -168,6 +177,7 @@ class CheckStore:
         return verdict
 
     def forget_old(self, instance: str) -> None:
+        """Delete runs that ended long ago, and the findings that were gone by then."""
         forget_old_runs(self._db, instance)
 
     def instance_of(self, finding: int) -> str:
@@ -294,6 +304,36 @@ class CheckStore:
         t = self._db.t.check_run
         state = c.execute(select(t.c.state).where(t.c.id == run.id).with_for_update(read=True)).scalar_one()
         return bool(state == RunState.RUNNING)
+
+
+class CheckSchedule:
+    """The instances that have a vault, the one whose last check is oldest first."""
+
+    def __init__(self, db: Database, interval_seconds: int | Live[int], *, enabled: bool = True) -> None:
+        self._db, self._interval_seconds, self._enabled = db, Live.of(interval_seconds), enabled
+
+    def due(self) -> tuple[str, ...]:
+        """Return the instances whose check should start now, as many as may run beside those that run."""
+        if not self._enabled:
+            return ()
+        run, vault, instance = self._db.t.check_run, self._db.t.vault, self._db.t.instance
+        with self._db.read() as c:
+            now = self._db.now(c)
+            # The cutoff of a run may be later than now: the clock was ahead at that time.
+            is_running = and_(run.c.state == RunState.RUNNING, run.c.cutoff.between(now - STALE_MS, now))
+            busy = set(c.execute(select(run.c.instance).where(is_running).distinct()).scalars())
+            last_cutoff = select(func.max(run.c.cutoff)).where(run.c.instance == instance.c.id).scalar_subquery()
+            rows = c.execute(
+                select(instance.c.id, last_cutoff.label("last_cutoff"))
+                .where(exists().where(vault.c.instance == instance.c.id))
+                .order_by(last_cutoff.is_not(None), last_cutoff, instance.c.id)
+            ).all()
+        ready = []
+        for name, last in rows:
+            # Later than now: the clock was ahead at that time.
+            if name not in busy and (last is None or last > now or last <= now - self._interval_seconds(name) * 1000):
+                ready.append(name)
+        return tuple(ready[: max(0, AT_ONCE - len(busy))])
 
 
 def _run(row: Any) -> Run:

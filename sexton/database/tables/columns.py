@@ -28,7 +28,7 @@ class Instant(TypeDecorator[int]):
     impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: int | None, _dialect: Dialect) -> Any:
+    def process_bind_param(self, value: int | None, _dialect: Dialect | None) -> Any:
         return None if value is None else _EPOCH + value * _MILLISECOND
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> int | None:

@@ -32,9 +32,20 @@ from sexton.owners.port import RecordConflict, RecordMissing
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.recycle.audit.model import AuditEnded, AuditUnreadable
 from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
-from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, TooManyRuns, UnknownConsumer, UnknownLog
-from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
-from sexton.replication.replicas.errors import BootTooHigh, LastCopy, UnknownBackend, UnknownTablet
+from sexton.replication.errors import (
+    BootTooHigh,
+    FollowerAhead,
+    JournalTrimmed,
+    LastCopy,
+    OutOfOrder,
+    RecordsTrimmed,
+    TooManyRuns,
+    UnknownBackend,
+    UnknownConsumer,
+    UnknownFollower,
+    UnknownLog,
+    UnknownTablet,
+)
 from sexton.runtime.temporal.control_client import AlreadyRunning, NotRunning
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.wal.port import (

@@ -32,7 +32,10 @@ _PUT = "INSERT OR REPLACE INTO entry (key, value) VALUES (CAST(? AS TEXT), CAST(
 
 
 class SqliteMeta:
-    """Implements ``port.MetaStore``. One thread at a time; other processes may use the file at the same time."""
+    """A node's meta store, which the node itself also writes. Keys are ordered by their bytes.
+
+    One thread at a time; other processes may use the file at the same time.
+    """
 
     def __init__(self, directory: Path, backend: str, busy_seconds: float = BUSY_SECONDS) -> None:
         """Store the arguments; the file is opened on first use.
@@ -64,6 +67,14 @@ class SqliteMeta:
 
     @contextmanager
     def proven(self) -> Iterator[int]:
+        """Open the data directory and prove that it is this backend's and that this store is the one in it.
+
+        The context manager returns the directory's file descriptor.
+
+        Raises:
+            NoStore: there is no store, or another file than before.
+            OtherBackend: it belongs to another backend.
+        """
         with ExitStack() as open_:
             try:
                 root = open_.enter_context(open_location(str(self._directory)))
@@ -78,11 +89,13 @@ class SqliteMeta:
             yield root
 
     def get(self, key: bytes) -> bytes | None:
+        """Return a value; a long one is cut to ``layout.MAX_VALUE_BYTES`` + 1 bytes."""
         with self._faults():
             row = self._connection().execute(_GET, (key,)).fetchone()
         return None if row is None else row[0]
 
     def scan(self, begin: bytes, end: bytes, count: int) -> Iterator[Sequence[tuple[bytes, bytes]]]:
+        """Yield pages of at most ``count`` keys from ``begin`` to before ``end``, with values as in ``get``."""
         while True:
             with self._faults():
                 page = self._connection().execute(_SCAN, (begin, end, count)).fetchall()
@@ -93,9 +106,11 @@ class SqliteMeta:
             begin = page[-1][0] + b"\0"  # the key right behind it
 
     def remove(self, keys: Sequence[bytes]) -> None:
+        """Delete keys: all or none, durably. A key that does not exist counts as deleted."""
         self._write(_REMOVE, [(key,) for key in keys])
 
     def put(self, entries: Mapping[bytes, bytes]) -> None:
+        """Write entries: all or none, durably. For storage nodes, which create binlogs."""
         self._write(_PUT, list(entries.items()))
 
     def close(self) -> None:

@@ -1,7 +1,6 @@
-"""The ports of a sweep: a node's meta store and the source of granted cuts; and the errors that they raise."""
+"""The source of granted cuts of a sweep, and the errors that it and a node's meta store raise."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from sexton.kernel.errors import SextonError
@@ -28,37 +27,6 @@ class StoreFault(SextonError):
     """The meta store cannot be read or written at one place; other places may be intact."""
 
     passes = True
-
-
-class MetaStore(Protocol):
-    """A node's meta store, which the node itself also writes. Keys are ordered by their bytes."""
-
-    def proven(self) -> AbstractContextManager[int]:
-        """Open the data directory and prove that it is this backend's and that this store is the one in it.
-
-        The context manager returns the directory's file descriptor.
-
-        Raises:
-            NoStore: there is no store, or another file than before.
-            OtherBackend: it belongs to another backend.
-        """
-        ...
-
-    def get(self, key: bytes) -> bytes | None:
-        """Return a value; a long one is cut to ``layout.MAX_VALUE_BYTES`` + 1 bytes."""
-        ...
-
-    def scan(self, begin: bytes, end: bytes, count: int) -> Iterator[Sequence[tuple[bytes, bytes]]]:
-        """Yield pages of at most ``count`` keys from ``begin`` to before ``end``, with values as in ``get``."""
-        ...
-
-    def remove(self, keys: Sequence[bytes]) -> None:
-        """Delete keys: all or none, durably. A key that does not exist counts as deleted."""
-        ...
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        """Write entries: all or none, durably. For storage nodes, which create binlogs."""
-        ...
 
 
 class ApiSilent(SextonError):

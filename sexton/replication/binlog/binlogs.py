@@ -1,23 +1,37 @@
-"""All stores of binlogs and replicas over one database, as workers, the API and the CLI use them."""
+"""All stores of binlogs and replicas over one database, as workers, the API and the CLI use them; and the GC run."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from sexton.database.engine import Database
 from sexton.kernel.live import Live
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
-from sexton.replication.binlog.model import BinlogSettings
-from sexton.replication.binlog.port import RunPorts
-from sexton.replication.binlog.rounds import BinlogRuns
+from sexton.replication.binlog import policy
+from sexton.replication.binlog.messages import PAGE_BACKENDS, Backends, WaitingOrder
+from sexton.replication.binlog.model import BinlogSettings, CutReport, Log, LogExplanation, RetainingCopy
+from sexton.replication.binlog.sql import rows
 from sexton.replication.binlog.sql.config import ConfigStore
 from sexton.replication.binlog.sql.consumers import ConsumerStore
 from sexton.replication.binlog.sql.cutting import Cutter
+from sexton.replication.binlog.sql.figures import find_last_run
 from sexton.replication.binlog.sql.records import RecordStore
 from sexton.replication.binlog.sql.removing import Remover
 from sexton.replication.binlog.sql.schedule import BinlogSchedule
 from sexton.replication.binlog.sql.sending import Sender
+from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.model import ReplicaSettings
+from sexton.replication.replicas.policy import describe_faults
+from sexton.replication.replicas.sql import figures
 from sexton.replication.replicas.sql.placement import PlacementStore
 from sexton.replication.replicas.sql.reports import ReportStore
 from sexton.replication.replicas.sql.store import ReplicaStore
+
+log = logging.getLogger(__name__)
+MAX_LINES = 100
+MAX_NAMED_COPIES = 5
 
 
 class BinlogService:
@@ -67,13 +81,135 @@ class BinlogService:
         """The replicas, judged by the settings in force."""
         return ReplicaStore(self._db, self._replica_settings())
 
-    @property
-    def rounds(self) -> BinlogRuns:
-        """The GC run, by the settings in force."""
-        return self.live_rounds()
+    def explain(self, instance: str, name: str, table: str = "") -> LogExplanation:
+        """Decide as a cut would, and explain what it cuts now, and what blocks the rest. Raises ``UnknownLog``."""
+        db, settings = self._db, self.settings
+        with db.snapshot() as c:
+            now, logs = db.now(c), rows.read_logs(db, c, instance, name)
+            own_log, log = logs.get(""), logs.get(table)
+            if own_log is None or log is None:
+                raise UnknownLog(rows.log_name(name, table))
+            lines = tuple(islice(self.cutter.preview(c, instance, name, table), MAX_LINES))
+            look = find_last_run(db, c, instance)
+            try:
+                self.controls.check_in(c, instance)
+                halted = ""
+            except (Halted, NotEnabled) as e:
+                halted = str(e)
+            consumers = rows.read_consumers(db, c, instance, name)
+            scope = (db, c, instance, name, table)
+            standings = figures.backend_standings(*scope)
+            retaining = figures.retaining_replicas(*scope, limit=MAX_NAMED_COPIES)
+            return LogExplanation(
+                instance=instance,
+                db=name,
+                tbl=table,
+                own=own_log,
+                dropped_at=log.dropped_at if log.dropped_at is not None else own_log.dropped_at,
+                lines=lines,
+                logs=len(lines) if table else _count_cut_logs(logs),
+                halted=halted,
+                clock=policy.clock_problem(look.checked_at, now, settings),
+                look=look,
+                consumers=tuple(reader for reader in consumers if own_log.enabled or table in ("", reader.tbl)),
+                lost_after_seconds=settings.hold_limit_seconds,
+                backends=tuple(standing for standing in standings if standing.behind),
+                holders=tuple(figures.retaining_by_backend(*scope)),
+                named=tuple(
+                    RetainingCopy(
+                        replica=replica,
+                        why=describe_faults(replica, now) or f"needs version {replica.needs} and above",
+                    )
+                    for replica in retaining
+                ),
+                now=now,
+            )
 
-    def _runs(self, settings: BinlogSettings) -> BinlogRuns:
+    def _runs(self, settings: BinlogSettings) -> "BinlogRuns":
         schedule = BinlogSchedule(self._db, settings, self.controls)
         cutter = Cutter(self._db, settings, self.controls)
-        ports = RunPorts(schedule, cutter, self.sender, self.remover, self.replicas, self.journal)
-        return BinlogRuns(ports, settings)
+        return BinlogRuns(self, schedule, cutter, settings)
+
+
+def _count_cut_logs(logs: Mapping[str, Log]) -> int:
+    """Return how many logs of a database are cut by themselves: its own, or those of its tables."""
+    own_enabled = logs[""].enabled
+    return sum(1 for log in logs.values() if log.dropped_at is None and bool(log.tbl) is not own_enabled)
+
+
+class BinlogRuns:
+    """One run of binlog GC over an instance: the order of its steps. Running it again, also after a crash, is safe."""
+
+    def __init__(
+        self, service: "BinlogService", schedule: BinlogSchedule, cutter: Cutter, settings: BinlogSettings
+    ) -> None:
+        """``schedule``, ``cutter``: by these settings, which the run keeps, whatever is in force later."""
+        self._service, self._schedule, self._cutter, self._settings = service, schedule, cutter, settings
+
+    def expire(self, instance: str, heartbeat: Callable[[], None]) -> CutReport:
+        """Cut expired records, record the cuts in the replicas, and delete the rows of cut records.
+
+        Raises:
+            UnknownInstance: no such instance.
+            NotEnabled, Halted: the controls of the instance forbid deletion.
+        """
+        report = CutReport(refused=self._schedule.begin_run(instance))
+        errors: list[Exception] = []
+        if not report.refused:
+            steady = self._schedule.is_steady(instance)
+            if steady:  # before the cuts: a replica that no longer counts blocks nothing in this very run
+                report += CutReport(full_copy=self._service.replicas.give_up(instance))
+            cuts, errors = self._cut_all(instance, heartbeat)
+            report += cuts
+            self._service.journal.trim(instance, self._settings.hold_limit_seconds * 1000, heartbeat, steady=steady)
+        self._service.sender.propagate(instance, heartbeat)
+        self._service.remover.remove(instance, heartbeat)
+        _log(instance, report)
+        if errors:
+            raise errors[0]
+        if not report.refused:
+            self._schedule.finish_run(instance, report.cut)
+        return report
+
+    def _cut_all(self, instance: str, heartbeat: Callable[[], None]) -> tuple[CutReport, list[Exception]]:
+        """Cut the logs of every database; one that fails does not stop the others."""
+        report, errors = CutReport(), list[Exception]()
+        for name, tables in self._schedule.logs_to_cut(instance).items():
+            try:
+                report += self._cut_database(instance, name, tables, heartbeat)
+            except (NotEnabled, Halted):
+                raise
+            except Exception as e:  # any error: it must not block the cut of another database
+                log.exception("binlogs of %s/%s were not cut", instance, name)
+                errors.append(e)
+        return report, errors
+
+    def _cut_database(
+        self, instance: str, name: str, tables: Sequence[str], heartbeat: Callable[[], None]
+    ) -> CutReport:
+        """Cut a database's logs, some thousands of records at a time."""
+        report, more = CutReport(), True
+        while more:
+            cut = self._cutter.cut(instance, name, tables)
+            report += cut.model_copy(update={"more": False})
+            more = cut.more
+            heartbeat()
+        return report
+
+    def waiting(self, order: WaitingOrder) -> Backends:
+        """Return a page of the backends that have binlogs to delete."""
+        names = self._service.sender.waiting(order.instance, order.after, PAGE_BACKENDS + 1)
+        return Backends(names=tuple(names[:PAGE_BACKENDS]), more=len(names) > PAGE_BACKENDS)
+
+
+def _log(instance: str, report: CutReport) -> None:
+    if report.refused:
+        log.error("binlogs of %s: nothing was cut: %s", instance, report.refused)
+    if report.waiting:
+        log.error("binlogs of %s: %d cuts wait for approval: sexton binlog list", instance, report.waiting)
+    if report.lost:
+        log.error("binlogs of %s: %d consumers became LOST, and no longer block a cut", instance, report.lost)
+    if report.full_copy:
+        log.error("binlogs of %s: %d replicas became FULL_COPY_ONLY", instance, report.full_copy)
+    if report.cut:
+        log.info("binlogs of %s: %d logs cut, %d records", instance, report.cut, report.records)

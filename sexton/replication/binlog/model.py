@@ -1,4 +1,4 @@
-"""Values of binlogs: configuration, records, consumers, cuts, and the results of a run. Instants are ms since 1970.
+"""Values of binlogs: configuration, records, consumers, cuts, results and explanations. Instants are ms since 1970.
 
 A *log* belongs to a database (``tbl`` is empty) or to one of its tables. If the database's own log is enabled, it
 stores every record, and all tables are cut with it; otherwise each table has a log of its own.
@@ -7,6 +7,7 @@ stores every record, and all tables are cut with it; otherwise each table has a 
 from pydantic import Field
 
 from sexton.kernel.message import Message, StrictMessage
+from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 
 MAX_COMMIT_SEQ = 2**62
 """Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
@@ -175,12 +176,8 @@ class CutReport(Message):
 
     def __add__(self, other: "CutReport") -> "CutReport":
         """Return the sum of both reports."""
-        texts_and_flags = ("more", "refused")
-        counts = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in CutReport.model_fields
-            if name not in texts_and_flags
-        }
+        numbers = CutReport.model_fields.keys() - {"more", "refused"}
+        counts = {name: getattr(self, name) + getattr(other, name) for name in numbers}
         return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
@@ -215,3 +212,80 @@ class AcknowledgeResult(Message):
 
     taken: int = 0
     ignored: int = 0
+
+
+class LogCounts(Message):
+    """Counts over all logs. ``databases``: those that have or had a log; ``logs``: those that are cut by themselves."""
+
+    databases: int = 0
+    logs: int = 0
+    records: int = 0
+    bytes: int = 0
+    held: int = 0
+    waiting: int = 0
+    """Logs whose cut waits for approval."""
+    consumers: int = 0
+    lost: int = 0
+    """The consumers that are LOST."""
+    behind: int = 0
+    """Backends with replicas that have binlogs to delete."""
+    refused: int = 0
+    """Instances whose last run cut nothing because of the clock."""
+
+
+class LastRun(Message):
+    """The last run over an instance's binlogs; ``refused``: why it cut nothing."""
+
+    checked_at: int | None = None
+    ok_at: int | None = None
+    refused: str = ""
+
+
+class LogCutPreview(Message):
+    """A log, and what a cut would do to it, in records."""
+
+    log: Log
+    cut: Cut
+    expired: int = 0
+    """Records that the configuration no longer retains."""
+    goes: int = 0
+    """The expired records that a cut would delete now."""
+    waits: int = 0
+    """Records that an approval would let a run cut: up to ``cut.awaiting_seq``, or the last run's."""
+
+
+class RetainingCopy(Message):
+    """A replica for which other replicas retain versions; ``why`` in words."""
+
+    replica: Replica
+    why: str
+
+
+class LogExplanation(Message):
+    """The log of a database, or those of its tables, and everything that affects their cuts. Instants in ms."""
+
+    instance: str
+    db: str
+    tbl: str = ""
+    own: Log
+    """The database's own log."""
+    dropped_at: int | None = None
+    """Since when the table or database is dropped: all its records are deleted."""
+    lines: tuple[LogCutPreview, ...] = ()
+    logs: int = 0
+    """How many logs there are; ``lines`` has the first hundred."""
+    halted: str = ""
+    """Why nothing of the instance may be deleted now: observe mode, a stop, a policy list or a window."""
+    clock: str = ""
+    """Why the next run will cut nothing."""
+    look: LastRun = LastRun()
+    consumers: tuple[Consumer, ...] = ()
+    """The readers of the logs, including those that are LOST."""
+    lost_after_seconds: int = 0
+    backends: tuple[BackendStanding, ...] = ()
+    """Backends whose replicas of the tables have binlogs to delete."""
+    holders: tuple[RetainingReplica, ...] = ()
+    """Replicas for which others retain versions, counted by backend."""
+    named: tuple[RetainingCopy, ...] = ()
+    """The first few of those replicas."""
+    now: int = Field(0, alias="now_at")

@@ -6,9 +6,9 @@ A cut later finds its position by these numbers alone, without counting rows.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sexton.replication.binlog.errors import OutOfOrder
 from sexton.replication.binlog.model import Log, StoredRecord, StoreResult
 from sexton.replication.binlog.policy import Versions, effective_timestamp
+from sexton.replication.errors import OutOfOrder
 
 NO_TABLE = ""
 """The ``tbl`` of a record that names no table: it is then a record of the database's own log alone."""
@@ -92,7 +92,7 @@ def number_records(
         now: ms since 1970.
     """
     numbered = NumberedRecords([], [], [], [])
-    key = {"instance": logs.own_log.instance, "db": logs.own_log.db}
+    database: Row = {"instance": logs.own_log.instance, "db": logs.own_log.db}
     ends = {log.tbl: LogEnd(log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
     skipped: dict[str, int] = {}
     timestamp = logs.own_log.last_ts
@@ -101,48 +101,25 @@ def number_records(
         skipped |= dict.fromkeys(logs.tables_without(record), record.commit_seq)
         if logs.storing(record):
             tables, size = logs.tables_with(record), len(record.data.encode())
-            numbered.table_records.extend(_table_rows(key, record, tables, ends))
-            numbered.records.append(key | _record_row(record, timestamp, size) | ends[NO_TABLE].position())
-            numbered.versions.extend(_version_rows(key, record, tables, versions[record.commit_seq]))
+            key = database | {"seq": record.commit_seq}
+            for table in tables or [NO_TABLE]:
+                numbered.table_records.append(key | {"tbl": table} | ends.get(table, LogEnd()).position())
+            columns = {"ts": timestamp, "sent_ts": record.timestamp, "type": record.type, "data": record.data}
+            columns |= {"tables": list(record.tables), "bytes": size}
+            numbered.records.append(key | columns | ends[NO_TABLE].position())
+            for table, partitions in versions[record.commit_seq].items():
+                for partition, version in partitions.items() if table in tables else ():
+                    numbered.versions.append(key | {"tbl": table, "part": partition, "version": version})
             for table in dict.fromkeys((NO_TABLE, *tables)):
                 ends[table] = ends.get(table, LogEnd()).after(size)
     last_seq = records[-1].commit_seq
     if not logs.own_log.enabled:
         skipped[NO_TABLE] = last_seq
-    state = key | {"last_seq": last_seq, "last_ts": timestamp, "starts_after": logs.own_log.floor}
+    state = database | {"last_seq": last_seq, "last_ts": timestamp, "starts_after": logs.own_log.floor}
     for table, end in ends.items():
         counts = {"records": end.records, "bytes": end.bytes, "skipped": skipped.get(table, 0)}
         numbered.logs.append(state | {"tbl": table} | counts)
     return numbered
-
-
-def _record_row(record: StoredRecord, timestamp: int, size: int) -> Row:
-    return {
-        "seq": record.commit_seq,
-        "ts": timestamp,
-        "sent_ts": record.timestamp,
-        "type": record.type,
-        "data": record.data,
-        "tables": list(record.tables),
-        "bytes": size,
-    }
-
-
-def _table_rows(key: Row, record: StoredRecord, tables: Sequence[str], ends: Mapping[str, LogEnd]) -> list[Row]:
-    """Return the position of a record in the log of each of its tables."""
-    return [
-        key | {"tbl": table, "seq": record.commit_seq} | ends.get(table, LogEnd()).position()
-        for table in tables or [NO_TABLE]
-    ]
-
-
-def _version_rows(key: Row, record: StoredRecord, tables: Sequence[str], versions: Versions) -> list[Row]:
-    return [
-        key | {"tbl": table, "seq": record.commit_seq, "part": partition, "version": version}
-        for table, partitions in versions.items()
-        if table in tables
-        for partition, version in partitions.items()
-    ]
 
 
 def judge_resent(

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed, UnknownFollower
+from sexton.replication.errors import FollowerAhead, JournalTrimmed, UnknownFollower
 from sexton.replication.journal.model import Follower, JournalEntry, JournalPage
 
 PAGE_ENTRIES = 100

@@ -147,25 +147,14 @@ class Replica(Message):
         return f"replica {self.tablet} on {self.backend}"
 
 
-class Backend(Message):
-    """A storage node. ``queue_at``: when the Sexton worker beside it last pulled."""
-
-    instance: str
-    name: str
-    boot: int = -1
-    sequence: int = -1
-    reported_at: int | None = None
-    pulled_at: int | None = None
-    queue_at: int | None = None
-
-
 class BackendStanding(Message):
-    """A backend and the counts of its replicas. Replicas of dropped tables count in ``copies`` and ``behind`` only."""
+    """A storage node and the counts of its replicas; those of dropped tables are in ``copies`` and ``behind`` only."""
 
     backend: str
     reported_at: int | None = None
     pulled_at: int | None = None
     queue_at: int | None = None
+    """When the Sexton worker beside it last pulled."""
     copies: int = 0
     bad: int = 0
     missing: int = 0

@@ -7,7 +7,6 @@ that cross are corrupt. Pure. Every function takes O(n log n), and raises ``BadI
 
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import islice
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
@@ -15,25 +14,18 @@ from sexton.kernel.errors import BadInput
 Range = tuple[int, int]
 MAX_VERSION = 1 << 62
 MAX_RANGES = 100_000
-MAX_GAPS = 16
 NO_VERSION = -1
 
 
 class Graph(NamedTuple):
-    """The readable and missing versions of a replica."""
+    """The readable versions of a replica."""
 
     continuous: int
     """The highest version that a path leads to; -1 if there is none."""
     highest: int
     """The highest version that any range covers; -1 if there are no ranges."""
-    gaps: tuple[Range, ...]
-    """The versions up to the highest that no range covers: the first 16 gaps."""
-    gap_count: int
-    """How many gaps there are."""
     crossing: bool
     """Whether two ranges overlap and neither contains the other."""
-    aligned: bool
-    """Whether all versions before the first gap can be read; if not, ranges cover them but do not join."""
 
 
 def capture(ranges: Collection[Range], spec: int) -> list[Range] | None:
@@ -84,17 +76,12 @@ def overlaps(ranges: Collection[Range]) -> list[tuple[Range, Range]]:
 
 
 def judged(ranges: Collection[Range]) -> Graph:
-    """Return the readable and missing versions of a replica, in bounded size."""
+    """Return the readable versions of a replica, in bounded size."""
     ordered = _ordered(ranges)
-    reached, highest = _continuous(ordered), max((end for _, end in ordered), default=NO_VERSION)
-    gaps = list(_gaps(ordered, highest))
     return Graph(
-        continuous=reached,
-        highest=highest,
-        gaps=tuple(islice(gaps, MAX_GAPS)),
-        gap_count=len(gaps),
+        continuous=_continuous(ordered),
+        highest=max((end for _, end in ordered), default=NO_VERSION),
         crossing=next(_crossings(ordered), None) is not None,
-        aligned=reached + 1 == (gaps[0][0] if gaps else highest + 1),
     )
 
 

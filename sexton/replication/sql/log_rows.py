@@ -1,14 +1,31 @@
-"""Create the rows of logs, and tell whether a table or its database is dropped."""
+"""Check ids before they reach a statement, create the rows of logs, and tell whether a log is dropped."""
 
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
 
+MAX_NAME_CHARACTERS = 128
 LogKey = tuple[str, str]
 """(database, table); the table is empty for the database's own log."""
+
+
+def check_names(name: str, *others: str) -> None:
+    """Check one name that is required, and others that may be empty.
+
+    Raises:
+        BadInput: a name is not printable or longer than 128 characters, or the required one is empty.
+    """
+    check_text(name, *others)
+    for text in (name, *others):
+        if len(text) > MAX_NAME_CHARACTERS or not text.isprintable():
+            raise BadInput(f"{text[:40]!r} is not an id: use up to {MAX_NAME_CHARACTERS} printable characters")
+    if not name:
+        raise BadInput("a required name is empty: give the id of the database, consumer, backend or tablet")
 
 
 def log_condition(t: Any, instance: str, key: LogKey) -> ColumnElement[bool]:

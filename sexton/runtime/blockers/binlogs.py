@@ -8,8 +8,7 @@ from sexton.insight.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
-    from sexton.replication.binlog.explanation import LastRun
-    from sexton.replication.binlog.model import Consumer, Log
+    from sexton.replication.binlog.model import Consumer, LastRun, Log
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 SILENT_MS = 600_000

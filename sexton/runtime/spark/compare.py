@@ -16,7 +16,9 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence
 from sexton.check.policy import latest_judged_write, with_live_counts
-from sexton.check.port import CheckRuns, Heartbeat, LiveSource
+from sexton.check.port import Heartbeat
+from sexton.check.sql.live_side import LiveSide
+from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
@@ -60,8 +62,8 @@ class SparkComparison:
         sessions: Sessions,
         where: ConnectionTarget,
         vaults: Vaults,
-        live: LiveSource,
-        runs: CheckRuns,
+        live: LiveSide,
+        runs: CheckStore,
         *,
         scratch: str,
         connections: int = 16,

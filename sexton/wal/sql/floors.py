@@ -3,20 +3,21 @@
 Deleting below a persisted floor is harmless, by any process, at any time and repeatedly: nothing else is locked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
-from sexton.wal.completion import OpenPurge, PurgeCompletion, completed_purges
 from sexton.wal.model import (
     Facts,
     FlushCandidate,
@@ -28,13 +29,16 @@ from sexton.wal.model import (
 )
 from sexton.wal.port import LogFault, Step
 from sexton.wal.reports import CLEAR_PENDING, accept_pending
-from sexton.wal.sql.parts import in_parts
 from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains
-from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
+from sexton.wal.verdict_rows import Answers, OpenPurge, PurgeCompletion, TopicDecision, TopicState, completed_purges
+
+log = logging.getLogger(__name__)
+MAX_PART_REGIONS = 10_000
+"""Regions of a part; a topic with more is a part of its own."""
 
 
 class FloorStore:
-    """Implements ``wal.port.Floors``."""
+    """Persists floors."""
 
     def __init__(self, db: Database, settings: WalSettings | Live[WalSettings], controls: ControlStore) -> None:
         self._db, self._settings, self._controls = db, Live.of(settings), controls
@@ -100,7 +104,7 @@ class FloorStore:
             step: what the verdicts are for.
         """
         verdicts: dict[str, PurgeVerdict] = {}
-        in_parts(
+        _in_parts(
             self._db,
             answers,
             lambda names: verdicts.update(self._judge_part({n: answers[n] for n in names}, before, step)),
@@ -117,12 +121,13 @@ class FloorStore:
 
         ``faults``: of the deletion; a topic with a transient fault is due again at once.
         """
-        in_parts(self._db, answers, lambda names: self._record_part(names, answers, faults or {}))
+        _in_parts(self._db, answers, lambda names: self._record_part(names, answers, faults or {}))
         reached("wal.seen")
 
     def _record_part(self, names: Sequence[str], answers: Answers, faults: Mapping[str, LogFault]) -> None:
         facts = {name: answer for name in names if isinstance(answer := answers[name], Facts)}
         faults = {name: faults[name] for name in names if name in faults}
+        t = self._db.t.wal_topic
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
             # An answer about a replaced topic is not stored: the next decision quarantines it. Nor is one about a
@@ -137,7 +142,11 @@ class FloorStore:
                 ok_at = topic.ok_at if name in faults else now
                 rows.append({"topic_name": name, "ok_at": ok_at, **verdict_rows.log_bounds(topic, facts[name])})
             self._update_topics(c, rows)
-            self._record_faults(c, faults)
+            texts = {name: str(fault)[: verdict_rows.MAX_FAULT_CHARS] for name, fault in faults.items()}
+            self._update_topics(c, [{"topic_name": name, "fault": text} for name, text in texts.items()])
+            transient = [name for name, fault in faults.items() if fault.passes]
+            if transient:
+                c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
             open_purges = self._open_purges(c, topics)
             completions: list[PurgeCompletion] = []
             for name, topic in topics.items():
@@ -154,7 +163,7 @@ class FloorStore:
                 c.execute(update(t).where(in_list(t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
                 self._update_topics(c, rows)
 
-        in_parts(self._db, names, record)
+        _in_parts(self._db, names, record)
 
     def _judge_part(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
         names, settings = sorted(answers), self._settings()
@@ -176,7 +185,9 @@ class FloorStore:
                 verdict = verdict_rows.topic_verdict(state, halt, now, settings, safe)
                 decisions.append(verdict_rows.decide(state, verdict, now, step, settings))
             self._update_topics(c, [decision.topic_row for decision in decisions])
-            self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
+            raised = [decision.purge_row for decision in decisions if decision.purge_row is not None]
+            if raised:  # a floor has one row, even if two processes raise it
+                c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), raised)
         return {decision.topic: decision.verdict for decision in decisions}
 
     def _accept_pending_reports(self, c: Connection, trusted: Mapping[str, Facts]) -> None:
@@ -227,16 +238,6 @@ class FloorStore:
             topic = topic.model_copy(update={"emptied_at": now})
         return state._replace(topic=topic, readers=state.readers._replace(regions=holding))
 
-    def _record_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
-        t = self._db.t.wal_topic
-        rows = [
-            {"topic_name": name, "fault": str(fault)[: verdict_rows.MAX_FAULT_CHARS]} for name, fault in faults.items()
-        ]
-        self._update_topics(c, rows)
-        transient = [name for name, fault in faults.items() if fault.passes]
-        if transient:
-            c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
-
     def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
         """Return the purges of each topic that are not complete, the lowest floor first."""
         purge = self._db.t.wal_purge
@@ -278,7 +279,41 @@ class FloorStore:
         if rows:
             c.execute(update(t).where(t.c.name == bindparam("topic_name")), rows)
 
-    def _insert_purges(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
-        """Store raised floors; a floor has one row, even if two processes raise it."""
-        if rows:
-            c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), rows)
+
+def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None]) -> None:
+    """Call a function for each part of some topics; it decides about them in one transaction.
+
+    A part whose topics another transaction holds for seconds is left out: they are due again at once, and delay no
+    others. If that is so for all parts, the error is raised. Unknown topics are left out, too.
+    """
+    parts = _parts(db, names)
+    locked = 0
+    for part in parts:
+        try:
+            decide(part)
+        except OperationalError as e:
+            locked += 1
+            if not is_locked(e) or locked == len(parts):
+                raise
+            log.warning("topics %s to %s are locked by another transaction; left to the next purge", part[0], part[-1])
+
+
+def _parts(db: Database, names: Iterable[str]) -> list[list[str]]:
+    """Return the topics that are known in parts: each of one instance, with few regions."""
+    t, r = db.t.wal_topic, db.t.wal_region
+    names = list(names)
+    count = select(r.c.topic, func.count().label("regions")).where(in_list(r.c.topic, names), retains(db))
+    counts = count.group_by(r.c.topic).subquery()
+    query = select(t.c.name, t.c.instance, func.coalesce(counts.c.regions, 0).label("regions"))
+    query = query.outerjoin_from(t, counts, counts.c.topic == t.c.name).where(in_list(t.c.name, names))
+    parts: list[list[str]] = []
+    instance, regions = "", 0
+    with db.read() as c:
+        for topic in c.execute(query.order_by(t.c.instance, t.c.name)):
+            regions += topic.regions
+            if not parts or topic.instance != instance or regions > MAX_PART_REGIONS:
+                parts.append([])
+                regions = topic.regions
+            parts[-1].append(topic.name)
+            instance = topic.instance
+    return parts

@@ -50,14 +50,21 @@ class HeartbeatStore:
         Raises:
             RegionOfAnotherNode: another node leads a reported region in this epoch; the other reports are stored.
         """
+        t, r = self._db.t.wal_node, self._db.t.wal_region
         possible = [report for report in reports if report.leader and is_plausible(report)]
         with self._db.write() as c:
             now = self._db.now(c)
             if url:
-                self._store_address(c, {"instance": instance, "name": node, "url": url, "seen_at": now})
+                row = {"instance": instance, "name": node, "url": url, "seen_at": now}
+                address = upsert(t).values(**row)
+                c.execute(address.on_conflict_do_update(index_elements=[t.c.instance, t.c.name], set_=row))
             keys = {(report.topic, report.region) for report in possible}
-            stored = self._lock_regions(c, instance, node, keys)
-            stored |= self._regions_of_others(c, instance, node, keys - stored.keys())
+            # ``Region.leader`` is the node, or there is none. Regions of other nodes are not locked: a node must not
+            # delay the reports of another one. PostgreSQL verifies the leader again once it has the lock, so a region
+            # that was given away meanwhile is not returned.
+            may_report = or_(r.c.mapped_node == node, and_(r.c.mapped_node == "", r.c.node.in_(("", node))))
+            stored = self._regions(c, instance, keys, may_report, lock=True)
+            stored |= self._regions(c, instance, keys - stored.keys(), not_(may_report), lock=False)
             merged: dict[RegionKey, Region] = {}
             of_others: list[Region] = []
             counted = 0
@@ -77,31 +84,13 @@ class HeartbeatStore:
         waiting = sum(region.pending_keep_from is not None for region in merged.values())
         return HeartbeatReceipt(taken=counted - waiting, waiting=waiting, ignored=len(reports) - counted)
 
-    def _lock_regions(
-        self, c: Connection, instance: str, node: str, keys: Collection[RegionKey]
-    ) -> dict[RegionKey, StoredRegion]:
-        """Return those of the regions that the node may report; none of them changes until the transaction ends.
-
-        Regions of other nodes are not locked: a node must not delay the reports of another one. PostgreSQL verifies
-        the leader again once it has the lock, so a region that was given away meanwhile is not returned.
-        """
-        return self._regions(c, instance, keys, self._may_report(node), lock=True)
-
-    def _regions_of_others(
-        self, c: Connection, instance: str, node: str, keys: Collection[RegionKey]
-    ) -> dict[RegionKey, StoredRegion]:
-        """Return those of the regions that another node leads, without a lock: their reports are only refused."""
-        return self._regions(c, instance, keys, not_(self._may_report(node)), lock=False)
-
-    def _may_report(self, node: str) -> ColumnElement[bool]:
-        """Return the condition that a region's leader, as in ``Region.leader``, is the node, or that it has none."""
-        r = self._db.t.wal_region
-        return or_(r.c.mapped_node == node, and_(r.c.mapped_node == "", r.c.node.in_(("", node))))
-
     def _regions(
         self, c: Connection, instance: str, keys: Collection[RegionKey], condition: ColumnElement[bool], *, lock: bool
     ) -> dict[RegionKey, StoredRegion]:
-        """Return those of the regions that are the instance's and satisfy a condition."""
+        """Return those of the regions that are the instance's and satisfy a condition.
+
+        ``lock``: none of them changes until the transaction ends.
+        """
         if not keys:
             return {}
         r, t = self._db.t.wal_region, self._db.t.wal_topic
@@ -129,8 +118,3 @@ class HeartbeatStore:
         same_region = and_(r.c.topic == merged.c.topic, r.c.region == merged.c.region)
         values = {name: merged.c[name] for name in MERGED}
         c.execute(update(r).where(same_region).values(**values, **columns))
-
-    def _store_address(self, c: Connection, row: Mapping[str, Any]) -> None:
-        t = self._db.t.wal_node
-        insert = upsert(t).values(**row)
-        c.execute(insert.on_conflict_do_update(index_elements=[t.c.instance, t.c.name], set_=dict(row)))

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
@@ -52,9 +51,8 @@ class MapStore:
             TooManyRegions: it adds regions beyond those that a topic or an instance may have, or a topic too many.
                 Maps that arrive at the same time may together exceed the number of an instance, once.
         """
-        _refuse_duplicates(order)
-        _refuse_high_epochs(order)
-        db, t = self._db, self._db.t.wal_topic
+        _refuse_impossible(order)
+        db, t, r = self._db, self._db.t.wal_topic, self._db.t.wal_region
         digest = _digest(order)
         with db.write() as c:
             if order.topic not in read_topics(db, c, [order.topic]):
@@ -69,8 +67,12 @@ class MapStore:
             columns: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
             if not _is_repeated(topic, order):
                 if starts_over(topic):
-                    self._forget_reports(c, order.topic)
-                stored = self._named_regions(c, order)
+                    of_topic = r.c.topic == order.topic
+                    lock_regions(db, c, of_topic)
+                    c.execute(update(r).where(of_topic).values(**FORGET_REPORTS))  # also those that it does not name
+                is_named = in_list(r.c.region, [named.region for named in (*_led_regions(order), *order.dropped)])
+                locked = read_regions(db, c, [order.topic], is_named, lock=True)[order.topic]  # it changes no others
+                stored = {region.region: region for region in locked}
                 changed = remapped(topic, stored, order, now)
                 if self._count_regions(c, topic, _added(stored, changed)):
                     columns["emptied_at"] = None
@@ -87,20 +89,6 @@ class MapStore:
                 f"instance {instance} has {topics:,} topics, empty ones included, and may have no more than regions, "
                 f"{self._max_instance_regions:,} (wal.max_instance_regions)"
             )
-
-    def _forget_reports(self, c: Connection, topic: str) -> None:
-        """Forget the reports on all regions of a topic, those that the map does not name included."""
-        r = self._db.t.wal_region
-        of_topic = r.c.topic == topic
-        lock_regions(self._db, c, of_topic)
-        c.execute(update(r).where(of_topic).values(**FORGET_REPORTS))
-
-    def _named_regions(self, c: Connection, order: MapOrder) -> dict[str, Region]:
-        """Lock and return the stored regions that a map names; it changes no others."""
-        names = [named.region for named in (*_led_regions(order), *order.dropped)]
-        is_named = in_list(self._db.t.wal_region.c.region, names)
-        regions = read_regions(self._db, c, [order.topic], is_named, lock=True)[order.topic]
-        return {region.region: region for region in regions}
 
     def _count_regions(self, c: Connection, topic: Topic, added: int) -> int:
         """Return how many regions of a topic retain entries after a map that adds some; raises ``TooManyRegions``."""
@@ -129,19 +117,10 @@ class MapStore:
         r = self._db.t.wal_region
         types = {column.name: column.type for column in r.c}
         # In one statement: the topic is locked meanwhile.
-        rows = as_rows((_row(region) for region in regions), **types)
+        rows = as_rows((region.model_dump() for region in regions), **types)
         insert = upsert(r).from_select(list(types), select(*(rows.c[name] for name in types)))
         columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
         c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns))
-
-
-def _row(region: Region) -> dict[str, Any]:
-    """Return the row of a region as JSON, in which an instant is a text that PostgreSQL reads."""
-    row = region.model_dump()
-    for name in ("reported_at", "releases_at"):
-        if row[name] is not None:
-            row[name] = datetime.fromtimestamp(row[name] / 1000, UTC).isoformat()
-    return row
 
 
 def _added(stored: Mapping[str, Region], changed: Sequence[Region]) -> int:
@@ -149,16 +128,14 @@ def _added(stored: Mapping[str, Region], changed: Sequence[Region]) -> int:
     return sum(r.region not in stored or stored[r.region].state is RegionState.GONE for r in changed)
 
 
-def _refuse_duplicates(order: MapOrder) -> None:
+def _refuse_impossible(order: MapOrder) -> None:
+    """Refuse a map that names a region twice, or an epoch above the ceiling."""
     counts = Counter(named.region for named in (*_led_regions(order), *order.dropped))
     duplicate = next((name for name, count in counts.items() if count > 1), None)
     if duplicate is not None:
         raise BadInput(
             f"the map of topic {order.topic}: region {duplicate} appears more than once (in regions, moved or dropped)"
         )
-
-
-def _refuse_high_epochs(order: MapOrder) -> None:
     for led in _led_regions(order):
         if led.epoch > MAX_EPOCH:
             raise EpochTooHigh(

@@ -1,13 +1,15 @@
-"""Read topics, their regions and purges, and enable or disable the purge of a topic."""
+"""Read topics, their regions and purges, enable or disable the purge of a topic, and list the topics that are due."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.wal.model import Mode, Pin, Purge, Region, Topic
+from sexton.kernel.live import Live
+from sexton.operators.call_log.work import record_work
+from sexton.wal.model import Mode, Pin, Purge, Region, Topic, WalSettings
 from sexton.wal.sql.rows import (
     deciding,
     ensure_topic,
@@ -20,6 +22,10 @@ from sexton.wal.sql.rows import (
 )
 
 SHOWN_PURGES = 20
+ENTRY_SIZE_MS = 86_400_000
+"""The average size of a topic's entries is estimated again after this time."""
+PURGE_RETENTION_MS = 90 * 86_400_000
+"""How long the row of a raised floor is kept; the topic's count of freed entries is kept permanently."""
 
 
 class WalStore:
@@ -102,3 +108,65 @@ class WalStore:
         with self._db.read() as c:
             newest = c.execute(select(t).where(t.c.topic == name).order_by(t.c.id.desc()).limit(SHOWN_PURGES))
             return [Purge(**row._mapping) for row in newest]
+
+
+class WalSchedule:
+    """Knows which topics are due: those whose interval is over, and those with much to delete."""
+
+    def __init__(self, db: Database, settings: WalSettings | Live[WalSettings]) -> None:
+        self._db, self._settings = db, Live.of(settings)
+
+    def due(self, after: str, at_most: int) -> Sequence[str]:
+        """Return so many topics that are due, ordered by name.
+
+        ``after``: only topics whose names come after this one. A round visits each topic once: a topic that stays due
+        (its log does not answer, something blocks it) delays no other.
+        """
+        t, settings = self._db.t.wal_topic, self._settings()
+        with self._db.read() as c:
+            due = select(t.c.name).where(t.c.name > after, self._due(self._db.now(c), settings))
+            return list(c.execute(due.order_by(t.c.name).limit(at_most)).scalars())
+
+    def any_due(self) -> bool:
+        """Return whether any topic is due; called at each tick."""
+        t, settings = self._db.t.wal_topic, self._settings()
+        with self._db.read() as c:
+            if c.execute(select(t.c.name).where(t.c.enabled).limit(1)).first() is None:
+                return False
+            due = select(t.c.name).where(self._due(self._db.now(c), settings))
+            return c.execute(due.limit(1)).first() is not None
+
+    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
+        t = self._db.t.wal_topic
+        with self._db.read() as c:
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
+            of_names = and_(in_list(t.c.name, names), t.c.enabled, t.c.quarantined == "")
+            return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
+
+    def record_purge(self, topic: str) -> None:
+        """Log that the purge of a topic begins."""
+        with self._db.write() as c:
+            record_work(self._db, c, "wal purge", subject=topic)
+
+    def forget(self) -> None:
+        """Delete the rows of old floors and of expired pins."""
+        purge, pin = self._db.t.wal_purge, self._db.t.wal_pin
+        with self._db.write() as c:
+            now = self._db.now(c)
+            c.execute(delete(purge).where(purge.c.at <= now - PURGE_RETENTION_MS))
+            c.execute(delete(pin).where(pin.c.expires_at <= now))
+
+    def _due(self, now: int, settings: WalSettings) -> ColumnElement[bool]:
+        """Return the condition that a topic is due: its interval is over, or a purge could delete much."""
+        t, r = self._db.t.wal_topic, self._db.t.wal_region
+        lowest = func.min(func.coalesce(r.c.keep_from, 0)).label("lowest")
+        needs = select(r.c.topic, lowest).where(retains(self._db)).group_by(r.c.topic).subquery("needs")
+        start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
+        entries = needs.c.lowest - func.greatest(start, floor)  # between the deleted ones and the lowest need
+        enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
+        much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
+        large = and_(t.c.quarantined == "", much_to_delete)
+        interval_over = t.c.checked_at <= now - settings.interval_seconds * 1000
+        in_future = t.c.checked_at > now  # the clock was ahead once
+        return and_(t.c.enabled, or_(t.c.checked_at.is_(None), interval_over, in_future, large))

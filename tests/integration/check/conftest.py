@@ -63,6 +63,15 @@ class Owned(Rig):
             self.write_old(key, size)
         self.live_rows(*((key, size) for key in keys))
 
+    def orphaned(self, *keys: str) -> None:
+        """Write old files among many that are in order, and check until they are confirmed orphans, if ever."""
+        self.write_live(*file_keys(400))
+        for key in keys:
+            self.write_old(key)
+        self.check()
+        self.later(DAY + 60)
+        self.check()
+
 
 def file_keys(n: int, tablet: str = "t1") -> Sequence[str]:
     """Return keys of the owner's naming scheme."""

@@ -180,20 +180,10 @@ def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> 
     assert len(owned.runs.runs("shop")) == 1
 
 
-def orphaned(owned: Owned, *keys: str) -> None:
-    """Make them confirmed orphans among many that are in order."""
-    owned.write_live(*file_keys(400))
-    for key in keys:
-        owned.write_old(key)
-    owned.check()
-    owned.later(DAY + 60)
-    owned.check()
-
-
 @pytest.mark.slow
 def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat", "data/t9/c_0.dat"]
-    orphaned(owned, *keys)
+    owned.orphaned(*keys)
     counted = owned.repairs.orphans("shop", dry_run=True)
     done = owned.repairs.orphans("shop")
     again = owned.repairs.orphans("shop")
@@ -212,7 +202,7 @@ def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> Non
 
 def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
-    orphaned(owned, key)
+    owned.orphaned(key)
     owned.write_old(key, 11)
 
     assert owned.repairs.orphans("shop").kept == 1
@@ -220,7 +210,7 @@ def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
 
 
 def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     copy = owned.copy()
     owned.round()
     report = copy.check()
@@ -240,7 +230,7 @@ def fall_due(owned: Owned) -> None:
 
 @pytest.mark.slow
 def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
-    orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
+    owned.orphaned(*(f"data/t9/x{i}_0.dat" for i in range(5)))
     reason = owned.repairs.awaits("shop")
     marked = owned.repairs.orphans("shop").marked
     fall_due(owned)
@@ -256,7 +246,7 @@ def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
 
 
 def test_several_small_repairs_await_approval_together(owned: Owned) -> None:
-    orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
+    owned.orphaned(*(f"data/t9/x{i}_0.dat" for i in range(5)))
     marked = [owned.repairs.orphans("shop", limit=limit).marked for limit in (3, 1)]
     few = owned.repairs.awaits("shop", limit=0)
     marked.append(owned.repairs.orphans("shop", limit=9).marked)
@@ -267,7 +257,7 @@ def test_several_small_repairs_await_approval_together(owned: Owned) -> None:
 
 
 def test_a_repair_below_a_prefix_marks_no_other_orphan(owned: Owned) -> None:
-    orphaned(owned, "data/t9/x_0.dat", "data/t91/x_0.dat", "data/t8/x_0.dat")
+    owned.orphaned("data/t9/x_0.dat", "data/t91/x_0.dat", "data/t8/x_0.dat")
 
     counted = owned.repairs.orphans("shop", key_prefix="data/t91", dry_run=True)
     done = owned.repairs.orphans("shop", key_prefix="data/t91")
@@ -279,7 +269,7 @@ def test_a_repair_below_a_prefix_marks_no_other_orphan(owned: Owned) -> None:
 @pytest.mark.slow
 def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     key = "data/t9/late-7_0.dat"
-    orphaned(owned, key)
+    owned.orphaned(key)
     assert owned.repairs.orphans("shop").marked == 1
     owned.later(3 * DAY + 60)
     owned.live_rows((key, 10))

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sexton.check import other_findings
+from sexton.check import checker
 from sexton.check.policy import APART_MS
 from sexton.owners.catalog.model import Schema
 from sexton.owners.catalog.owner import CatalogOwner
@@ -187,7 +187,7 @@ def test_a_silent_front_end_leaves_the_check_whole(shop: Shop, front_end: FrontE
 
 
 def test_memory_is_compared_page_by_page(shop: Shop, front_end: FrontEnd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_findings, "MEMORY_IDS", 2)
+    monkeypatch.setattr(checker, "MEMORY_IDS", 2)
     missing = max(front_end.ids["tablet"])
     front_end.ids["tablet"].remove(missing)
     front_end.ids["tablet"].add("0")

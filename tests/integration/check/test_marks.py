@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import update
 
-from sexton.check.sources import marks
+from sexton.check.sql.live_side import mark_parts, read_marks
 from sexton.contract import NewMark
 from sexton.marks.live import Part
 from sexton.marks.model import MarkState, Reason
@@ -28,7 +28,7 @@ def test_the_parts_hold_each_mark_once(owned: Owned) -> None:
         for id_, values in STATES.items():
             c.execute(update(owned.db.t.mark).where(owned.db.t.mark.c.id == id_).values(**values))
     with owned.db.snapshot() as c:
-        parts = marks.parts(owned.db, c, "shop", 5)
+        parts = mark_parts(owned.db, c, "shop", 5)
         read = {part: [e.record for page in _read(owned, c, part) for e in page] for part in parts}
 
     records = sorted(f"{kind}/{id_}" for kind in ("compacted", "dropped") for id_ in ids)
@@ -37,4 +37,4 @@ def test_the_parts_hold_each_mark_once(owned: Owned) -> None:
 
 
 def _read(owned: Owned, c: Any, part: Part) -> Any:
-    return marks.read(owned.db, c, "shop", part, ["disk"])
+    return read_marks(owned.db, c, "shop", part, ["disk"])

@@ -1,11 +1,11 @@
 """Rows of checks, and of findings that were gone, are deleted after 400 days."""
 
-from sexton.check.sql import old_runs
+from sexton.check.sql.conclusion import RUN_DAYS
 from sexton.contract import NewMark
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
 
-LONG = (old_runs.RUN_DAYS + 1) * DAY
+LONG = (RUN_DAYS + 1) * DAY
 
 
 def test_old_runs_are_deleted_with_findings_that_were_gone(owned: Owned) -> None:
@@ -62,7 +62,7 @@ def test_a_baseline_older_than_the_rounds_is_forgotten(owned: Owned) -> None:
 def test_younger_runs_stay(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     owned.check()
-    owned.later((old_runs.RUN_DAYS - 1) * DAY)
+    owned.later((RUN_DAYS - 1) * DAY)
     owned.check()
 
     assert owned.count("check_run") == 2

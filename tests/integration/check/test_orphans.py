@@ -17,16 +17,6 @@ from tests.support.transactions import owner_write
 ANY = r"data/.*\.dat"
 
 
-def orphaned(owned: Owned, *keys: str) -> None:
-    """Write them, and check until they are confirmed if they ever will be."""
-    owned.write_live(*file_keys(400))
-    for key in keys:
-        owned.write_old(key)
-    owned.check()
-    owned.later(DAY + 60)
-    owned.check()
-
-
 def collect(owned: Owned, *, check: bool = True) -> int:
     """Let the retention of orphans pass, check as every day, and run a round; return how many objects went."""
     owned.later(3 * DAY + 60)
@@ -37,7 +27,7 @@ def collect(owned: Owned, *, check: bool = True) -> int:
 
 
 def test_an_orphan_found_by_every_check_is_deleted(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     assert owned.repairs.orphans("shop").marked == 1
 
     assert collect(owned) == 1
@@ -48,7 +38,7 @@ def test_an_orphan_found_by_every_check_is_deleted(owned: Owned) -> None:
 
 def test_a_repair_keeps_an_orphan_whose_key_is_too_long(owned: Owned) -> None:
     owned.registry.set_key_pattern("shop", ANY)
-    orphaned(owned, "data/" + "long/" * 220 + "a_0.dat", "data/t9/a_0.dat")
+    owned.orphaned("data/" + "long/" * 220 + "a_0.dat", "data/t9/a_0.dat")
 
     repaired = owned.repairs.orphans("shop")
 
@@ -69,7 +59,7 @@ def test_a_repair_keeps_an_orphan_whose_key_is_too_long(owned: Owned) -> None:
 @pytest.mark.parametrize("when", ["before the repair", "after it"])
 def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, written: str, key: str, when: str) -> None:
     owned.registry.set_key_pattern("shop", ANY)
-    orphaned(owned, key)
+    owned.orphaned(key)
     row = (written.format(root=owned.root), 10)
     if when == "before the repair":
         owned.live_rows(row)
@@ -83,7 +73,7 @@ def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, written: 
 
 
 def test_a_quarantined_orphan_mark_is_removed_when_refuted(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     with owned.db.write() as c:
         c.execute(update(owned.db.t.mark).values(quarantined_reason=Reason.BAD_KEY))
@@ -94,7 +84,7 @@ def test_a_quarantined_orphan_mark_is_removed_when_refuted(owned: Owned) -> None
 
 
 def test_an_orphan_waits_for_its_next_check(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
 
     assert collect(owned, check=False) == 0
@@ -105,7 +95,7 @@ def test_an_orphan_waits_for_its_next_check(owned: Owned) -> None:
 
 
 def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     owned.later(3 * DAY + 60)
     owned.check()
@@ -121,7 +111,7 @@ def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
 
 def test_a_drop_after_the_repair_has_its_own_mark_and_retention(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
-    orphaned(owned, key)
+    owned.orphaned(key)
     owned.repairs.orphans("shop")
     owned.live_rows((key, 10))
     owned.later(2 * DAY)
@@ -140,7 +130,7 @@ def test_a_drop_after_the_repair_has_its_own_mark_and_retention(owned: Owned) ->
 
 def test_a_new_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
-    orphaned(owned, key)
+    owned.orphaned(key)
     owned.repairs.orphans("shop")
     owned.later(3 * DAY + 60)
     owned.check()
@@ -165,7 +155,7 @@ def test_a_rewritten_orphan_is_unconfirmed_again(owned: Owned) -> None:
 
 
 def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     with owned.db.read() as c:
         [mark] = c.execute(text("SELECT id FROM " + owned.db.t.mark.fullname)).scalars()
@@ -180,7 +170,7 @@ def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
 
 def test_an_orphan_with_a_record_in_between_is_unconfirmed(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
-    orphaned(owned, key)
+    owned.orphaned(key)
     owned.repairs.orphans("shop")
     owned.live_rows((key, 10))
     owned.later(60)
@@ -195,7 +185,7 @@ def test_an_orphan_with_a_record_in_between_is_unconfirmed(owned: Owned) -> None
 def test_refuted_marks_are_removed_in_pages(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphan_proofs, "PAGE_MARKS", 2)
     keys = [f"data/t9/{name}_0.dat" for name in "abcd"]
-    orphaned(owned, *keys)
+    owned.orphaned(*keys)
     owned.repairs.orphans("shop")
     owned.live_rows(*((key, 10) for key in keys[1:]))
     owned.check()
@@ -205,7 +195,7 @@ def test_refuted_marks_are_removed_in_pages(owned: Owned, monkeypatch: pytest.Mo
 
 def test_hold_on_a_table_reaches_an_orphan_by_its_key(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     owned.registry.set_key_pattern("shop", r"data/(?P<table>[a-z0-9_]+)/(?P<record>[A-Za-z0-9.-]+)_\d+\.dat")
-    orphaned(owned, "data/user_events/a_0.dat", "data/user/b_0.dat", "data/user_events2/c_0.dat")
+    owned.orphaned("data/user_events/a_0.dat", "data/user/b_0.dat", "data/user_events2/c_0.dat")
     owned.repairs.orphans("shop")
     hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="user_events", reason="audit")
     placed, _ = owned.holds.place(hold, 9 * DAY)
@@ -218,7 +208,7 @@ def test_hold_on_a_table_reaches_an_orphan_by_its_key(owned: Owned, capsys: pyte
 
 
 def test_hold_on_a_record_still_reaches_its_orphan(owned: Owned) -> None:
-    orphaned(owned, "data/t9/a_0.dat")
+    owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     hold = Hold(instance="shop", scope="mark", mark_kind="rowset", mark_id="a", reason="audit")
     owned.holds.place(hold, 9 * DAY)

@@ -16,16 +16,6 @@ from tests.support.transactions import owner_write
 ANY = r"data/.*\.dat"
 
 
-def orphaned(owned: Owned, *keys: str) -> None:
-    """Write them, and check until they are confirmed if they ever will be."""
-    owned.write_live(*file_keys(400))
-    for key in keys:
-        owned.write_old(key)
-    owned.check()
-    owned.later(DAY + 60)
-    owned.check()
-
-
 @pytest.mark.parametrize(
     ("written", "folder"),
     [
@@ -39,7 +29,7 @@ def orphaned(owned: Owned, *keys: str) -> None:
 def test_a_live_prefix_covers_its_files_in_every_spelling(owned: Owned, written: str, folder: str) -> None:
     owned.registry.set_key_pattern("shop", ANY)
     owned.live_rows((written, None))
-    orphaned(owned, f"{folder}r_0.dat")
+    owned.orphaned(f"{folder}r_0.dat")
 
     assert owned.open_findings() == {}
 
@@ -73,7 +63,7 @@ def test_k18_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> 
 )
 def test_a_mark_without_a_known_vault_covers_every_vault(owned: Owned, names_: dict[str, Any]) -> None:
     owned.mark("dropped", NewMark(id="d9", **names_))
-    orphaned(owned, "data/t9/r7_0.dat")
+    owned.orphaned("data/t9/r7_0.dat")
 
     assert owned.open_findings() == {}
 

@@ -1,11 +1,15 @@
-"""A finding is confirmed or resolved only by whole runs."""
+"""A finding is confirmed or resolved only by whole runs, and found again when it is back; which instances are due."""
+
+from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
-from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run
+from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run, RunState
 from sexton.check.port import UnknownFinding
-from sexton.check.sql.store import CheckStore
+from sexton.check.sql.store import CheckSchedule, CheckStore
 from sexton.kernel.errors import BadInput
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import Rig
 
 DAY = 86_400
@@ -140,3 +144,47 @@ def test_findings_with_odd_keys_are_paged_in_order(store: CheckStore, rig: Rig) 
 
     assert {f.key for f in (*first, *rest)} == {key.replace("\0", "\ufffd") for key in keys}
     assert len(rest) == 3
+
+
+def test_a_late_report_of_an_older_run_changes_nothing(owned: Owned) -> None:
+    orphan = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    old = owned.runs.begin("shop", "terminated")
+    first = owned.runs.begin("shop", "one")
+    owned.runs.store_findings(first, [orphan])
+    owned.runs.conclude(first, seen(first))
+    owned.later(DAY + 60)
+    new = owned.runs.begin("shop", "two")
+    owned.runs.store_findings(new, [orphan])
+    owned.runs.store_findings(old, [orphan])
+    owned.runs.conclude(new, seen(new))
+
+    assert owned.open_findings(confirmed=True) == {"ORPHAN": {orphan.key}}
+    assert owned.runs.conclude(old, seen(old)).missing_inputs == ("it was cut off, another began",)
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_a_repaired_file_that_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
+    key = file_keys(20)[3]
+    owned.write_live(*file_keys(20))
+    (owned.root / key).unlink()
+    owned.check()
+    owned.write_old(key)
+    owned.sql("UPDATE {}finding SET state = 'REPAIRED'")
+    if between:
+        assert owned.check().found == {}
+    (owned.root / key).unlink()
+
+    assert owned.check().confirmed == {"LOST": 1}
+
+
+def test_check_cut_off_while_the_clock_was_ahead_is_due(rig: Rig, tmp_path: Path) -> None:
+    """Else its row would count as a check that runs, until that time comes."""
+    rig.local(tmp_path / "v")
+    schedule = CheckSchedule(rig.db, 86_400)
+    with rig.db.write() as c:
+        run = {"instance": "shop", "run": "r", "state": RunState.RUNNING, "cutoff": rig.db.now(c)}
+        c.execute(insert(rig.db.t.check_run).values(**run))
+    running = schedule.due()
+    rig.set_year_ahead("check_run", "cutoff")
+
+    assert (running, schedule.due()) == ((), ("shop",))

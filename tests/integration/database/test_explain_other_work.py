@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from config.engine_settings import EngineSettings
-from sexton.check.sources import live_side
+from sexton.check.sql import live_side
 from sexton.contract import NewMark
 from sexton.runtime.engine import Engine
 from tests.integration.check.conftest import Owned, file_keys

@@ -100,7 +100,7 @@ class BinlogInstance:
 
     def cut_expired(self) -> CutReport:
         """Cut expired records as a round's activity does; return its report."""
-        return self.service.rounds.expire(SHOP, lambda: None)
+        return self.service.live_rounds().expire(SHOP, lambda: None)
 
     def readable_seqs(self, table: str = "", db: str = DB, after: int | None = None) -> list[int]:
         """Return the commit numbers of the records that can be read."""

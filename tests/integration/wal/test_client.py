@@ -161,7 +161,6 @@ def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
         assert c.execute(served.topics.db.t.wal_pin.select()).all() == []
 
 
-@ON_BOTH_LOGS
 def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
@@ -222,7 +221,6 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     assert [its.state for its in served.topics.store.regions(topic)] == [RegionState.MAPPED]
 
 
-@ON_BOTH_LOGS
 def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
     other = Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2)
@@ -245,7 +243,6 @@ def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     assert answer.status_code == 403
 
 
-@ON_BOTH_LOGS
 def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r1", 4)
@@ -299,7 +296,6 @@ def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 
-@ON_BOTH_LOGS
 def test_replay_needs_bootstrap_servers(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)

@@ -1,9 +1,6 @@
 """Nodes are asked to flush the regions that block purges, with a timeout."""
 
-import socket
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 
 import pytest
 
@@ -15,11 +12,9 @@ from sexton.wal.flushing import Flusher
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.orders import LeaderReport, Stream
-from sexton.wal.port import NodeSilent
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
-from tests.support.eventually import PATIENCE_SECONDS
 
 LAG = 1_000
 HERE = NodeAddresses(loopback=True)
@@ -137,37 +132,6 @@ def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
     assert topics.purge(topic).floor == 3_010
 
 
-def test_node_that_never_ends_its_answer_delays_nothing() -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-    over = threading.Event()
-
-    def drip() -> None:
-        conn, _ = server.accept()
-        conn.recv(65536)
-        # One byte each 0.1 s: no read ever times out.
-        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-        while not over.wait(0.1):
-            try:
-                conn.sendall(b":")
-            except OSError:
-                return
-
-    threading.Thread(target=drip, daemon=True).start()
-    url = f"http://127.0.0.1:{server.getsockname()[1]}"
-    ended = threading.Event()
-
-    def ask() -> None:
-        with suppress(NodeSilent):
-            HttpFlushClient(HERE, attempt_seconds=0.5).flush(url, [lagging_region("n")])
-        ended.set()
-
-    threading.Thread(target=ask, daemon=True).start()
-    done = ended.wait(PATIENCE_SECONDS)
-    over.set()
-    server.close()
-    assert done, "many times its limit later it still waits"
-
-
 def test_no_node_is_asked_after_the_flush_timeout() -> None:
     class Behind:
         def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
@@ -181,25 +145,6 @@ def test_no_node_is_asked_after_the_flush_timeout() -> None:
 
     assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
     assert done.silent["n0"] == "no time was left to ask http://n0"
-
-
-def test_regions_of_one_node_leave_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flushing, "MAX_REGIONS", 4)
-    asked: dict[str, list[str]] = {}
-
-    class Behind:
-        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
-            many = [lagging_region("n1").model_copy(update={"region": f"r{n}"}) for n in range(9)]
-            return [*many, lagging_region("n2"), lagging_region("n3")]
-
-    class Client:
-        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
-            asked[url] = [region.region for region in regions]
-
-    done = Flusher(Behind(), Client(), 0.1, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
-
-    assert asked == {"http://n1": ["r0", "r1"], "http://n2": ["of n2"], "http://n3": ["of n3"]}
-    assert done.asked == 4
 
 
 def lagging_region(node: str) -> FlushCandidate:

@@ -73,9 +73,7 @@ def test_first_entry_is_flushed_not_idle(topics: TopicStores) -> None:
 
 
 def test_unstorable_sum_spoils_no_other_report(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     unstorable = LeaderReport(
         topic=topic, region="r1", epoch=0, streams=(Stream(flushed=2**62 - 1), Stream(flushed=2**62 - 1))
     )
@@ -87,9 +85,7 @@ def test_unstorable_sum_spoils_no_other_report(topics: TopicStores) -> None:
 
 
 def test_w13_report_of_an_older_epoch_or_follower_is_ignored(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, RegionMapping(region="r1", epoch=3))
-    topics.purge(topic)
+    topic = topics.mapped_topic(250, RegionMapping(region="r1", epoch=3))
     topics.flushed(topic, "r1", 50, epoch=3)
 
     receipts = [topics.flushed(topic, "r1", 200, epoch=2), topics.flushed(topic, "r1", 200, epoch=3, leader=False)]
@@ -100,9 +96,7 @@ def test_w13_report_of_an_older_epoch_or_follower_is_ignored(topics: TopicStores
 
 
 def test_report_above_the_end_waits_for_the_end(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, "r1", "r2")
     topics.place.append(topic, 50)
 
     receipt = [topics.flushed(topic, "r1", 120), topics.flushed(topic, "r2", 2**57)]

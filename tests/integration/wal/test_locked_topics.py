@@ -8,23 +8,14 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, OpenRegionOrder, RegionMapping
-from sexton.wal.sql import parts
-from tests.integration.wal.logs import EmbeddedPlace
+from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_for_lock_waiter
 
 ENTRIES = 30
-
-
-@pytest.fixture
-def topics(database_url: str) -> Iterator[TopicStores]:
-    db = Database.open(database_url)
-    yield TopicStores(db, EmbeddedPlace(db))
-    db.close()
 
 
 def make(topics: TopicStores, topic: str, instance: str, regions: int = 1) -> None:
@@ -49,7 +40,7 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
 def test_renewal_waits_for_no_other_topic(
     topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
 ) -> None:
-    monkeypatch.setattr(parts, "MAX_PART_REGIONS", 3)
+    monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
     make(topics, "aaa", "shop")
     make(topics, "zzz", instance, regions)
     pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))

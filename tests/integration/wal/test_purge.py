@@ -10,7 +10,7 @@ from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
 from tests.integration.wal.conftest import ON_BOTH_LOGS
-from tests.integration.wal.logs import EmbeddedPlace, EntryGone
+from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
 
@@ -19,7 +19,6 @@ def block_reasons(topics: TopicStores, topic: str) -> set[BlockReason]:
     return {b.why for b in topics.purge(topic).verdict.blocked}
 
 
-@ON_BOTH_LOGS
 def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
     topic = topics.topic(10)
 
@@ -28,7 +27,6 @@ def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
     assert topics.start(topic) == 0
 
 
-@ON_BOTH_LOGS
 def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.map(topic, RegionMapping(region="r1", first=0))
@@ -45,7 +43,6 @@ def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -
     assert (done.floor, done.log_start) == (10, 9)
 
 
-@ON_BOTH_LOGS
 def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) -> None:
     topic = topics.topic(100)
     topics.map(topic, "r1", "r2")
@@ -60,11 +57,7 @@ def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) ->
 
 @ON_BOTH_LOGS
 def test_w07_all_records_below_the_floor_but_one_are_deleted(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 120)
-    topics.flushed(topic, "r2", 99)
+    topic = topics.flushed_topic(250, r1=120, r2=99)
 
     done = topics.purge(topic)
 
@@ -104,10 +97,7 @@ def test_w09_empty_topic_is_not_purged_and_not_recorded(topics: TopicStores) -> 
 def test_w12_next_purge_finishes_after_a_crash_at_any_point(topics: TopicStores, subtests: pytest.Subtests) -> None:
     for point in sorted(OF_WAL):
         with subtests.test(point=point):
-            topic = topics.topic(250)
-            topics.map(topic, "r1")
-            topics.purge(topic)
-            topics.flushed(topic, "r1", 99)
+            topic = topics.flushed_topic(250, r1=99)
 
             with installed(crash_at(point)), pytest.raises(Crash):
                 topics.purge(topic)
@@ -118,12 +108,8 @@ def test_w12_next_purge_finishes_after_a_crash_at_any_point(topics: TopicStores,
             assert [(p.floor, p.done_at is not None) for p in topics.store.purges(topic)] == [(100, True)]
 
 
-@ON_BOTH_LOGS
 def test_w14_repeated_purges_are_recorded_once(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 99)
+    topic = topics.flushed_topic(250, r1=99)
 
     assert {topics.purge(topic).log_start for _ in range(3)} == {99}
 
@@ -141,7 +127,6 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) ->
     assert block_reasons(topics, off) == {BlockReason.NOT_ENABLED}
 
 
-@ON_BOTH_LOGS
 def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.purge(topic)
@@ -156,7 +141,6 @@ def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
     assert topics.store.topic(topic).blocked == {}
 
 
-@ON_BOTH_LOGS
 def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     for last in (49, 99):
@@ -168,11 +152,8 @@ def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     assert [(p.floor, p.freed) for p in topics.store.purges(topic)] == [(100, 99), (50, 0)]
 
 
-@ON_BOTH_LOGS
 def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
-    topic = topics.topic(200)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(200)
     for last in (99, 149):  # two purges raise, before either deletes
         topics.flushed(topic, "r1", last)
         topics.floors.raise_floors(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]))
@@ -186,10 +167,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
 
 @ON_BOTH_LOGS
 def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 49)
+    topic = topics.flushed_topic(100, r1=49)
     before = topics.floors.state_before_read([topic])
     topics.floors.raise_floors(topics.place.log.facts([topic]), before)
     controls = ControlStore(topics.db)
@@ -204,12 +182,8 @@ def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> No
     assert (start_while_stopped, topics.start(topic)) == (0, 49)
 
 
-def test_stop_of_an_instance_stops_its_topics_alone(db: Database) -> None:
-    topics = TopicStores(db, EmbeddedPlace(db))
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 49)
+def test_stop_of_an_instance_stops_its_topics_alone(topics: TopicStores, db: Database) -> None:
+    topic = topics.flushed_topic(100, r1=49)
     for name in ("shop", "lake"):
         Registry(db).add_instance(name)
     controls = ControlStore(db)
@@ -223,12 +197,8 @@ def test_stop_of_an_instance_stops_its_topics_alone(db: Database) -> None:
     assert topics.purge(topic).freed == 49
 
 
-def test_stop_between_floor_and_deletion_deletes_nothing(db: Database) -> None:
-    topics = TopicStores(db, EmbeddedPlace(db))
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 49)
+def test_stop_between_floor_and_deletion_deletes_nothing(topics: TopicStores, db: Database) -> None:
+    topic = topics.flushed_topic(100, r1=49)
     Registry(db).add_instance("shop")
 
     with installed(lambda point: point == "wal.floor" and ControlStore(db).put(ControlKind.STOP, "shop")):

@@ -13,8 +13,7 @@ from tests.integration.wal.topic_stores import TopicStores
 
 
 def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(200)
-    topics.flushed(topic, "r1", 49)
+    topic = topics.flushed_topic(200, r1=49)
     before, late = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])
     topics.place.log.delete_before({topic: 80})
     topics.purge(topic)
@@ -26,8 +25,7 @@ def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> No
 
 
 def test_slow_log_gets_no_delete_request(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(250)
-    topics.flushed(topic, "r1", 99)
+    topic = topics.flushed_topic(250, r1=99)
     clock = [0.0]
 
     def meanwhile() -> None:
@@ -72,10 +70,7 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
 
 
 def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 89)
+    topic = topics.flushed_topic(100, r1=89)
     clock = [0.0]
     slow = SlowLog(topics.place, clock, lambda: topics.store.disable(topic))
 
@@ -99,10 +94,7 @@ def test_unreachable_leader_delays_no_other_topic(topics: TopicStores) -> None:
 
 
 def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 99)
+    topic = topics.flushed_topic(250, r1=99)
     silent = UnansweringLog(topics.place)
     purger = Purger(silent, topics.floors)
 

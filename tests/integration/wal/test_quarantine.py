@@ -23,10 +23,8 @@ def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
         topics.open(topic, "r1", 39)
 
 
-@ON_BOTH_LOGS
 def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(250)
-    topics.flushed(topic, "r1", 99)
+    topic = topics.flushed_topic(250, r1=99)
     topics.purge(topic)
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
     assert isinstance(facts, Facts)
@@ -36,7 +34,6 @@ def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> N
     assert "lost its last entries" in cut[topic].quarantine
 
 
-@ON_BOTH_LOGS
 def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
@@ -51,11 +48,8 @@ def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -
     assert topics.store.topic(topic).log_end == 250
 
 
-@ON_BOTH_LOGS
 def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, "r1", RegionMapping(region="r2", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, "r1", RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r2", 89)
     topics.open(topic, "r1", 10**15)
 
@@ -64,10 +58,7 @@ def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
 
 @ON_BOTH_LOGS
 def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 99)
+    topic = topics.flushed_topic(250, r1=99)
     topics.place.recreate(topic)
     topics.place.append(topic, 300)
 
@@ -81,10 +72,7 @@ def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -
 
 @ON_BOTH_LOGS
 def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 199)
+    topic = topics.flushed_topic(250, r1=199)
     before = topics.floors.state_before_read([topic])
     facts = topics.place.log.facts([topic])[topic]
 
@@ -94,11 +82,8 @@ def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> N
     assert topics.purge(topic).floor is None
 
 
-@ON_BOTH_LOGS
 def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> None:
-    topic = topics.topic(50)
-    topics.map(topic, "r1")
-    topics.purge(topic)
+    topic = topics.mapped_topic(50, "r1")
     before, old = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])
     topics.place.append(topic, 100)
     topics.flushed(topic, "r1", 129)
@@ -112,10 +97,7 @@ def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> 
 
 @ON_BOTH_LOGS
 def test_w21_recreated_topic_counts_no_report(topics: TopicStores) -> None:
-    topic = topics.topic(50)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 70)
+    topic = topics.flushed_topic(50, r1=70)
     topics.place.recreate(topic)
     topics.place.append(topic, 90)
 

@@ -10,11 +10,7 @@ from tests.integration.wal.topic_stores import TopicStores
 
 
 def test_w23_dropped_region_blocks_until_its_drop_is_final(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 49)
-    topics.flushed(topic, "r2", 99)
+    topic = topics.flushed_topic(250, r1=49, r2=99)
     topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
 
     assert topics.purge(topic).floor == 50
@@ -24,10 +20,7 @@ def test_w23_dropped_region_blocks_until_its_drop_is_final(topics: TopicStores) 
 
 
 def test_w23_undropped_region_blocks_again(topics: TopicStores) -> None:
-    topic = topics.topic(250)
-    topics.map(topic, "r1")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 49)
+    topic = topics.flushed_topic(250, r1=49)
     topics.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
     topics.map(topic, "r1")
     topics.wait(3_601)
@@ -36,9 +29,7 @@ def test_w23_undropped_region_blocks_again(topics: TopicStores) -> None:
 
 
 def test_w24_first_entry_after_a_purge_to_the_end_is_read(topics: TopicStores) -> None:
-    topic = topics.topic(101)
-    topics.map(topic, "r1")
-    topics.purge(topic)
+    topic = topics.mapped_topic(101, "r1")
     topics.flushed(topic, "r1", None, idle=100)
     assert topics.purge(topic).floor == 101
 
@@ -50,9 +41,7 @@ def test_w24_first_entry_after_a_purge_to_the_end_is_read(topics: TopicStores) -
 
 
 def test_w26_region_mapped_before_its_first_append_retains_it(topics: TopicStores) -> None:
-    topic = topics.topic(50)
-    topics.map(topic, "r0")
-    topics.purge(topic)
+    topic = topics.mapped_topic(50, "r0")
     topics.flushed(topic, "r0", None, idle=49)
     topics.map(topic, "r0", RegionMapping(region="r1", first=50))
     first = topics.place.append(topic, 20)
@@ -85,11 +74,7 @@ def test_w26_region_of_an_unseen_topic_begins_at_its_map(topics: TopicStores) ->
 
 
 def test_w28_moved_region_blocks_until_its_entries_are_flushed(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 39)
-    topics.flushed(topic, "r2", 89)
+    topic = topics.flushed_topic(100, r1=39, r2=89)
     topics.map(topic, "r2", moved=("r1",))
     topics.place.append(topic, 10)
 
@@ -103,9 +88,7 @@ def test_w28_moved_region_blocks_until_its_entries_are_flushed(topics: TopicStor
 
 
 def test_w28_end_for_a_moved_region_is_read_after_its_move(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
+    topic = topics.mapped_topic(10, "r1", "r2")
     topics.flushed(topic, "r1", None, idle=9)
     topics.flushed(topic, "r2", None, idle=9)
     before = topics.floors.state_before_read([topic])
@@ -121,11 +104,7 @@ def test_w28_end_for_a_moved_region_is_read_after_its_move(topics: TopicStores) 
 
 
 def test_w28_region_missing_from_the_map_still_blocks(topics: TopicStores) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, "r1", "r2")
-    topics.purge(topic)
-    topics.flushed(topic, "r1", 39)
-    topics.flushed(topic, "r2", 89)
+    topic = topics.flushed_topic(100, r1=39, r2=89)
     topics.map(topic, "r2")
 
     assert topics.purge(topic).floor == 40
@@ -185,9 +164,7 @@ def test_released_region_named_as_moved_again_does_not_block(topics: TopicStores
 
 
 def test_second_drop_has_its_own_undrop_window(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, "r1", "r2")
-    topics.flushed(topic, "r1", 9)
-    topics.flushed(topic, "r2", 89)
+    topic = topics.flushed_topic(100, r1=9, r2=89)
     for seconds in (3_000, 700):
         topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
         topics.wait(seconds)

@@ -176,9 +176,7 @@ def test_manifest_from_before_a_return_hides_no_entry(topics: TopicStores) -> No
 
 
 def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
-    topic = topics.topic(130)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(130)
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
     topics.heartbeats.record_reports("shop", "n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
     topics.place.append(topic, 70)

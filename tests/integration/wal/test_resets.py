@@ -34,9 +34,7 @@ def test_reset_region_opens_at_its_entry_and_is_no_loss(topics: TopicStores, res
 
 
 def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100)
     topics.place.log.delete_before({topic: 40})
     topics.purge(topic)
 
@@ -51,9 +49,7 @@ def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: 
 
 
 def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=3, first=0))
     topics.flushed(topic, "r1", 49, epoch=3)
     topics.purge(topic)
     topics.place.recreate(topic)
@@ -85,9 +81,7 @@ def test_region_that_left_blocks_after_a_topic_reset(
 ) -> None:
     for departure in ["moved", "dropped"]:
         with subtests.test(departure=departure):
-            topic = topics.topic(100)
-            topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-            topics.purge(topic)
+            topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
             dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
             departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
             topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
@@ -122,9 +116,7 @@ def test_map_from_before_a_reset_is_no_report(topics: TopicStores, resets: Reset
 
 
 def test_report_from_before_a_region_reset_does_not_count(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(150)
-    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(150, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r1", 129)
     topics.flushed(topic, "r2", 99)
     topics.purge(topic)  # floor 100: r2 holds
@@ -141,9 +133,7 @@ def test_report_from_before_a_region_reset_does_not_count(topics: TopicStores, r
 
 
 def test_reset_topic_without_regions_is_purged_to_its_end(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100)
     resets.reset_topic(topic)
     for _ in range(5):
         topics.map(topic, dropped=(RegionDrop(region="r1"),))
@@ -154,9 +144,7 @@ def test_reset_topic_without_regions_is_purged_to_its_end(topics: TopicStores, r
 
 
 def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(200)
-    topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(200, RegionMapping(region="r1", epoch=3, first=0))
     topics.flushed(topic, "r1", 149, epoch=3)
     topics.purge(topic)
     topics.place.recreate(topic)
@@ -176,9 +164,7 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, reset
 
 
 def test_region_reset_needs_a_map_since_the_topic_reset(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100)
     resets.reset_topic(topic)
 
     with pytest.raises(BadInput, match="let its owner send its map"):

@@ -5,15 +5,11 @@ from sqlalchemy import insert, select
 from sexton.wal.model import BlockReason
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.resets import ResetStore
-from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.topic_stores import TopicStores
 
 
-@ON_BOTH_LOGS
 def test_restored_row_of_a_region_is_no_report(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", epoch=1, first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=1, first=0))
     topics.flushed(topic, "r1", 89, epoch=1)
     r = topics.db.t.wal_region
     with topics.db.read() as c:
@@ -32,11 +28,8 @@ def test_restored_row_of_a_region_is_no_report(topics: TopicStores, resets: Rese
     assert topics.start(topic) <= 50, done.floor
 
 
-@ON_BOTH_LOGS
 def test_region_that_moved_since_the_backup_blocks(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.topic(100)
-    topics.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.purge(topic)
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r1", 99)
     topics.map(topic, RegionMapping(region="r2"), moved=("r1",))
     for _ in range(2):
@@ -54,7 +47,6 @@ def test_region_that_moved_since_the_backup_blocks(topics: TopicStores, resets: 
     assert topics.start(topic) <= 100, done.floor
 
 
-@ON_BOTH_LOGS
 def test_restored_map_does_not_count_until_sent_again(topics: TopicStores, resets: ResetStore) -> None:
     topic = topics.topic(100)
     order = MapOrder(instance="shop", topic=topic, generation=7, regions=(RegionMapping(region="r1", first=0),))

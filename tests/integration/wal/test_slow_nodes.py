@@ -19,7 +19,6 @@ from sexton.wal.port import NodeSilent
 from tests.integration.wal.test_flushing import HERE, lagging_region
 from tests.support.eventually import PATIENCE_SECONDS
 
-"""Far above every limit in this file: a test that waits this long would wait for hours."""
 HEAD = b"HTTP/1.1 202 Accepted\r\nX-Filler: "
 
 
@@ -93,6 +92,14 @@ def test_request_to_a_dripping_node_ends_with_its_socket(subtests: pytest.Subtes
             assert len(reasons) == 1
             assert "within" in reasons[0]
             assert set(threading.enumerate()) <= threads
+
+
+def test_answer_whose_body_never_ends_delays_nothing() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    with slow_node(lambda: chain(iter([head]), repeat(b":")), 0.05) as (address, ended):
+        assert ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}") == [""]
+        assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
 
 
 def test_node_that_does_not_read_its_request_is_given_up() -> None:

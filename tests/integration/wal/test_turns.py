@@ -6,11 +6,11 @@ from sqlalchemy import update
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
-from sexton.wal import rounds
+from sexton.wal import purger
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
-from sexton.wal.rounds import PurgeRounds
-from sexton.wal.sql.schedule import WalSchedule
+from sexton.wal.purger import PurgeRounds
+from sexton.wal.sql.store import WalSchedule
 from sexton.wal.wal import WalService
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores
@@ -120,8 +120,8 @@ def run(work: PurgeRounds, most: int) -> int:
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
 @pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
 def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    monkeypatch.setattr(rounds, "PAGE_TOPICS", 2)
-    monkeypatch.setattr(rounds, "MAX_TOPICS", 4)  # instead of 2,000
+    monkeypatch.setattr(purger, "PAGE_TOPICS", 2)
+    monkeypatch.setattr(purger, "MAX_TOPICS", 4)  # instead of 2,000
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = topics.db.t.wal_topic
     for n in range(5):

@@ -57,6 +57,13 @@ class TopicStores:
         self.purge(name)
         return name
 
+    def flushed_topic(self, entries: int, **last: int) -> str:
+        """Make a topic with these regions, whose map a purge has seen and which have flushed up to these entries."""
+        name = self.mapped_topic(entries, *last)
+        for region, entry in last.items():
+            self.flushed(name, region, entry)
+        return name
+
     def map(
         self,
         topic: str,

@@ -1,6 +1,6 @@
 """The ACLs of Kafka name the enabled topics and the operations that Sexton sends."""
 
-from sexton.wal.acls import acl_commands
+from sexton.wal.port import acl_commands
 
 
 def test_each_topic_has_its_command() -> None:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.wal.completion import OpenPurge, PurgeCompletion, completed_purges
 from sexton.wal.model import Facts, Mode, Topic
+from sexton.wal.verdict_rows import OpenPurge, PurgeCompletion, completed_purges
 
 TOPIC = Topic(name="wal-0", kafka_id="k1", enabled=True, floor=50)
 

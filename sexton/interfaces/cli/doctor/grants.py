@@ -59,7 +59,7 @@ def _policies(stores: "DeploymentStores") -> list[dict[str, Any]]:
 
 
 def _acls(stores: "DeploymentStores") -> list[str]:
-    from sexton.wal.acls import acl_commands
+    from sexton.wal.port import acl_commands
 
     kafka = stores.settings.wal.kafka
     if not kafka:  # the log in the database

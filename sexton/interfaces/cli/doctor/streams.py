@@ -9,7 +9,7 @@ from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
     from sexton.operators.registry.store import Instance
-    from sexton.replication.binlog.explanation import LastRun, LogCounts
+    from sexton.replication.binlog.model import LastRun, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
     from sexton.runtime.stores import DeploymentStores
     from sexton.wal.model import Topic, WalSettings

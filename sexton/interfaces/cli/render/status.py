@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import InstanceStatus, Running, RunningWork
     from sexton.operations.control import Status
-    from sexton.replication.binlog.explanation import LogCounts
+    from sexton.replication.binlog.model import LogCounts
 
 MOST_PURGES = 5
 

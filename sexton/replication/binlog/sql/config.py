@@ -11,14 +11,13 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Log, LogRetention
 from sexton.replication.binlog.sql import rows
+from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import count_copies, drop_copies
-from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows, log_condition
 
 COPIES_AT_ONCE = 10_000
 NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "awaiting_seq": None, "awaiting_since": None}
@@ -144,7 +143,10 @@ class ConfigStore:
                 last_seq = max(log.last_seq for log in dropped)
                 tombstone = Tombstone(database=not table, db=name, tables=tables, seq=last_seq, dropped=True)
                 self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
-        return self._drop_copies(instance, name, table)
+        while True:  # grant all replicas everything; those whose backend has acknowledged have no row left
+            with deciding(self._db, instance) as c:
+                if drop_copies(self._db, c, instance, name, table, COPIES_AT_ONCE) < COPIES_AT_ONCE:
+                    return count_copies(self._db, c, instance, name, table)
 
     def _end_logs(self, c: Connection, instance: str, name: str, table: str, now: int) -> None:
         """Cut dropped logs completely, and delete their consumers and the cuts of their partitions."""
@@ -159,17 +161,6 @@ class ConfigStore:
         c.execute(update(t).where(of_log[t], t.c.dropped_at.is_(None)).values(**values))
         c.execute(delete(consumer).where(of_log[consumer]))
         c.execute(delete(fold).where(of_log[fold]))
-
-    def _drop_copies(self, instance: str, name: str, table: str) -> int:
-        """Grant all replicas everything, some thousands in a transaction; return how many replicas there are.
-
-        Replicas whose backend has acknowledged have no row left.
-        """
-        while True:
-            with deciding(self._db, instance) as c:
-                changed = drop_copies(self._db, c, instance, name, table, COPIES_AT_ONCE)
-                if changed < COPIES_AT_ONCE:
-                    return count_copies(self._db, c, instance, name, table)
 
 
 def _lacks_records(log: Log, own_log: Log, table: str, from_seq: int) -> bool:

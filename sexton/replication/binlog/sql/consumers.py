@@ -13,11 +13,10 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import RecordsTrimmed, TooManyRuns, UnknownConsumer
 from sexton.replication.binlog.model import MAX_RUNS, Consumer, Log
 from sexton.replication.binlog.sql import rows
-from sexton.replication.names import check_names
-from sexton.replication.sql.log_rows import log_condition
+from sexton.replication.errors import RecordsTrimmed, TooManyRuns, UnknownConsumer
+from sexton.replication.sql.log_rows import check_names, log_condition
 
 
 class ConsumerStore:

@@ -9,7 +9,7 @@ all of it is there or nothing. Rows of records are deleted later (``removing``),
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, literal, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
@@ -25,16 +25,23 @@ from sexton.replication.binlog.model import (
     Cut,
     CutReport,
     Log,
+    LogCutPreview,
     RetentionBounds,
 )
-from sexton.replication.binlog.sql import ranges, rows
-from sexton.replication.binlog.sql.ranges import RecordRange
+from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.sql.log_rows import log_condition
 
 RECORDS_AT_ONCE = 10_000
 """Per transaction, so that no other transaction waits for the guard for long."""
+
+
+class RecordRange(NamedTuple):
+    """The first records of a log that are not cut: the number of the last of them, and how many they are."""
+
+    seq: int
+    records: int
 
 
 class CutPreview(NamedTuple):
@@ -64,7 +71,7 @@ class Cutter:
             UnknownInstance: no such instance.
             NotEnabled, Halted: the controls of the instance forbid deletion.
         """
-        db = self._db
+        db, t = self._db, self._db.t.binlog_consumer
         with deciding(db, instance) as c:
             reached("binlog.guarded")
             self._controls.check_in(c, instance)
@@ -74,13 +81,21 @@ class Cutter:
             if own_log is None:
                 return CutReport()
             readers = self._blocking_consumers(c, own_log, now)
-            report, tombstones = CutReport(lost=self._mark_lost(c, instance, name, now)), list[Tombstone]()
+            silent = self._silent(c, instance, rows.read_consumers(db, c, instance, name), now)
+            for reader in silent:
+                this_reader = and_(log_condition(t, instance, (reader.db, reader.tbl)), t.c.name == reader.name)
+                c.execute(update(t).where(this_reader).values(lost_at=now))
+            report, tombstones = CutReport(lost=len(silent)), list[Tombstone]()
             for log in [own_log] if own_log.enabled else [logs[table] for table in tables if table and table in logs]:
                 cut = self._decide(c, log, own_log, readers, now)
-                report += _count(log, cut)
-                if cut.seq > log.watermark:
-                    tombstone, records = self._write_cut(c, log, cut.seq)
-                    tombstones.append(tombstone)
+                is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
+                report += CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
+                if is_cut:
+                    cut_tables = [log.tbl] if log.tbl else self._tables_upto(c, log, cut.seq)
+                    self._raise_partition_cuts(c, log, cut.seq, cut_tables)
+                    records = self._move_watermarks(c, log, cut.seq, cut_tables)
+                    whole = not log.tbl
+                    tombstones.append(Tombstone(database=whole, db=log.db, tables=tuple(cut_tables), seq=cut.seq))
                     report += CutReport(records=records, more=cut.more)
             if not own_log.enabled:
                 self._cut_leftovers(c, own_log, now)
@@ -90,7 +105,7 @@ class Cutter:
         reached("binlog.committed")
         return report
 
-    def preview(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[CutPreview]:
+    def preview(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[LogCutPreview]:
         """Yield log by log what a cut of a database would do now; write nothing.
 
         Args:
@@ -107,23 +122,25 @@ class Cutter:
         readers = self._blocking_consumers(c, own_log, now)
         for log in [own_log] if own_log.enabled else [log for tbl, log in logs.items() if tbl]:
             if own_log.enabled or table in ("", log.tbl):
-                yield self._preview_log(c, log, own_log, readers, now)
+                yield self._explain(c, self._preview_log(c, log, own_log, readers, now))
 
-    def count_upto(self, c: Connection, log: Log, seq: int) -> int:
+    def _explain(self, c: Connection, preview: CutPreview) -> LogCutPreview:
+        log, cut = preview.log, preview.cut
+        wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
+        return LogCutPreview(
+            log=log,
+            cut=cut,
+            expired=preview.expired.records if preview.expired else 0,
+            goes=self._count_upto(c, log, cut.seq) if cut.seq > log.watermark else 0,
+            waits=0 if wants is None else self._count_upto(c, log, wants),
+        )
+
+    def _count_upto(self, c: Connection, log: Log, seq: int) -> int:
         """Return how many records a log has up to a number."""
-        first_records = ranges.records_upto(self._db, c, log, seq)
+        first_records = _records_upto(self._db, c, log, seq)
         return 0 if first_records is None else first_records.records
 
     # Consumers
-
-    def _mark_lost(self, c: Connection, instance: str, name: str, now: int) -> int:
-        """Mark consumers LOST that were silent for too long; return how many."""
-        t, marked = self._db.t.binlog_consumer, 0
-        for consumer in self._silent(c, instance, rows.read_consumers(self._db, c, instance, name), now):
-            consumer_log = log_condition(t, instance, (consumer.db, consumer.tbl))
-            lost = update(t).where(consumer_log, t.c.name == consumer.name).values(lost_at=now)
-            marked += c.execute(lost).rowcount
-        return marked
 
     def _silent(self, c: Connection, instance: str, consumers: Sequence[Consumer], now: int) -> Sequence[Consumer]:
         """Return the consumers that were silent for too long; none if Sexton itself was away during that time."""
@@ -136,32 +153,39 @@ class Cutter:
         consumers = rows.read_consumers(self._db, c, own_log.instance, own_log.db)
         silent = self._silent(c, own_log.instance, consumers, now)
         blocking = [reader for reader in consumers if reader.lost_at is None and reader not in silent]
-        return [self._skip_other_tables(c, r) if own_log.enabled and r.tbl else r for r in blocking]
-
-    def _skip_other_tables(self, c: Connection, reader: Consumer) -> Consumer:
-        """Return a consumer of one table: of the database's log it needs only the records of that table."""
-        position = self._db.t.binlog_table_record
-        lacking = and_(log_condition(position, reader.instance, (reader.db, reader.tbl)), position.c.seq > reader.acked)
-        first = c.execute(select(position.c.seq).where(lacking).order_by(position.c.seq).limit(1)).scalar_one_or_none()
-        return reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
+        position, needing = self._db.t.binlog_table_record, list[Consumer]()
+        for reader in blocking:
+            if own_log.enabled and reader.tbl:  # of the database's log it needs only the records of its table
+                log = log_condition(position, reader.instance, (reader.db, reader.tbl))
+                lacking = select(position.c.seq).where(log, position.c.seq > reader.acked).order_by(position.c.seq)
+                first = c.execute(lacking.limit(1)).scalar_one_or_none()
+                reader = reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
+            needing.append(reader)
+        return needing
 
     # Decide how far one log is cut
 
     def _decide(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> Cut:
-        """Return the next cut of a log, and record what blocks the rest."""
+        """Return the part of a log's next cut that is made in one transaction, and record what blocks the rest."""
         preview = self._preview_log(c, log, own_log, readers, now)
         self._record_blockers(c, preview, now)
-        return self._limit(c, log, preview.cut)
+        cut = preview.cut
+        if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
+            return cut
+        remaining = _remaining_records(self._db, log)
+        first_records = remaining.c.ordinal <= log.gone_records + RECORDS_AT_ONCE
+        last = select(remaining.c.seq).where(first_records).order_by(remaining.c.seq.desc()).limit(1)
+        return cut.model_copy(update={"seq": int(c.execute(last).scalar_one()), "more": True})
 
     def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
         bounds = policy.retention_bounds(configured, now)
-        expired = None if bounds.retains_all else ranges.expired_records(self._db, c, configured, bounds)
+        expired = None if bounds.retains_all else _expired_records(self._db, c, configured, bounds)
         if expired is None:
             return CutPreview(log, Cut(seq=log.watermark), None)
         log_readers = [reader for reader in readers if own_log.enabled or reader.tbl == log.tbl]
         cut = policy.decide_cut(configured, expired.seq, expired.records, log_readers, self._settings)
-        if cut.seq > log.watermark and ranges.records_upto(self._db, c, log, cut.seq) is None:
+        if cut.seq > log.watermark and _records_upto(self._db, c, log, cut.seq) is None:
             cut = cut.model_copy(update={"seq": log.watermark})  # no record lies between the watermark and the cut
         return CutPreview(log, cut, expired)
 
@@ -183,22 +207,7 @@ class Cutter:
         if values != log.model_dump(include=set(values)):
             c.execute(update(t).where(log_condition(t, log.instance, (log.db, log.tbl))).values(**values))
 
-    def _limit(self, c: Connection, log: Log, cut: Cut) -> Cut:
-        """Return the part of a cut that is made in one transaction."""
-        if cut.seq == log.watermark or self.count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
-            return cut
-        last_of_chunk = ranges.last_of_first(self._db, c, log, RECORDS_AT_ONCE)
-        return cut.model_copy(update={"seq": last_of_chunk, "more": True})
-
     # Write the cut
-
-    def _write_cut(self, c: Connection, log: Log, seq: int) -> tuple[Tombstone, int]:
-        """Cut a log up to a record; return the tombstone for the journal, and how many records were cut."""
-        is_database = not log.tbl
-        tables = self._tables_upto(c, log, seq) if is_database else [log.tbl]
-        self._raise_partition_cuts(c, log, seq, tables)
-        records = self._move_watermarks(c, log, seq, tables)
-        return Tombstone(database=is_database, db=log.db, tables=tuple(tables), seq=seq), records
 
     def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
         """Return the tables that have records up to a number in their database's log."""
@@ -249,7 +258,7 @@ class Cutter:
     def _cut_leftovers(self, c: Connection, own_log: Log, now: int) -> None:
         """Cut expired records of a database's disabled log: if they are in no table's log, no other cut finds them."""
         t, bounds = self._db.t.binlog_log, policy.retention_bounds(self._with_leftover_ttl(own_log, own_log), now)
-        expired = ranges.expired_records(self._db, c, own_log, RetentionBounds(after_ts=bounds.after_ts))
+        expired = _expired_records(self._db, c, own_log, RetentionBounds(after_ts=bounds.after_ts))
         if expired is not None:
             c.execute(
                 update(t).where(log_condition(t, own_log.instance, (own_log.db, ""))).values(watermark=expired.seq)
@@ -260,7 +269,36 @@ def _without_dropped(logs: Mapping[str, Log]) -> dict[str, Log]:
     return {table: log for table, log in logs.items() if not log.dropped_at}
 
 
-def _count(log: Log, cut: Cut) -> CutReport:
-    """Return the report of one log."""
-    is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
-    return CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
+def _expired_records(db: Database, c: Connection, log: Log, bounds: RetentionBounds) -> RecordRange | None:
+    """Return the records before the first one that is retained; None if that is the first of all.
+
+    The query reads from the beginning of the log, so its cost follows what has expired, not what exists.
+    """
+    remaining = _remaining_records(db, log)
+    retained = [remaining.c.ordinal > bounds.after_n, remaining.c.bytes_before >= bounds.from_byte]
+    if bounds.after_ts is not None:
+        retained.append(remaining.c.ts > bounds.after_ts)
+    first_retained = select(remaining.c.seq).where(*retained).order_by(remaining.c.seq).limit(1)
+    seq = c.execute(first_retained).scalar_one_or_none()
+    return _records_upto(db, c, log, None if seq is None else seq - 1)
+
+
+def _records_upto(db: Database, c: Connection, log: Log, upto: int | None) -> RecordRange | None:
+    """Return the records that are not cut, up to a number (None: all of them); None if there are none."""
+    remaining = _remaining_records(db, log)
+    in_range = true() if upto is None else remaining.c.seq <= upto
+    last = select(remaining.c.seq, remaining.c.ordinal).where(in_range).order_by(remaining.c.seq.desc()).limit(1)
+    row = c.execute(last).one_or_none()
+    return None if row is None else RecordRange(row.seq, row.ordinal - log.gone_records)
+
+
+def _remaining_records(db: Database, log: Log) -> FromClause:
+    """Return the records of a log that are not cut: seq, ordinal, bytes_before, ts."""
+    b, position = db.t.binlog, db.t.binlog_table_record
+    if not log.tbl:
+        not_cut = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > log.watermark)
+        return select(b.c.seq, b.c.ordinal, b.c.bytes_before, b.c.ts).where(not_cut).subquery()
+    same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
+    not_cut = and_(log_condition(position, log.instance, (log.db, log.tbl)), position.c.seq > log.watermark)
+    columns = (position.c.seq, position.c.ordinal, position.c.bytes_before, b.c.ts)
+    return select(*columns).join_from(position, b, same_record).where(not_cut).subquery()

@@ -6,8 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, distinct, func, or_, select
 
 from sexton.database.engine import Database
-from sexton.replication.binlog.explanation import LastRun, LogCounts
-from sexton.replication.binlog.model import Log
+from sexton.replication.binlog.model import LastRun, Log, LogCounts
 from sexton.replication.binlog.sql import rows
 
 MAX_NOTED_LOGS = 1_000

@@ -11,13 +11,12 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import RecordsTrimmed
 from sexton.replication.binlog.model import MAX_NAMES, Log, RecordPage, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
-from sexton.replication.binlog.policy import Versions, parse_versions
+from sexton.replication.binlog.policy import parse_versions
 from sexton.replication.binlog.sql import rows
-from sexton.replication.names import check_names
-from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
+from sexton.replication.errors import RecordsTrimmed
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows
 
 PAGE_RECORDS = 1_000
 PAGE_BYTES = 8 << 20
@@ -39,16 +38,29 @@ class RecordStore:
         """
         versions = {record.commit_seq: parse_versions(record) for record in records}
         check_text(*(text for record in records for text in (record.data, record.type)))
-        records = [_naming_changed_tables(record, versions[record.commit_seq]) for record in records]
+        records = [  # every table that a record created versions of is among its tables
+            record.model_copy(update={"tables": tuple(dict.fromkeys((*record.tables, *versions[record.commit_seq])))})
+            for record in records
+        ]
         check_names(name, *(table for record in records for table in record.tables))
         if len(versions) < len(records):
             raise BadInput("a record appears twice: send each commit_seq once")
-        _check_names_fit(records, versions)
+        names = sum(len(record.tables) for record in records)
+        names += sum(len(partitions) for tables in versions.values() for partitions in tables.values())
+        if len(records) > 1 and names > MAX_NAMES:
+            raise BadInput(
+                f"the records name {names:,} tables and partitions: send at most {MAX_NAMES:,} at once, in several "
+                "requests"
+            )
+        t = self._db.t.instance.c
         with self._db.write() as c:
-            self._check_instance(c, instance)
+            if c.execute(select(t.id).where(t.id == instance)).first() is None:
+                raise UnknownInstance(instance)
             ensure_log_rows(self._db, c, instance, name)
-            own_log = self._lock_own_log(c, instance, name)
-            logs = LogStates(own_log, self._table_logs(c, instance, name, records))
+            own_log = rows.lock_own_log(self._db, c, instance, name)
+            tables = {table for record in records for table in record.tables}
+            table_logs = rows.read_logs(self._db, c, instance, name, tables)
+            logs = LogStates(own_log, {tbl: log for tbl, log in table_logs.items() if tbl in tables})
             new = sorted((r for r in records if r.commit_seq > own_log.last_seq), key=lambda r: r.commit_seq)
             result = self._judge_resent(c, logs, [r for r in records if r.commit_seq <= own_log.last_seq])
             if not new:
@@ -90,23 +102,6 @@ class RecordStore:
             records.append(StoredRecord(commit_seq=row.seq, **columns))
         return records
 
-    def _check_instance(self, c: Connection, instance: str) -> None:
-        t = self._db.t.instance
-        if c.execute(select(t.c.id).where(t.c.id == instance)).first() is None:
-            raise UnknownInstance(instance)
-
-    def _lock_own_log(self, c: Connection, instance: str, name: str) -> Log:
-        t = self._db.t.binlog_log
-        own_row = select(t).where(log_condition(t, instance, (name, ""))).with_for_update()
-        return rows.to_log(c.execute(own_row).one())
-
-    def _table_logs(self, c: Connection, instance: str, name: str, records: Sequence[StoredRecord]) -> dict[str, Log]:
-        """Return the logs of the tables that records name, where they have a row."""
-        t = self._db.t.binlog_log
-        tables = sorted({table for record in records for table in record.tables})
-        in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(t.c.tbl, tables))
-        return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(in_tables))}
-
     def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[StoredRecord]) -> StoreResult:
         """Compare records that are not above the last one with the stored ones."""
         if not records:
@@ -138,17 +133,3 @@ class RecordStore:
             types = {column: table.c[column].type for column in data[0]}
             new = as_rows(data, **types)
             c.execute(insert(table).from_select(list(types), select(*(new.c[column] for column in types))))
-
-
-def _check_names_fit(records: Sequence[StoredRecord], versions: Mapping[int, Versions]) -> None:
-    names = sum(len(record.tables) for record in records)
-    names += sum(len(partitions) for tables in versions.values() for partitions in tables.values())
-    if len(records) > 1 and names > MAX_NAMES:
-        raise BadInput(
-            f"the records name {names:,} tables and partitions: send at most {MAX_NAMES:,} at once, in several requests"
-        )
-
-
-def _naming_changed_tables(record: StoredRecord, versions: Versions) -> StoredRecord:
-    """Return the record with every table that it created versions of among its tables."""
-    return record.model_copy(update={"tables": tuple(dict.fromkeys((*record.tables, *versions)))})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -51,7 +51,7 @@ class Remover:
         position, part, b = self._db.t.binlog_table_record, self._db.t.binlog_partition_version, self._db.t.binlog
         key = (log.db, log.tbl)
         with self._db.write() as c:
-            own_log = self._lock_own_log(c, log)
+            own_log = rows.lock_own_log(self._db, c, log.instance, log.db)  # it cannot be enabled meanwhile
             cut = and_(log_condition(position, log.instance, key), position.c.seq <= log.watermark)
             seqs = list(
                 c.execute(select(position.c.seq).where(cut).order_by(position.c.seq).limit(ROWS_AT_ONCE)).scalars()
@@ -92,9 +92,3 @@ class Remover:
         same_record = and_(of_database, position.c.seq.between(b.c.seq, b.c.seq))
         in_a_log = select(position.c.seq).where(same_record).order_by(position.c.seq).limit(1).scalar_subquery()
         return and_(in_range, in_list(b.c.seq, seqs), in_a_log.is_(None))
-
-    def _lock_own_log(self, c: Connection, log: Log) -> Log:
-        """Return the log of the database, locked so that it cannot be enabled meanwhile."""
-        t = self._db.t.binlog_log
-        own_row = select(t).where(log_condition(t, log.instance, (log.db, ""))).with_for_update()
-        return rows.to_log(c.execute(own_row).one())

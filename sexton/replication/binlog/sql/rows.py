@@ -9,8 +9,8 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import GuardBusy
-from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Log
+from sexton.replication.errors import UnknownLog
 from sexton.replication.sql.log_rows import log_condition
 
 
@@ -49,6 +49,13 @@ def read_logs(
     if tables is not None:
         condition = and_(condition, in_list(t.c.tbl, {"", *tables}))
     return {row.tbl: to_log(row) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
+
+
+def lock_own_log(db: Database, c: Connection, instance: str, name: str) -> Log:
+    """Return a database's own log, locked until the transaction ends; its row must exist."""
+    t = db.t.binlog_log
+    own_row = select(t).where(log_condition(t, instance, (name, ""))).with_for_update()
+    return to_log(c.execute(own_row).one())
 
 
 def steady_for(db: Database, c: Connection, instance: str, seconds: int) -> bool:

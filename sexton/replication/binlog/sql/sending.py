@@ -19,8 +19,8 @@ from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.agent.model import ID, SweepOutcome
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage, GrantedVersion
-from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
+from sexton.replication.sql.log_rows import check_names
 
 PAGE_CUTS = 1_000
 PARTITIONS_AT_ONCE = 100
@@ -86,14 +86,21 @@ class Sender:
             UnknownInstance: no such instance.
         """
         check_names(backend, after)
+        t, b = self._db.t.replica, self._db.t.backend
         with deciding(self._db, instance) as c:
-            self._record_pull(c, instance, backend, queue=queue)
+            now = self._db.now(c)
+            values = {"pulled_at": now} | ({"queue_at": now} if queue else {})
+            pull = upsert(b).values(instance=instance, name=backend, **values)
+            c.execute(pull.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
             try:
                 self._controls.check_in(c, instance)
             except (Halted, NotEnabled) as e:
                 return CutPage(why=str(e))
             limit = max(1, min(limit, PAGE_CUTS))
-            due = self._due_replicas(c, instance, backend, after, limit)
+            on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid > after)
+            columns = (t.c.uid, t.c.tablet, t.c.desired, t.c.granted, t.c.acked, t.c.dropped)
+            behind = select(*columns).where(on_backend, t.c.desired > t.c.acked)
+            due = c.execute(behind.order_by(t.c.uid).limit(limit)).all()
             granted = self._grant(c, instance, backend, due)
             reached("binlog.granted")
         cuts = [
@@ -103,19 +110,14 @@ class Sender:
         ]
         return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
 
-    def _due_replicas(self, c: Connection, instance: str, backend: str, after: str, limit: int) -> Sequence[Any]:
-        """Return the replicas of a backend that have binlogs to delete, by uid."""
-        t = self._db.t.replica
-        on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid > after)
-        columns = (t.c.uid, t.c.tablet, t.c.desired, t.c.granted, t.c.acked, t.c.dropped)
-        due = select(*columns).where(on_backend, t.c.desired > t.c.acked).order_by(t.c.uid).limit(limit)
-        return c.execute(due).all()
-
     def _grant(self, c: Connection, instance: str, backend: str, due: Sequence[Any]) -> Mapping[str, int]:
         """Decide and store up to which version each replica's backend may delete; return it by uid."""
         live_tablets = sorted({row.tablet for row in due if not row.dropped})
         needed = needed_versions(self._db, c, instance, live_tablets)
-        granted = {row.uid: _grantable(row, needed) for row in due}
+        granted: dict[str, int] = {}
+        for row in due:
+            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
+            granted[row.uid] = max(row.granted, allowed)
         raised = [row for row in due if granted[row.uid] > row.granted]
         if raised:
             t = self._db.t.replica
@@ -165,23 +167,6 @@ class Sender:
             with_worker = and_(b.c.instance == instance, b.c.queue_at > now - QUEUE_MS, b.c.name > after)
             names = select(b.c.name).where(with_worker, select(t.c.uid).where(due).exists())
             return list(c.execute(names.order_by(b.c.name).limit(limit)).scalars())
-
-    def _record_pull(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
-        t, now = self._db.t.backend, self._db.now(c)
-        values = {"pulled_at": now} | ({"queue_at": now} if queue else {})
-        new = upsert(t).values(instance=instance, name=backend, **values)
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
-
-
-def _grantable(row: Any, needed: Mapping[str, int]) -> int:
-    """Return up to which version a replica's binlogs may be deleted.
-
-    Args:
-        row: the replica: tablet, desired, granted, dropped.
-        needed: by tablet the first version that one of its replicas needs.
-    """
-    allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
-    return int(max(row.granted, allowed))
 
 
 def _acknowledgements(done: Sequence[CutDone]) -> Mapping[str, Mapping[str, Any]]:

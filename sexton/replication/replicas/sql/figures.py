@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 
 from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
-from sexton.replication.replicas.model import Backend, BackendStanding, Replica, RetainingReplica
+from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import copies_condition, needed_version, to_replica
 
@@ -27,9 +27,12 @@ def backend_standings(
     b = db.t.backend
     counted = c.execute(_count_by_backend(db, db.now(c)).where(copies_condition(db.t.replica, instance, name, table)))
     counts = {row.backend: dict(row._mapping) for row in counted}
-    known = {row.name: Backend(**row._mapping) for row in c.execute(select(b).where(b.c.instance == instance))}
+    instants = select(b.c.name, b.c.reported_at, b.c.pulled_at, b.c.queue_at).where(b.c.instance == instance)
+    known = {row.name: dict(row._mapping) for row in c.execute(instants)}
     names = sorted(counts if name else {*counts, *known})
-    return [_standing(backend, counts.get(backend, {}), known.get(backend)) for backend in names]
+    return [
+        BackendStanding(**{"backend": backend} | counts.get(backend, {}) | known.get(backend, {})) for backend in names
+    ]
 
 
 def _count_by_backend(db: Database, now: int) -> Select[Any]:
@@ -52,11 +55,6 @@ def _count_by_backend(db: Database, now: int) -> Select[Any]:
     quarantined_first = (func.min(case((quarantined, t.c.problem))), func.min(case((has_problem, t.c.problem))))
     problem = func.coalesce(*quarantined_first, "").label("problem")
     return select(t.c.backend, func.count().label("copies"), problem, *counts).group_by(t.c.backend)
-
-
-def _standing(name: str, counts: dict[str, Any], backend: Backend | None) -> BackendStanding:
-    instants = {} if backend is None else backend.model_dump(include={"reported_at", "pulled_at", "queue_at"})
-    return BackendStanding(**{"backend": name} | counts | instants)
 
 
 def retaining_by_backend(
@@ -93,13 +91,6 @@ def retaining_replicas(
         to_replica(row)
         for row in c.execute(lacking.order_by(needed_version(t, now), t.c.tablet, t.c.backend).limit(limit))
     ]
-
-
-def count_live_copies(db: Database, c: Connection, instance: str, name: str, table: str = "") -> int:
-    """Return how many replicas a database, or one table of it, has, without dropped ones."""
-    t = db.t.replica
-    live = and_(copies_condition(t, instance, name, table), t.c.dropped.is_(False))
-    return int(c.execute(select(func.count()).select_from(t).where(live)).scalar_one())
 
 
 def _live(t: Any, instance: str) -> ColumnElement[bool]:

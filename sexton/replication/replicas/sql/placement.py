@@ -1,7 +1,7 @@
 """Store where the owner has placed the replicas of tablets. A tablet never loses its last replica by mistake."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -10,13 +10,13 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import LastCopy, UnknownBackend
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.replicas.errors import LastCopy, UnknownBackend
-from sexton.replication.replicas.model import Backend, Placement, PlaceResult
-from sexton.replication.replicas.placing import check_placement
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, PlaceResult, Tablet
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
-from sexton.replication.sql.log_rows import ensure_log_rows, is_dropped
+from sexton.replication.sql.log_rows import MAX_NAME_CHARACTERS, check_names, ensure_log_rows, is_dropped
+from sexton.storage.policy import ID_CHARACTERS
 
 CopyKey = tuple[str, str]
 """The uid and the backend of a replica."""
@@ -57,15 +57,30 @@ class PlacementStore:
                 would retain nothing for its replicas; an owner must name a dropped partition as dropped.
         """
         check_placement(order)
-        db = self._db
+        db, t = self._db, self._db.t.replica
         with deciding(db, instance) as c:
             # A generic plan compares each row with each placed copy.
             c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
             ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
             if is_dropped(db, c, instance, order.db, order.table):
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
-            placed, stored = _placed_copies(order), self._stored_copies(c, instance, order)
-            _check_complete(order, stored)
+            copies = (
+                CopyPlace(copy.uid, copy.backend, tablet.tablet, tablet.part)
+                for tablet in order.tablets
+                for copy in tablet.copies
+            )
+            placed = {copy.key: copy for copy in copies}
+            in_partitions = in_list(t.c.part, sorted({tablet.part for tablet in order.tablets}))
+            columns = select(*(t.c[column] for column in PLACED_COLUMNS))
+            rows = c.execute(columns.where(self._live_of_table(instance, order), in_partitions))
+            stored = {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
+            tablets = {tablet.tablet for tablet in order.tablets}
+            missing = next((copy.tablet for copy in stored.values() if copy.tablet not in tablets), None)
+            if missing is not None:
+                raise BadInput(
+                    f"tablet {missing} of table {order.table} is missing, but its partition is placed: name all "
+                    "tablets of a partition with all their replicas, or name the partition as dropped"
+                )
             new = [copy for key, copy in placed.items() if stored.get(key) != copy]
             self._add(c, instance, order, new)
             removed = self._remove_copies(c, instance, [key for key in stored if key not in placed])
@@ -92,40 +107,23 @@ class PlacementStore:
             backend_rows = c.execute(delete(b).where(b.c.instance == instance, b.c.name == backend)).rowcount
             if not removed and not backend_rows:
                 raise UnknownBackend(backend)
-            return len(removed)
-
-    def backends(self, instance: str) -> Sequence[Backend]:
-        """Return the backends that have reported or pulled, by name."""
-        b = self._db.t.backend
-        with self._db.read() as c:
-            backends = c.execute(select(b).where(b.c.instance == instance).order_by(b.c.name))
-            return [Backend(**row._mapping) for row in backends]
-
-    # The conditions of a placement
+            return removed
 
     def _live_of_table(self, instance: str, order: Placement) -> ColumnElement[bool]:
         t = self._db.t.replica
         return and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
 
-    def _live_of_partitions(self, instance: str, order: Placement) -> ColumnElement[bool]:
-        partitions = sorted({tablet.part for tablet in order.tablets})
-        return and_(self._live_of_table(instance, order), in_list(self._db.t.replica.c.part, partitions))
-
-    # The steps of a placement
-
     # No statement joins the placed copies: PostgreSQL does not know how many they are, and may compare each with each.
-
-    def _stored_copies(self, c: Connection, instance: str, order: Placement) -> Mapping[CopyKey, CopyPlace]:
-        """Return the live replicas of the placed partitions."""
-        t = self._db.t.replica
-        columns = (t.c[column] for column in PLACED_COLUMNS)
-        rows = c.execute(select(*columns).where(self._live_of_partitions(instance, order)))
-        return {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
 
     def _add(self, c: Connection, instance: str, order: Placement, copies: Sequence[CopyPlace]) -> None:
         """Add new replicas. Their backends must delete what was cut before they were placed, too."""
-        db, t = self._db, self._db.t.replica
-        cut, released = self._cut_versions(c, instance, order), self._released_versions(c, instance, copies)
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
+        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+        in_partitions = and_(of_table, in_list(fold.c.part, {tablet.part for tablet in order.tablets}))
+        cut = {row.part: row.version for row in c.execute(select(fold.c.part, fold.c.version).where(in_partitions))}
+        of_tablets = and_(t.c.instance == instance, in_list(t.c.tablet, {copy.tablet for copy in copies}))
+        highest = select(t.c.tablet, func.max(t.c.gone).label("gone")).where(of_tablets).group_by(t.c.tablet)
+        released = {row.tablet: row.gone for row in c.execute(highest)}  # its data may have been deleted up to there
         data = [
             copy._asdict() | {"desired": cut.get(copy.part, -1), "gone": released.get(copy.tablet, -1)}
             for copy in copies
@@ -133,27 +131,13 @@ class PlacementStore:
         versions = {"desired": BigInteger(), "gone": BigInteger()}
         new = as_rows(data, **dict.fromkeys(PLACED_COLUMNS, Text()), **versions)
         no_report_yet = literal(db.now(c), t.c.fresh_until.type)
-        of_table = [literal(value) for value in (instance, order.db, order.table)]
+        table_columns = [literal(value) for value in (instance, order.db, order.table)]
         columns = (*PLACED_COLUMNS, *versions)
-        rows = select(*of_table, no_report_yet, *(new.c[column] for column in columns)).where(new.c.uid != "")
+        rows = select(*table_columns, no_report_yet, *(new.c[column] for column in columns)).where(new.c.uid != "")
         add = upsert(t).from_select(["instance", "db", "tbl", "fresh_until", *columns], rows)
         added = c.execute(add.on_conflict_do_nothing().returning(t.c.uid)).all()
         if len(added) < len(copies):
             raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
-
-    def _cut_versions(self, c: Connection, instance: str, order: Placement) -> Mapping[str, int]:
-        """Return by partition up to which version its binlogs are cut."""
-        fold = self._db.t.binlog_partition_cut
-        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        placed = in_list(fold.c.part, {tablet.part for tablet in order.tablets})
-        return {row.part: row.version for row in c.execute(select(fold.c.part, fold.c.version).where(of_table, placed))}
-
-    def _released_versions(self, c: Connection, instance: str, copies: Sequence[CopyPlace]) -> Mapping[str, int]:
-        """Return by tablet up to which version its data may have been deleted."""
-        t = self._db.t.replica
-        placed = and_(t.c.instance == instance, in_list(t.c.tablet, {copy.tablet for copy in copies}))
-        rows = c.execute(select(t.c.tablet, func.max(t.c.gone).label("gone")).where(placed).group_by(t.c.tablet))
-        return {row.tablet: row.gone for row in rows}
 
     def _remove_copies(self, c: Connection, instance: str, keys: Iterable[CopyKey]) -> int:
         """Delete replicas that are not placed any longer; return how many."""
@@ -163,25 +147,24 @@ class PlacementStore:
             uids.setdefault(backend, []).append(uid)
         for backend, of_backend in sorted(uids.items()):
             on_backend = and_(t.c.instance == instance, t.c.backend == backend)
-            removed += len(self._remove(c, instance, and_(on_backend, in_list(t.c.uid, of_backend))))
+            removed += self._remove(c, instance, and_(on_backend, in_list(t.c.uid, of_backend)))
         return removed
 
-    def _remove(self, c: Connection, instance: str, condition: ColumnElement[bool]) -> Sequence[Any]:
-        """Delete replicas, and tell followers about unhealthy ones; return the deleted rows."""
+    def _remove(self, c: Connection, instance: str, condition: ColumnElement[bool]) -> int:
+        """Delete replicas; return how many.
+
+        The journal gets the end of unhealthy ones: a healthy replica may take their place on the same backend.
+        """
         t = self._db.t.replica
         deleted = delete(t).where(condition).returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)
         removed = c.execute(deleted).all()
-        self._report_healthy(c, instance, removed)
-        return removed
-
-    def _report_healthy(self, c: Connection, instance: str, removed: Sequence[Any]) -> None:
-        """Journal the end of unhealthy replicas: a healthy one may take their place on the same backend."""
         outcomes: dict[str, list[ReplicaOutcome]] = {}
         for row in removed:
             if row.bad_since is not None or row.failed >= 0:
                 outcomes.setdefault(row.backend, []).append(ReplicaOutcome(tablet=row.tablet, kind=ReportKind.HEALTHY))
         for backend, of_backend in sorted(outcomes.items()):
             JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, of_backend))
+        return len(removed)
 
     def _drop_partitions(self, c: Connection, instance: str, order: Placement) -> int:
         """Grant the replicas of dropped partitions everything; return how many replicas that are."""
@@ -205,16 +188,44 @@ class PlacementStore:
         return list(c.execute(only_here).scalars())
 
 
-def _placed_copies(order: Placement) -> Mapping[CopyKey, CopyPlace]:
-    copies = (CopyPlace(copy.uid, copy.backend, t.tablet, t.part) for t in order.tablets for copy in t.copies)
-    return {copy.key: copy for copy in copies}
+def check_placement(order: Placement) -> None:
+    """Check that a placement is complete and names nothing twice.
+
+    Raises:
+        BadInput: an id is invalid or appears twice, a tablet has no replica, or a partition is placed and dropped.
+    """
+    check_names(order.db, order.table)
+    if not order.table:
+        raise BadInput("the table is missing: name the table of the tablets")
+    copies = [copy for tablet in order.tablets for copy in tablet.copies]
+    if max(len(copies), len(order.dropped)) > MAX_PLACED_COPIES:
+        raise BadInput(
+            f"{len(copies):,} replicas and {len(order.dropped):,} dropped partitions are too many for one placement: "
+            f"send at most {MAX_PLACED_COPIES:,} of each, partition by partition"
+        )
+    _check_ids("tablet", (tablet.tablet for tablet in order.tablets))
+    _check_ids("uid", (copy.uid for copy in copies))
+    _check_ids("backend", (copy.backend for copy in copies))
+    _check_ids("partition", [*(tablet.part for tablet in order.tablets), *order.dropped])
+    if len({tablet.tablet for tablet in order.tablets}) < len(order.tablets):
+        raise BadInput("a tablet appears twice: name each tablet once, with all its replicas")
+    if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
+        raise BadInput("a replica appears twice: name each uid of a backend once")
+    for tablet in order.tablets:
+        _check_copies(tablet)
+    placed_and_dropped = {tablet.part for tablet in order.tablets} & set(order.dropped)
+    if placed_and_dropped:
+        raise BadInput(f"partition {min(placed_and_dropped)} is listed both in tablets and in dropped partitions")
 
 
-def _check_complete(order: Placement, stored: Mapping[CopyKey, CopyPlace]) -> None:
-    placed_tablets = {tablet.tablet for tablet in order.tablets}
-    for copy in stored.values():
-        if copy.tablet not in placed_tablets:
-            raise BadInput(
-                f"tablet {copy.tablet} of table {order.table} is missing, but its partition is placed: name all "
-                "tablets of a partition with all their replicas, or name the partition as dropped"
-            )
+def _check_ids(kind: str, ids: Iterable[str]) -> None:
+    for id_ in set(ids):
+        if not 0 < len(id_) <= MAX_NAME_CHARACTERS or not ID_CHARACTERS.issuperset(id_):
+            raise BadInput(f"{id_[:40]!r} is not an id of a {kind}: use 1 to 128 letters, digits, '.' and '-'")
+
+
+def _check_copies(tablet: Tablet) -> None:
+    if not tablet.copies:
+        raise BadInput(f"tablet {tablet.tablet} has no replica: nothing would retain the versions that it needs")
+    if len({copy.backend for copy in tablet.copies}) < len(tablet.copies):
+        raise BadInput(f"tablet {tablet.tablet} has two replicas on one backend")

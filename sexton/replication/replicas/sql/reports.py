@@ -1,21 +1,12 @@
 """Accept reports of backends: judge each replica, store all by one statement, and journal the changes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
     Connection,
-    FromClause,
-    Integer,
-    Text,
     and_,
-    case,
-    func,
-    literal,
-    null,
     select,
     update,
 )
@@ -26,28 +17,27 @@ from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import BootTooHigh
 from sexton.replication.journal.model import Op, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.errors import BootTooHigh
 from sexton.replication.replicas.model import (
     MAX_BOOT,
     MAX_BOOT_STEP,
-    Replica,
     ReplicaReport,
     ReplicaSettings,
     ReportReceipt,
-    TabletReport,
 )
 from sexton.replication.replicas.policy import Judged, ReportedVersions
 from sexton.replication.replicas.sql.rows import to_replica
 from sexton.replication.replicas.version_graph import MAX_VERSION
+from sexton.replication.sql.log_rows import check_names
 
-VERSION_COLUMNS = ("continuous_version", "failed", "succeeded", "needs", "highest")
-SIZE_COLUMNS = ("row_count", "bytes")
-FLAG_COLUMNS = ("bad", "gap", "crossing", "counts")
-NO_GAP, OLD_GAP, NEW_GAP = 0, 1, 2
+JUDGED_COLUMNS = (
+    *("continuous_version", "failed", "succeeded", "needs", "highest"),
+    *("bad_since", "gap_since", "crossing", "full_copy", "full_copy_at"),
+)
+"""The columns of a replica that the judgement of a report changes."""
 
 
 class ReportStore:
@@ -68,12 +58,14 @@ class ReportStore:
             BadInput: a number or a range is impossible, or a replica appears twice.
             BootTooHigh: later reports of the backend could not be newer.
         """
-        versions = _check_report(backend, report)
+        versions, t = _check_report(backend, report), self._db.t.replica
         with deciding(self._db, instance) as c:
             reached("report.guarded")
             self._check_boot(c, instance, backend, report)
             now = self._db.now(c)
-            known = self._replicas(c, instance, backend, list(versions))
+            live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
+            reported = select(t).where(live, in_list(t.c.uid, versions))
+            known = {row.uid: to_replica(row) for row in c.execute(reported)}
             sent_at = (report.boot, report.sequence)
             to_update = {uid: replica for uid, replica in known.items() if (replica.boot, replica.sequence) < sent_at}
             judged = [
@@ -96,12 +88,6 @@ class ReportStore:
             healthy=kinds[ReportKind.HEALTHY],
         )
 
-    def _replicas(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
-        t = self._db.t.replica
-        live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
-        reported = select(t).where(live, in_list(t.c.uid, uids))
-        return {row.uid: to_replica(row) for row in c.execute(reported)}
-
     def _check_boot(self, c: Connection, instance: str, backend: str, report: ReplicaReport) -> None:
         t = self._db.t.backend
         last = c.execute(select(t.c.boot).where(t.c.instance == instance, t.c.name == backend)).scalar()
@@ -122,27 +108,18 @@ class ReportStore:
         self, c: Connection, instance: str, backend: str, report: ReplicaReport, judged: Sequence[Judged], now: int
     ) -> None:
         t = self._db.t.replica
-        numbers = dict.fromkeys((*VERSION_COLUMNS, *SIZE_COLUMNS), BigInteger())
-        flags = dict.fromkeys(FLAG_COLUMNS, Integer())
         by_uid = {tablet.uid: tablet for tablet in report.tablets}
-        data = [_row(judgement.replica, by_uid[judgement.replica.uid], now) for judgement in judged]
-        new = as_rows(data, uid=Text(), **numbers, **flags)
-        values = {column: new.c[column] for column in numbers} | self._instants_and_flags(new, now)
+        types = {name: t.c[name].type for name in ("uid", *JUDGED_COLUMNS, "row_count", "bytes")}
+        data = []
+        for replica, _ in judged:
+            columns = {name: getattr(replica, name) for name in ("uid", *JUDGED_COLUMNS)}
+            data.append(columns | {"row_count": by_uid[replica.uid].rows, "bytes": by_uid[replica.uid].bytes})
+        new = as_rows(data, **types)
+        values: dict[str, Any] = {name: new.c[name] for name in types if name != "uid"}
         values |= {"boot": report.boot, "sequence": report.sequence}
         values |= {"fresh_until": now + self._settings.freshness_seconds * 1000}
         same_copy = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == new.c.uid)
         c.execute(update(t).where(same_copy).values(**values))
-
-    def _instants_and_flags(self, new: FromClause, now: int) -> dict[str, Any]:
-        t = self._db.t.replica
-        instant: ColumnElement[int] = literal(now, t.c.fresh_until.type)
-        return {
-            "crossing": new.c.crossing == 1,
-            "bad_since": case((new.c.bad == 1, func.coalesce(t.c.bad_since, instant)), else_=null()),
-            "gap_since": case((new.c.gap == NEW_GAP, instant), (new.c.gap == OLD_GAP, t.c.gap_since), else_=null()),
-            "full_copy": case((new.c.counts == 1, ""), else_=t.c.full_copy),
-            "full_copy_at": case((new.c.counts == 1, null()), else_=t.c.full_copy_at),
-        }
 
 
 def _check_report(backend: str, report: ReplicaReport) -> dict[str, ReportedVersions]:
@@ -161,20 +138,3 @@ def _check_report(backend: str, report: ReplicaReport) -> dict[str, ReportedVers
     if any(not (0 <= tablet.rows <= MAX_VERSION and 0 <= tablet.bytes <= MAX_VERSION) for tablet in report.tablets):
         raise BadInput(f"rows and bytes of a replica are 0 to {MAX_VERSION}")
     return versions
-
-
-def _row(replica: Replica, reported: TabletReport, now: int) -> Mapping[str, Any]:
-    """Return a replica's new columns. Flags stand for instants: the stored one stays, or it becomes ``now``."""
-    gap = NO_GAP
-    if replica.gap_since is not None:
-        gap = NEW_GAP if replica.gap_since == now else OLD_GAP
-    versions = {column: getattr(replica, column) for column in VERSION_COLUMNS}
-    return versions | {
-        "uid": replica.uid,
-        "row_count": reported.rows,
-        "bytes": reported.bytes,
-        "bad": int(replica.bad),
-        "gap": gap,
-        "crossing": int(replica.crossing),
-        "counts": int(not replica.full_copy),
-    }

@@ -109,8 +109,10 @@ def drop_copies(db: Database, c: Connection, instance: str, name: str, table: st
     return len(c.execute(update(t).where(same_copy).values(**ALL_GRANTED).returning(t.c.uid)).all())
 
 
-def count_copies(db: Database, c: Connection, instance: str, name: str, table: str) -> int:
-    """Return how many replicas a database, or one table of it, has, dropped ones included."""
+def count_copies(
+    db: Database, c: Connection, instance: str, name: str, table: str = "", *, dropped: bool = True
+) -> int:
+    """Return how many replicas a database, or one table of it, has; ``dropped``: whether dropped ones count."""
     t = db.t.replica
-    count = select(func.count()).select_from(t).where(copies_condition(t, instance, name, table))
-    return int(c.execute(count).scalar_one())
+    counted = select(func.count()).select_from(t).where(copies_condition(t, instance, name, table))
+    return int(c.execute(counted if dropped else counted.where(t.c.dropped.is_(False))).scalar_one())

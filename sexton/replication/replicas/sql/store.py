@@ -8,14 +8,14 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import UnknownTablet
 from sexton.replication.journal.model import JournalSnapshot, LogWatermark, UnhealthyReplica
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.errors import UnknownTablet
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of, to_replica
+from sexton.replication.sql.log_rows import check_names
 
 
 class ReplicaStore:
@@ -112,31 +112,21 @@ class ReplicaStore:
 
     def snapshot(self, instance: str) -> JournalSnapshot:
         """Return the state from which a follower begins if it has missed entries of the journal."""
-        with self._db.snapshot() as c:
-            head, _ = JournalStore(self._db).bounds(c, instance)
-            rows = self._with_outcomes(c, instance)
-            outcomes = [outcome for row in rows for outcome in policy.standing(row)]
-            watermarks = self._watermarks(c, instance)
-        unhealthy = tuple(UnhealthyReplica(backend=backend, outcome=outcome) for backend, outcome in outcomes)
-        return JournalSnapshot(seq=head, marks=tuple(watermarks), replicas=unhealthy)
-
-    def _with_outcomes(self, c: Connection, instance: str) -> Sequence[Replica]:
-        """Return the replicas whose faults are in the journal, by uid."""
-        t = self._db.t.replica
+        t, log = self._db.t.replica, self._db.t.binlog_log
         faulty = or_(t.c.bad_since.is_not(None), t.c.failed >= 0)
         replicas = select(t).where(t.c.instance == instance, t.c.dropped.is_(False), faulty).order_by(t.c.uid)
-        return [to_replica(row) for row in c.execute(replicas)]
-
-    def _watermarks(self, c: Connection, instance: str) -> Sequence[LogWatermark]:
-        """Return up to which record each log is cut."""
-        log = self._db.t.binlog_log
-        logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
-        return [
-            LogWatermark(
-                db=row.db, tbl=row.tbl, seq=max(row.watermark, row.starts_after), dropped=row.dropped_at is not None
-            )
-            for row in logs
-        ]
+        logs = select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl)
+        with self._db.snapshot() as c:
+            head, _ = JournalStore(self._db).bounds(c, instance)
+            outcomes = [outcome for row in c.execute(replicas) for outcome in policy.standing(to_replica(row))]
+            watermarks = [
+                LogWatermark(
+                    db=row.db, tbl=row.tbl, seq=max(row.watermark, row.starts_after), dropped=row.dropped_at is not None
+                )
+                for row in c.execute(logs)
+            ]
+        unhealthy = tuple(UnhealthyReplica(backend=backend, outcome=outcome) for backend, outcome in outcomes)
+        return JournalSnapshot(seq=head, marks=tuple(watermarks), replicas=unhealthy)
 
 
 def _newest_version(t: Table) -> ColumnElement[int]:

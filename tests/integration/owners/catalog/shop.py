@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from sqlalchemy import event, func, select, update
 from config.settings import owner_policy
 from sexton.check import model as check_model
 from sexton.check.checker import Checker
-from sexton.check.sql import peers
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
@@ -86,7 +85,7 @@ class Shop(Rig):
     def use_owner(self, owner: CatalogOwner) -> None:
         """Let checks ask this owner, which has options."""
         self.catalog_owner = owner
-        ports = self.check_ports._replace(owner=owner, compare_ids=partial(peers.compare, owner))
+        ports = self.check_ports._replace(owner=owner)
         self.checker = Checker(ports, check_model.CheckSettings(grace_seconds=DAY))
 
     def close(self) -> None:

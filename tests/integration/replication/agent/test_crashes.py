@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sexton.kernel.crash_points import OF_BACKEND, installed
-from sexton.replication.agent.removing import Removal
+from sexton.replication.agent.sweeping import Removal
 from tests.integration.replication.agent.node import CutSource, Node
 from tests.support.crashes import Crash, crash_at
 
@@ -41,7 +41,7 @@ def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, tim
 def test_b11_the_next_sweep_finishes_a_crash_between_files(
     node: Node, beats: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.replication.agent.removing.PAGE_FILES", 1)
+    monkeypatch.setattr("sexton.replication.agent.sweeping.PAGE_FILES", 1)
     node.tablet("a")
     for version in range(5):
         node.binlog("a", version, segments=2)

@@ -8,8 +8,8 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.binlog.model import StoredRecord, StoreResult
+from sexton.replication.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
 from tests.support.eventually import PATIENCE_SECONDS
 

@@ -4,10 +4,10 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, StoredRecord
 from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
+from sexton.replication.errors import RecordsTrimmed, UnknownLog
 from sexton.replication.journal.model import Op
 from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance, upsert
 

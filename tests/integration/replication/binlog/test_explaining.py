@@ -4,20 +4,19 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.explanation import LogCounts, LogExplanation
-from sexton.replication.binlog.model import BinlogSettings, LogRetention
-from sexton.replication.binlog.sql.explain import explain
+from sexton.replication.binlog.model import BinlogSettings, LogCounts, LogExplanation, LogRetention
 from sexton.replication.binlog.sql.figures import count_logs, logs_with_blocker
+from sexton.replication.errors import UnknownLog
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
+from sexton.replication.replicas.sql.rows import count_copies
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 
 DAY = 86_400
 
 
 def explain_log(binlogs: BinlogInstance, table: str = "") -> LogExplanation:
-    return explain(binlogs.db, binlogs.service, SHOP, DB, table)
+    return binlogs.service.explain(SHOP, DB, table)
 
 
 def standing(binlogs: BinlogInstance, backend: str) -> BackendStanding:
@@ -176,8 +175,8 @@ def test_backends_are_counted_with_their_problems(binlogs: BinlogInstance) -> No
     with binlogs.db.read() as c:
         here = copies.backend_standings(binlogs.db, c, SHOP, DB, "users")
         count = (
-            copies.count_live_copies(binlogs.db, c, SHOP, DB),
-            copies.count_live_copies(binlogs.db, c, SHOP, DB, "users"),
+            count_copies(binlogs.db, c, SHOP, DB, dropped=False),
+            count_copies(binlogs.db, c, SHOP, DB, "users", dropped=False),
         )
 
     assert granted == {"t1.b1": 2}

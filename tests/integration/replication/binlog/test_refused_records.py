@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.replication.binlog.errors import OutOfOrder
 from sexton.replication.binlog.model import CutDone, StoredRecord
+from sexton.replication.errors import OutOfOrder
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 

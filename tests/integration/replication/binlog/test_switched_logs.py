@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.replication.binlog.errors import RecordsTrimmed
+from sexton.replication.errors import RecordsTrimmed
 from sexton.replication.journal.replaying import FollowerState as Follower
 from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
 

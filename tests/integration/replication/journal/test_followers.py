@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.replication.journal.errors import JournalTrimmed
+from sexton.replication.errors import JournalTrimmed
 from sexton.replication.journal.model import MAX_ENTRY_NAMES, Op
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, BinlogInstance

@@ -6,7 +6,7 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
+from sexton.replication.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.journal.model import JournalEntry, Op
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport

@@ -6,8 +6,8 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
+from sexton.replication.errors import LastCopy
 from sexton.replication.journal.model import Op
-from sexton.replication.replicas.errors import LastCopy
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
 from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.binlog_instance import DB, INTERVAL, REPLICA_SETTINGS, SHOP, BinlogInstance

@@ -4,8 +4,8 @@ import pytest
 
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
+from sexton.replication.errors import BootTooHigh
 from sexton.replication.journal.model import Op
-from sexton.replication.replicas.errors import BootTooHigh
 from sexton.replication.replicas.model import MAX_BOOT, MAX_BOOT_STEP, ReplicaReport, TabletReport
 from sexton.replication.replicas.version_graph import MAX_VERSION
 from tests.integration.replication.binlog_instance import REPLICA_SETTINGS, BinlogInstance

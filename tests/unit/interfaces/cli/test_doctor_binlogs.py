@@ -6,7 +6,7 @@ import pytest
 
 from sexton.interfaces.cli.doctor.finding import Problem
 from sexton.interfaces.cli.doctor.streams import InstanceFacts, log_problems, replica_problems
-from sexton.replication.binlog.explanation import LastRun, LogCounts
+from sexton.replication.binlog.model import LastRun, LogCounts
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 NOW = 10_000_000

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.replication.binlog.errors import OutOfOrder
 from sexton.replication.binlog.model import Log, StoredRecord, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import INHERITED_MS
+from sexton.replication.errors import OutOfOrder
 
 NOW = 10 * INHERITED_MS
 TABLES = ("orders", "clicks", "users")

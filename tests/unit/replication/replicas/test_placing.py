@@ -4,7 +4,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.replicas.model import MAX_PLACED_COPIES, Copy, Placement, Tablet
-from sexton.replication.replicas.placing import check_placement
+from sexton.replication.replicas.sql.placement import check_placement
 
 B1, B2 = Copy(backend="b1", uid="u1"), Copy(backend="b2", uid="u2")
 T1 = Tablet(tablet="t1", part="p1", copies=(B1, B2))

@@ -1,0 +1,117 @@
+"""The errors of binlogs, replicas and journals.
+
+All are under ``SextonError``::
+
+    UnknownLog       a log does not exist, is not enabled, or is dropped
+    UnknownConsumer  a consumer is not registered
+    TooManyRuns      a job has too many runs as consumers of a log
+    RecordsTrimmed   the requested records are cut
+    OutOfOrder       a record arrived after a later one
+    UnknownTablet    a tablet has no replica, or none on that backend
+    UnknownBackend   a backend has no replica, and has never reported
+    BootTooHigh      later reports of a backend could not be newer
+    LastCopy         a tablet would be left without a healthy replica
+    JournalTrimmed   the next entries of a journal are deleted
+    UnknownFollower  a journal has no follower of that name
+    FollowerAhead    a follower has applied entries that the journal never had
+"""
+
+from sexton.kernel.errors import BadInput, SextonError
+
+
+class UnknownLog(SextonError):
+    """The log does not exist, is not enabled, or is dropped."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no binlog of {name}, or it is not enabled; see: sexton binlog list")
+
+
+class UnknownConsumer(SextonError):
+    """The consumer is not registered."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, name: str, log: str) -> None:
+        super().__init__(f"no consumer {name} of {log} is registered; see: sexton binlog consumers")
+
+
+class TooManyRuns(SextonError):
+    """The job has ``MAX_RUNS`` runs as consumers of the log."""
+
+
+class RecordsTrimmed(SextonError):
+    """The requested records are cut. ``first``: the lowest number that a record can have now."""
+
+    name = "TOO_OLD"
+
+    def __init__(self, log: str, after: int, first: int) -> None:
+        super().__init__(
+            f"records of {log} after {after} are deleted up to {first - 1}: the first available is {first}; "
+            "make a new full copy of the data, and continue from there"
+        )
+        self.first = first
+
+
+class OutOfOrder(SextonError):
+    """A record arrived after a later one: a consumer that has read the later one would never see it."""
+
+
+class UnknownTablet(SextonError):
+    """The tablet has no replica, or none on that backend."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, tablet: str, backend: str = "") -> None:
+        where = f" on backend {backend}" if backend else ""
+        super().__init__(f"there is no replica of tablet {tablet}{where}; see: sexton replica list")
+
+
+class UnknownBackend(SextonError):
+    """The backend has no replica, and has never reported."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"there is no backend {backend}; see: sexton replica backends")
+
+
+class BootTooHigh(SextonError):
+    """A report's boot or sequence is above the ceiling, or its boot is too far above the last one."""
+
+
+class LastCopy(SextonError):
+    """The request would leave a tablet without a healthy replica."""
+
+
+class JournalTrimmed(SextonError):
+    """The next entries are deleted: all followers had applied them, or none had asked for them for long."""
+
+    name = "TOO_OLD"
+
+    def __init__(self, instance: str, after: int, first: int) -> None:
+        super().__init__(
+            f"the journal of {instance} begins with entry {first}, so entry {after + 1} cannot be read; "
+            "load a snapshot first: GET /v1/journal/snapshot"
+        )
+        self.first = first
+
+
+class UnknownFollower(BadInput):
+    """The journal has no follower of that name."""
+
+    def __init__(self, instance: str, follower: str) -> None:
+        super().__init__(f"the journal of {instance} has no follower {follower}; see: sexton binlog followers")
+
+
+class FollowerAhead(SextonError):
+    """The follower has applied entries that this journal never had."""
+
+    name = "JOURNAL_AHEAD"
+
+    def __init__(self, instance: str, after: int, head: int) -> None:
+        super().__init__(
+            f"the journal of {instance} ends with entry {head}, so entries after {after} cannot be read: this database "
+            "was restored from an older copy, or it is another one; load a snapshot first: GET /v1/journal/snapshot"
+        )
