@@ -15,7 +15,7 @@ from sexton.check.model import (
     Run,
     RunVerdict,
 )
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import NotFound, SextonError
 from sexton.marks.live import LiveEntry, Part
 from sexton.storage.model import VaultSpec
 
@@ -27,11 +27,11 @@ class TooManyObjects(SextonError):
     """One process lists more objects than the order allows; Spark may compare them."""
 
 
-class UnknownCheck(SextonError):
+class UnknownCheck(NotFound):
     """No check run has this id."""
 
 
-class UnknownFinding(SextonError):
+class UnknownFinding(NotFound):
     """No finding has this number, or it is not open any longer."""
 
 

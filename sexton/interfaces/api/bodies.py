@@ -6,7 +6,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
-from sexton.interfaces.api.errors import BodyTooLarge
+from sexton.interfaces.api.problems import BodyTooLarge
 
 SMALL_BYTES = 64 << 10
 """A larger body is parsed in a thread, and has one of a few places: it needs many times its size of memory."""

@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict
 from sexton.operators.controls.model import Halt
 
 
-class Halted(SextonError):
+class Halted(Conflict):
     """A stop, a list or a window blocks the instance: finish the page and release the lease."""
 
     def __init__(self, halt: Halt) -> None:
@@ -14,7 +14,7 @@ class Halted(SextonError):
         self.halt = halt
 
 
-class NotEnabled(SextonError):
+class NotEnabled(Conflict):
     """The instance is in observe mode: nothing in it may be deleted."""
 
 

@@ -1,9 +1,9 @@
 """Errors that the binlog capability raises."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict, Gone, NotFound, TooMany
 
 
-class UnknownLog(SextonError):
+class UnknownLog(NotFound):
     """The log does not exist, is not enabled, or is dropped."""
 
     name = "NOT_FOUND"
@@ -12,7 +12,7 @@ class UnknownLog(SextonError):
         super().__init__(f"there is no binlog of {name}, or it is not enabled; see: sexton binlog list")
 
 
-class UnknownConsumer(SextonError):
+class UnknownConsumer(NotFound):
     """The consumer is not registered."""
 
     name = "NOT_FOUND"
@@ -21,11 +21,11 @@ class UnknownConsumer(SextonError):
         super().__init__(f"no consumer {name} of {log} is registered; see: sexton binlog consumers")
 
 
-class TooManyRuns(SextonError):
+class TooManyRuns(TooMany):
     """The job has ``MAX_RUNS`` runs as consumers of the log."""
 
 
-class RecordsTrimmed(SextonError):
+class RecordsTrimmed(Gone):
     """The requested records are cut. ``first``: the lowest number that a record can have now."""
 
     name = "TOO_OLD"
@@ -38,5 +38,5 @@ class RecordsTrimmed(SextonError):
         self.first = first
 
 
-class OutOfOrder(SextonError):
+class OutOfOrder(Conflict):
     """A record arrived after a later one: a consumer that has read the later one would never see it."""

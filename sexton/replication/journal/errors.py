@@ -1,9 +1,9 @@
 """Errors that reading a journal raises."""
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, Gone, NotFound
 
 
-class JournalTrimmed(SextonError):
+class JournalTrimmed(Gone):
     """The next entries are deleted: all followers had applied them, or none had asked for them for long."""
 
     name = "TOO_OLD"
@@ -16,14 +16,14 @@ class JournalTrimmed(SextonError):
         self.first = first
 
 
-class UnknownFollower(BadInput):
+class UnknownFollower(NotFound, BadInput):
     """The journal has no follower of that name."""
 
     def __init__(self, instance: str, follower: str) -> None:
         super().__init__(f"the journal of {instance} has no follower {follower}; see: sexton binlog followers")
 
 
-class FollowerAhead(SextonError):
+class FollowerAhead(Conflict):
     """The follower has applied entries that this journal never had."""
 
     name = "JOURNAL_AHEAD"

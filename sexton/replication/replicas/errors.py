@@ -1,9 +1,9 @@
 """Errors that the replica stores raise."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict, NotFound
 
 
-class UnknownTablet(SextonError):
+class UnknownTablet(NotFound):
     """The tablet has no replica, or none on that backend."""
 
     name = "NOT_FOUND"
@@ -13,7 +13,7 @@ class UnknownTablet(SextonError):
         super().__init__(f"there is no replica of tablet {tablet}{where}; see: sexton replica list")
 
 
-class UnknownBackend(SextonError):
+class UnknownBackend(NotFound):
     """The backend has no replica, and has never reported."""
 
     name = "NOT_FOUND"
@@ -22,9 +22,9 @@ class UnknownBackend(SextonError):
         super().__init__(f"there is no backend {backend}; see: sexton replica backends")
 
 
-class BootTooHigh(SextonError):
+class BootTooHigh(Conflict):
     """A report's boot or sequence is above the ceiling, or its boot is too far above the last one."""
 
 
-class LastCopy(SextonError):
+class LastCopy(Conflict):
     """The request would leave a tablet without a healthy replica."""

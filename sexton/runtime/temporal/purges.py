@@ -1,6 +1,6 @@
 """The purge of one topic, and the round that starts the purges of the topics with work."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict
 from sexton.runtime.temporal.control_client import ControlClient
 from sexton.wal.messages import (
     PurgeProgress,
@@ -14,7 +14,7 @@ from workflows import ids
 from workflows.search_attributes import Capability
 
 
-class AlreadyPurging(SextonError):
+class AlreadyPurging(Conflict):
     """A purge of the topic runs, scheduled or started by hand."""
 
 

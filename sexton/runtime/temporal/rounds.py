@@ -1,6 +1,6 @@
 """The round of one instance that an operator or the API asks for."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from sexton.runtime.temporal.control_client import ControlClient
@@ -8,7 +8,7 @@ from workflows import ids
 from workflows.search_attributes import Capability
 
 
-class AlreadyRunning(SextonError):
+class AlreadyRunning(Conflict):
     """A round of the instance is running."""
 
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity
-from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import reserved
+from sexton.interfaces.api.problems import OtherChange
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit, Visit

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from sexton.check.model import FindingType
 from sexton.check.sql.repair import RepairRefused
 from sexton.insight.wording import quantity
-from sexton.interfaces.api.errors import OtherChange
+from sexton.interfaces.api.problems import OtherChange
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit

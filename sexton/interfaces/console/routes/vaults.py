@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import long
+from sexton.interfaces.api.problems import OtherChange
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.paces import places_of
