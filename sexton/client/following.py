@@ -2,7 +2,7 @@
 
 from sexton.client.errors import JournalAhead, TooOld
 from sexton.client.methods import journal, snapshot
-from sexton.client.sender import SyncSender
+from sexton.client.sending import SyncSender
 from sexton.replication.journal.replaying import FollowerState
 
 

@@ -6,14 +6,18 @@ instance="shop")``.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from urllib.parse import quote
 
-from sexton.client.api_call import ApiCall, Steps, of_owner, request_of
-from sexton.client.records import add_records
+from pydantic import RootModel
+
+from sexton.client.api_call import CHUNK_BYTES, ApiCall, Steps, request, request_of, text
 from sexton.client.registering import RegistrationRequest
-from sexton.client.sender import AsyncSender, SyncSender
+from sexton.client.sending import AsyncSender, SyncSender
+from sexton.operations.binlogs import MAX_RECORDS, NewRecord, NewRecords
+from sexton.replication.binlog.model import MAX_NAMES, StoreResult
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
     from sexton.operations import topics as _topics
     from sexton.operations import vaults as _vaults
     from sexton.operations import workers as _workers
-    from sexton.protection.model import Protection
-    from sexton.replication.binlog.model import StoreResult
     from sexton.replication.journal.model import JournalPage, JournalSnapshot
 
 P = ParamSpec("P")
@@ -127,7 +129,8 @@ def _ask(operation: str, **values: Any) -> ApiCall[Any]:
 
 def _query(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
     """Return what an operation reads of an owner's records in Sexton's database; the arguments: as for ``operate``."""
-    return of_owner("GET", instance, owner, operation, values)
+    given = {name: text(value) for name, value in values.items() if value is not None}
+    return ApiCall("GET", _owner_path(instance, owner, operation), object, query=given)
 
 
 def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
@@ -139,24 +142,51 @@ def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCal
         operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
         values: of the operation.
     """
-    return of_owner("POST", instance, owner, operation, values)
+    body = RootModel[dict[str, Any]](values)
+    return ApiCall("POST", _owner_path(instance, owner, operation), object, body, repeatable=False)
 
 
-def _register(request: RegistrationRequest) -> "Steps[Protection]":
-    """Register and seal the objects of a job, in as many requests as needed, and return the protection."""
-    return request.steps()
+def _owner_path(*names: str) -> str:
+    return "/".join(["/v1/instances", *(quote(name, safe="") for name in names)])
 
 
-def _add_records(db: str, records: "Iterable[_binlogs.NewRecord]", instance: str = "") -> "Steps[StoreResult]":
-    """Store records of a database in the order of its commits; see ``sexton.client.records``."""
-    return add_records(db, records, instance)
+def add_records(db: str, records: Iterable[NewRecord], instance: str = "") -> Steps[StoreResult]:
+    """Store records of a database in the order of its commits. A record that is already stored is not stored again.
+
+    The records are sent in as many requests as needed. When one request fails, the records of the earlier requests are
+    stored; send all records again.
+    """
+    stored = StoreResult()
+    for chunk in _chunks(records):
+        body = NewRecords(records=tuple(chunk))
+        answer: StoreResult = yield request("add_chunk", db=db, body=body, instance=instance)
+        sums = {name: getattr(stored, name) + getattr(answer, name) for name in StoreResult.model_fields}
+        stored = StoreResult(**sums)
+    return stored
+
+
+def _chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """Yield the records in chunks that the API accepts; none if there are no records."""
+    chunk, chunk_bytes, chunk_names = list[NewRecord](), 0, 0
+    for record in records:
+        record_bytes = len(record.model_dump_json()) + 1
+        names = len(record.tables) + record.data.count(":")  # at least as many as it has: each is a key in the data
+        is_large = chunk_bytes + record_bytes > CHUNK_BYTES or chunk_names + names > MAX_NAMES
+        if chunk and (len(chunk) == MAX_RECORDS or is_large):
+            yield chunk
+            chunk, chunk_bytes, chunk_names = [], 0, 0
+        chunk.append(record)
+        chunk_bytes += record_bytes
+        chunk_names += names
+    if chunk:
+        yield chunk
 
 
 class ApiMethods:
     """The requests of the API as methods."""
 
     ask, query, operate = ApiMethod(_ask), ApiMethod(_query), ApiMethod(_operate)
-    register, add_records = ApiMethod(_register), ApiMethod(_add_records)
+    register, add_records = ApiMethod(RegistrationRequest.steps), ApiMethod(add_records)
     journal, snapshot = ApiMethod(journal), ApiMethod(snapshot)
 
     if TYPE_CHECKING:

@@ -8,22 +8,23 @@ import httpx
 from tenacity import RetryError, Retrying
 
 from sexton.client.api_call import ApiCall
-from sexton.client.connecting import TIMEOUT_SECONDS, connection_options
 from sexton.client.following import Following
 from sexton.client.methods import ApiMethods
 from sexton.client.protecting import OnLost, Protecting
 from sexton.client.registering import RegistrationOptions, RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
 from sexton.client.replaying import Replaying, TopicSource
-from sexton.client.retrying import (
+from sexton.client.sending import (
     PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
+    SyncSender,
     TemporaryAnswer,
     attempt_options,
+    connection_options,
     final_answer,
     last_answer,
     request_options,
 )
-from sexton.client.sender import SyncSender
 from sexton.kernel.errors import BadInput
 from sexton.operations.replays import Replay
 from sexton.replication.journal.replaying import FollowerState

@@ -25,7 +25,7 @@ from sexton.client import (
     Sexton,
     TooOld,
 )
-from sexton.client import records as record_chunks
+from sexton.client import methods as record_chunks
 from sexton.interfaces.api.routes import journal
 from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
