@@ -157,7 +157,7 @@ def add_records(db: str, records: Iterable[NewRecord], instance: str = "") -> St
     stored; send all records again.
     """
     stored = StoreResult()
-    for chunk in _chunks(records):
+    for chunk in chunks(records):
         body = NewRecords(records=tuple(chunk))
         answer: StoreResult = yield request("add_chunk", db=db, body=body, instance=instance)
         sums = {name: getattr(stored, name) + getattr(answer, name) for name in StoreResult.model_fields}
@@ -165,7 +165,7 @@ def add_records(db: str, records: Iterable[NewRecord], instance: str = "") -> St
     return stored
 
 
-def _chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+def chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     """Yield the records in chunks that the API accepts; none if there are no records."""
     chunk, chunk_bytes, chunk_names = list[NewRecord](), 0, 0
     for record in records:

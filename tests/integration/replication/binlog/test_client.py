@@ -25,7 +25,7 @@ from sexton.client import (
     Sexton,
     TooOld,
 )
-from sexton.client import methods as record_chunks
+from sexton.client import methods
 from sexton.interfaces.api.routes import journal
 from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
@@ -88,13 +88,13 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_chunks, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(methods, "CHUNK_BYTES", 1_000)
     served.owner.keep_log(DB, ttl_seconds=60)
     records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
 
     first, again = served.owner.add_records(DB, iter(records)), served.owner.add_records(DB, records)
 
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
+    assert [len(chunk) for chunk in methods.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
     assert (first.stored, again.stored, again.known) == (9, 0, 9)
     assert served.binlogs.readable_seqs() == list(range(1, 10))
     assert served.owner.logs().items[0].records == 9
@@ -103,14 +103,14 @@ def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pyte
 def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
     records = [NewRecord(commit_seq=n, type="ALTER") for n in range(1, 10_002)]
 
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [10_000, 1]
-    assert list(record_chunks.chunks([])) == []
+    assert [len(chunk) for chunk in methods.chunks(records)] == [10_000, 1]
+    assert list(methods.chunks([])) == []
     tables = tuple(f"t{n}" for n in range(1_000))
     records = [NewRecord(commit_seq=n, type="ALTER", tables=tables) for n in range(1, 52)]
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [50, 1]
+    assert [len(chunk) for chunk in methods.chunks(records)] == [50, 1]
     partitions = json.dumps([{"partitionId": n, "version": 1} for n in range(30_000)])
     records = [NewRecord(commit_seq=n, data=partitions) for n in range(1, 4)]
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1, 1, 1]
+    assert [len(chunk) for chunk in methods.chunks(records)] == [1, 1, 1]
 
 
 def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
