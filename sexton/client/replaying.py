@@ -16,8 +16,8 @@ from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
 from sexton.client.sending import SyncSender
 from sexton.kernel.errors import SextonError
-from sexton.operations.replays import Replay
 from sexton.wal.model import Facts, Pin
+from sexton.wal.orders import Replay
 
 log = logging.getLogger(__name__)
 

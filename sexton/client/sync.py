@@ -26,8 +26,8 @@ from sexton.client.sending import (
     request_options,
 )
 from sexton.kernel.errors import BadInput
-from sexton.operations.replays import Replay
 from sexton.replication.journal.replaying import FollowerState
+from sexton.wal.orders import Replay
 
 T = TypeVar("T")
 

@@ -105,10 +105,10 @@ class MarkListing:
             rows = c.execute(query.order_by(*columns).limit(limit + 1 - len(marks))).all()
             for row in rows:
                 if len(marks) == limit:
-                    return MarkPage(marks=tuple(marks), next=place)
+                    return MarkPage(items=tuple(marks), more=True, next=place)
                 marks.append(self._mark(row))
                 place = _place(section, row)
-        return MarkPage(marks=tuple(marks))
+        return MarkPage(items=tuple(marks))
 
     def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
         """Yield the index ranges that are listed, in order."""

@@ -9,19 +9,35 @@ from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow
 
 
-class PlanReview(Message):
-    """One stored plan, and what an operator should know of it."""
+class PlanStanding(Message):
+    """A plan, its estimated cost, and what blocks the deletion of its marks besides the plan itself."""
 
-    row: PlanRow
     plan: Plan
+    """Its number is 0 if nothing is due: then it is not stored."""
     estimate: Estimate
     observes: bool = False
     holds: tuple[Hold, ...] = ()
     """The holds of its instance that are active now."""
     halt: str = ""
     """What stops its instance now; empty: nothing does."""
+
+
+class PlanReview(PlanStanding):
+    """A stored plan, and the first marks of each kind that are due now, up to its cutoffs."""
+
+    row: PlanRow
     marks: tuple[ListedMark, ...] = ()
-    """The first marks of each kind that are due now, up to its cutoffs."""
+
+
+class PlanDetails(PlanStanding):
+    """A new plan.
+
+    ``next_due_at``: when the next mark is due that is not due yet, of kind ``next_kind``; None: no mark waits.
+    """
+
+    state: str
+    next_due_at: int | None = None
+    next_kind: str = ""
 
 
 def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedMark, ...]:
@@ -30,5 +46,5 @@ def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedM
     marks: list[ListedMark] = []
     with db.read() as c:
         for kind in plan.kinds:
-            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).marks
+            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).items
     return tuple(marks)

@@ -6,18 +6,16 @@ from pydantic import Field
 
 from sexton.check.model import CheckReport, CheckRequest, Finding, FindingType, PeerComparison, RepairResult, Run
 from sexton.kernel.errors import BadInput, WrongUsage
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import (
     MAX_NAME,
     MAX_NUMBER,
     After,
-    Body,
     Covered,
     Flag,
     Instance,
     Limit,
     Names,
-    Page,
     Reason,
     StartedWork,
     Whole,
@@ -30,7 +28,7 @@ CheckNumber = Annotated[Whole, Flag(shown="CHECK"), Field(ge=1, le=MAX_NUMBER, d
 FindingNumber = Annotated[Whole, Flag(shown="FINDING"), Field(ge=1, le=MAX_NUMBER, description="Its number.")]
 
 
-class Inventory(Body):
+class Inventory(StrictMessage):
     """The ids of one kind of record that a front end has in memory, in the range after ``after``, up to ``until``."""
 
     kind: Annotated[str, Field(min_length=1, max_length=64)]

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sexton.operations.fields import Instance, Page
+from sexton.kernel.message import Page
+from sexton.operations.fields import Instance
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import Follower

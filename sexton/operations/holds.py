@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page
 from sexton.operations.fields import (
     MAX_NUMBER,
     Before,
@@ -15,7 +15,6 @@ from sexton.operations.fields import (
     Length,
     Limit,
     MarkName,
-    Page,
     Reason,
     Remark,
     Text,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
-from sexton.operations.fields import Flag, Page, Remark, Text
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Flag, Remark, Text
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.model import ControlKind, ListName

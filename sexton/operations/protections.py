@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from sexton.operations.fields import (
-    PRINTABLE,
-    Body,
-    Covered,
-    Instance,
-    Length,
-    Names,
-    Page,
-    Reason,
-    Seconds,
-    SignedInteger,
-    Whole,
-)
+from sexton.kernel.message import Page, StrictMessage
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import Covered, Instance, Length, Names, Reason, Seconds, SignedInteger, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
@@ -38,7 +28,7 @@ ProtectionId = Annotated[
 ]
 
 
-class Items(Body):
+class Items(StrictMessage):
     """Protected objects and prefixes, each as ``VAULT/KEY`` or a URL."""
 
     objects: Names = ()

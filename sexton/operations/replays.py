@@ -5,32 +5,18 @@ from typing import Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import BadInput
-from sexton.operations.fields import Body, Flag
+from sexton.operations.fields import Flag
 from sexton.operations.registry import Call, Logged, operation
-from sexton.operations.topics import MAX_STREAMS, UNKNOWN, Entry, NodeName, Region, TopicName, instance_of
+from sexton.operations.topics import UNKNOWN, TopicName, instance_of
 from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.model import Pin
-from sexton.wal.orders import OpenRegionOrder
+from sexton.wal.orders import OpenRegionOrder, Replay
 
-Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
-"""An entry's id; no log is longer."""
 ReplayId = Annotated[
     str,
     Flag(shown="REPLAY"),
     Field(pattern="^[0-9a-f]{32}$", description="The replay: 32 hexadecimal digits; see: sexton wal regions."),
 ]
-
-
-class Replay(Body):
-    """A region that a node opens. ``flushed``: of each stream, the last entry that the region's manifest names.
-
-    ``node``: only for callers without a node's token, whose name counts otherwise.
-    """
-
-    region: Region
-    epoch: Entry
-    flushed: Annotated[tuple[Flushed | None, ...], Field(min_length=1, max_length=MAX_STREAMS)] = (None,)
-    node: NodeName = ""
 
 
 @operation(
@@ -45,7 +31,7 @@ def open_replay(call: Call, topic: TopicName, replay: Replay) -> Pin:
     call.caller.require(Grant.OPERATE, instance_of(call, topic), node=node)
     if not node:
         raise BadInput("name the node that opens the region: this token is no node's")
-    order = OpenRegionOrder(topic=topic, **(replay.model_dump() | {"node": node}))
+    order = OpenRegionOrder(topic=topic, **(dict(replay) | {"node": node}))
     return call.stores.wal.replays.open(order)
 
 

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from sexton.kernel.message import Message
-from sexton.operations.fields import PRINTABLE, Covered, Flag, Page, Remark
+from sexton.kernel.message import Message, Page
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import Covered, Flag, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.runtime import setting_changes

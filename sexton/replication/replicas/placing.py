@@ -1,18 +1,15 @@
 """Check a placement before it is stored. Pure."""
 
-from collections.abc import Iterable
-
 from sexton.kernel.errors import BadInput
-from sexton.replication.names import MAX_NAME_CHARACTERS, check_names
+from sexton.replication.names import check_names
 from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, Tablet
-from sexton.storage.policy import ID_CHARACTERS
 
 
 def check_placement(order: Placement) -> None:
     """Check that a placement is complete and names nothing twice.
 
     Raises:
-        BadInput: an id is invalid or appears twice, a tablet has no replica, or a partition is placed and dropped.
+        BadInput: an id appears twice, a tablet has no replica, or a partition is placed and dropped.
     """
     check_names(order.db, order.table)
     if not order.table:
@@ -23,10 +20,6 @@ def check_placement(order: Placement) -> None:
             f"{len(copies):,} replicas and {len(order.dropped):,} dropped partitions are too many for one placement: "
             f"send at most {MAX_PLACED_COPIES:,} of each, partition by partition"
         )
-    _check_ids("tablet", (tablet.tablet for tablet in order.tablets))
-    _check_ids("uid", (copy.uid for copy in copies))
-    _check_ids("backend", (copy.backend for copy in copies))
-    _check_ids("partition", [*(tablet.part for tablet in order.tablets), *order.dropped])
     if len({tablet.tablet for tablet in order.tablets}) < len(order.tablets):
         raise BadInput("a tablet appears twice: name each tablet once, with all its replicas")
     if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
@@ -36,12 +29,6 @@ def check_placement(order: Placement) -> None:
     placed_and_dropped = {tablet.part for tablet in order.tablets} & set(order.dropped)
     if placed_and_dropped:
         raise BadInput(f"partition {min(placed_and_dropped)} is listed both in tablets and in dropped partitions")
-
-
-def _check_ids(kind: str, ids: Iterable[str]) -> None:
-    for text in set(ids):
-        if not 0 < len(text) <= MAX_NAME_CHARACTERS or not ID_CHARACTERS.issuperset(text):
-            raise BadInput(f"{text[:40]!r} is not an id of a {kind}: use 1 to 128 letters, digits, '.' and '-'")
 
 
 def _check_copies(tablet: Tablet) -> None:

@@ -14,8 +14,8 @@ from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import KindPlan, Plan
 
 if TYPE_CHECKING:
-    from sexton.insight.plan_review import PlanReview
-    from sexton.operations.plans import PlanDetails, Plans
+    from sexton.insight.plan_review import PlanDetails, PlanReview
+    from sexton.operations.plans import Plans
     from sexton.recycle.planning.model import PlanRow
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import GuardedPage
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.operations.topics import TOPIC
+from sexton.wal.orders import TOPIC
 
 routes = APIRouter(prefix=f"{session.PATH}/topics", route_class=GuardedPage)
 MAX_TOPIC = 249

@@ -11,21 +11,21 @@ import pytest
 
 from sexton.client import (
     AsyncSexton,
-    BackendReport,
+    Copy,
     CutDone,
     CutsDone,
     FollowerState,
     JournalAhead,
     NewRecord,
-    PlacedCopy,
-    PlacedTablet,
     Placements,
-    ReportedTablet,
+    ReplicaReport,
     RequestRefused,
     Sexton,
+    Tablet,
+    TabletReport,
     TooOld,
+    methods,
 )
-from sexton.client import methods
 from sexton.interfaces.api.routes import journal
 from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
@@ -51,8 +51,8 @@ class Served:
         self.owner, self.backend, self.consumer, self.follower = self.clients = clients
 
     def place(self, tablet: str = "t1", part: str = "p1") -> None:
-        copies = tuple(PlacedCopy(backend=b, uid=f"{tablet}.{b}") for b in ("b1", "b2"))
-        placed = Placements(tablets=(PlacedTablet(tablet=tablet, partition=part, copies=copies),))
+        copies = tuple(Copy(backend=b, uid=f"{tablet}.{b}") for b in ("b1", "b2"))
+        placed = Placements(tablets=(Tablet(tablet=tablet, partition=part, copies=copies),))
         self.owner.place_replicas(DB, "orders", placed)
 
     def commit(self, *seqs: int, table: str = "orders") -> int:
@@ -62,8 +62,8 @@ class Served:
         return self.owner.add_records(DB, made).stored
 
     def report(self, backend: str, *ranges: tuple[int, int], sequence: int = 1, **more: bool) -> object:
-        its = ReportedTablet(uid=f"t1.{backend}", versions=ranges or None, **more)
-        return self.owner.report(backend, BackendReport(boot=1, sequence=sequence, tablets=(its,)))
+        its = TabletReport(uid=f"t1.{backend}", versions=ranges or None, **more)
+        return self.owner.report(backend, ReplicaReport(boot=1, sequence=sequence, tablets=(its,)))
 
     def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """What is wrong with replicas, by the database's rows."""
@@ -196,8 +196,8 @@ def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> Non
 
 def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
     served.place()
-    copies = (PlacedCopy(backend="b1", uid="t1.b1"), PlacedCopy(backend="b3", uid="t1.b3"))
-    moved = Placements(tablets=(PlacedTablet(tablet="t1", partition="p1", copies=copies),))
+    copies = (Copy(backend="b1", uid="t1.b1"), Copy(backend="b3", uid="t1.b3"))
+    moved = Placements(tablets=(Tablet(tablet="t1", partition="p1", copies=copies),))
 
     placed = served.owner.place_replicas(DB, "orders", moved)
 
@@ -288,10 +288,10 @@ def test_the_async_client_sends_the_same_requests(served: Served) -> None:
             stored = await client.add_records(DB, [NewRecord(commit_seq=n, type="ALTER") for n in (1, 2)])
             await client.register_consumer("copy", DB)
             await client.acknowledge("copy", DB, 2)
-            copies = (PlacedCopy(backend="b1", uid="t1.b1"),)
-            tablet = PlacedTablet(tablet="t1", partition="p1", copies=copies)
+            copies = (Copy(backend="b1", uid="t1.b1"),)
+            tablet = Tablet(tablet="t1", partition="p1", copies=copies)
             placed = await client.place_replicas(DB, "orders", Placements(tablets=(tablet,)))
-            told = BackendReport(boot=1, sequence=1, tablets=(ReportedTablet(uid="t1.b1", bad=True),))
+            told = ReplicaReport(boot=1, sequence=1, tablets=(TabletReport(uid="t1.b1", bad=True),))
             heard = await client.report("b1", told)
             unwell = (await client.unwell()).items
             journal, snapshot = await client.journal(0, wait=1), await client.snapshot()
