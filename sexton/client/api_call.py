@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sexton.client.errors import Unreachable, refusal
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 
 if TYPE_CHECKING:
     from sexton.operations.registry import Operation

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 from sexton.protection.errors import (
     Exists,
     GcIsRunning,

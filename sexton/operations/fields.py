@@ -37,6 +37,19 @@ class StartedWork(Message):
     topic: str = ""
 
 
+class ProblemDocument(Message):
+    """An RFC 9457 problem document. ``code`` is for programs; ``number`` is MatrixOne's error number, if it has one."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    number: int | None = None
+    first: int | None = None
+    """For TOO_OLD: the first record or entry that still exists."""
+
+
 def page(rows: Sequence[Row], limit: int) -> dict[str, Any]:
     """Return the fields of a page of rows with an ``id``; one more than ``limit`` were read, if there are so many."""
     shown, more = tuple(rows[:limit]), len(rows) > limit

@@ -20,7 +20,7 @@ from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.routes import health, journal, operations, owner_operations, rounds
 from sexton.interfaces.api.token_verifier import TokenVerifier
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
 

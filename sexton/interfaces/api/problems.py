@@ -16,7 +16,7 @@ from starlette.requests import HTTPConnection
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, Conflict, Gone, NotFound, SextonError, TooMany, code_of
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.errors import Forbidden, Unauthenticated
 from sexton.recycle.audit.port import AuditUnreadable
 from sexton.storage.port import VaultFault

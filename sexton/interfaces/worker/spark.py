@@ -10,7 +10,7 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings, home
 from sexton.database.engine import Database
-from sexton.interfaces.worker.slots import slots
+from sexton.interfaces.worker.control import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.live import live_settings
 from sexton.runtime.spark.presence import reporting
