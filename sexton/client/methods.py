@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from sexton.operations import binlogs as _binlogs
     from sexton.operations import checks as _checks
     from sexton.operations import control as _control
-    from sexton.operations import followers as _followers
     from sexton.operations import holds as _holds
     from sexton.operations import instances as _instances
     from sexton.operations import lists as _lists
     from sexton.operations import marks as _marks
     from sexton.operations import plans as _plans
     from sexton.operations import protections as _protections
-    from sexton.operations import replays as _replays
     from sexton.operations import replicas as _replicas
     from sexton.operations import rounds as _rounds
     from sexton.operations import settings as _settings
@@ -217,15 +215,15 @@ class ApiMethods:
         enable_topic, disable_topic = sends(_topics.enable_topic), sends(_topics.disable_topic)
         reset_topic, assign_topic = sends(_topics.reset_topic), sends(_topics.assign_topic)
         run_topic_round, restored = sends(_topics.run_topic_round), sends(_topics.restored)
-        open_replay, renew_replay = sends(_replays.open_replay), sends(_replays.renew_replay)
-        release_replay = sends(_replays.release_replay)
+        open_replay, renew_replay = sends(_topics.open_replay), sends(_topics.renew_replay)
+        release_replay = sends(_topics.release_replay)
         logs, explain_log, keep_log = sends(_binlogs.logs), sends(_binlogs.explain_log), sends(_binlogs.keep_log)
         disable_log, approve_cut = sends(_binlogs.disable_log), sends(_binlogs.approve_cut)
         drop_log, read_records = sends(_binlogs.drop_log), sends(_binlogs.read_records)
         consumers, register_consumer = sends(_binlogs.consumers), sends(_binlogs.register_consumer)
         acknowledge, remove_consumer = sends(_binlogs.acknowledge), sends(_binlogs.remove_consumer)
-        run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_followers.followers)
-        remove_follower = sends(_followers.remove_follower)
+        run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_replicas.followers)
+        remove_follower = sends(_replicas.remove_follower)
         place_replicas, report, unwell = (
             sends(_replicas.place_replicas),
             sends(_replicas.report),

@@ -7,20 +7,35 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from sexton.kernel.errors import WrongUsage
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import MAX_NUMBER, Covered, Flag, Instance, Reason, StartedWork, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
-from sexton.operators.access.model import Grant
+from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.explanation import TopicExplanation, TopicStanding
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
-from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Purge, Topic
-from sexton.wal.orders import NODE, TOPIC, HeartbeatReceipt, LeaderReport, MapOrder, RegionMap, RegionName
+from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Pin, Purge, Topic
+from sexton.wal.orders import (
+    NODE,
+    TOPIC,
+    HeartbeatReceipt,
+    LeaderReport,
+    MapOrder,
+    OpenRegionOrder,
+    RegionMap,
+    RegionName,
+    Replay,
+)
 
 ROWS = 1_000
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
+ReplayId = Annotated[
+    str,
+    Flag(shown="REPLAY"),
+    Field(pattern="^[0-9a-f]{32}$", description="The replay: 32 hexadecimal digits; see: sexton wal regions."),
+]
 EntryNumber = Annotated[Whole | None, Field(ge=0, le=MAX_NUMBER)]
 
 
@@ -286,3 +301,59 @@ def restored(call: Call, *, reason: Reason) -> Restored:
     Example: sexton wal restored --reason 'restored from last night'
     """
     return Restored(waiting=call.stores.wal.resets.distrust_maps())
+
+
+@operation(
+    "wal replay open",
+    "POST /v1/topics/{topic}/replays",
+    Grant.OPERATE,
+    Logged("{topic}/{replay.region}", keeps=True, of=instance_of, unknown=UNKNOWN, node=ANY_NODE),
+)
+def open_replay(call: Call, topic: TopicName, replay: Replay) -> Pin:
+    """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
+    node = replay.node or call.caller.node
+    call.caller.require(Grant.OPERATE, instance_of(call, topic), node=node)
+    if not node:
+        raise BadInput("name the node that opens the region: this token is no node's")
+    order = OpenRegionOrder(topic=topic, **(dict(replay) | {"node": node}))
+    return call.stores.wal.replays.open(order)
+
+
+def _instance_of_replay(call: Call, replay: str, topic: str) -> str:
+    """Return the instance of a replay; of an unknown one, that of the topic."""
+    pin = call.stores.wal.replays.find(replay)
+    return instance_of(call, topic if pin is None else pin.topic)
+
+
+OF_REPLAY = Logged("{topic}/{replay}", of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True)
+
+
+def _require_node(call: Call, topic: str, replay: str) -> None:
+    """Raise ``Forbidden`` if the caller is another node than that of the replay."""
+    instance_of(call, topic)
+    pin = call.stores.wal.replays.find(replay)
+    if pin is not None:
+        call.caller.require(Grant.OPERATE, instance_of(call, pin.topic), node=pin.node)
+
+
+@operation(
+    "wal replay renew",
+    "PATCH /v1/topics/{topic}/replays/{replay}",
+    Grant.OPERATE,
+    Logged("{topic}/{replay}", routine=True, of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True),
+    is_for_programs=True,
+)
+def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
+    """Extend a pin by its own length."""
+    _require_node(call, topic, replay)
+    return call.stores.wal.replays.renew(replay)
+
+
+@operation("wal replay release", "DELETE /v1/topics/{topic}/replays/{replay}", Grant.OPERATE, OF_REPLAY)
+def release_replay(call: Call, topic: TopicName, replay: ReplayId) -> None:
+    """End a replay. Repeatable.
+
+    Example: sexton wal replay release orders-wal 0123456789abcdef0123456789abcdef
+    """
+    _require_node(call, topic, replay)
+    call.stores.wal.replays.release(replay)

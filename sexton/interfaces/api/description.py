@@ -16,7 +16,7 @@ def operation_id(route: APIRoute) -> str:
     """Return the name that a generated client gives a route: its subject and what it does, such as ``holds_place``."""
     name = re.sub(r"\W+", "_", route.name).strip("_")
     subject = route.endpoint.__module__.rpartition(".")[2]
-    if subject in ("operations", "owner_operations"):
+    if subject == "operations":
         return name
     return f"{subject}_list" if name == subject else f"{subject}_{name}"
 

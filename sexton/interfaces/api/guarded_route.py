@@ -39,9 +39,8 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI within the limits."""
         handle = super().get_route_handler()
-        adapter: TypeAdapter[Any] | None = None
-        if self.body_field is not None:
-            adapter = TypeAdapter(self.body_field.field_info.annotation)
+        kind: Any = self.body_field and self.body_field.field_info.annotation
+        adapter = kind and TypeAdapter[Any](kind)
         known = _query_names(self.dependant)
 
         async def guarded(request: Request) -> Response:
