@@ -131,7 +131,7 @@ def explain_live(live: "LiveSettings", instance: str = "", now: int | None = Non
             database.put(row.key.split("."), row.value, source(row, now))
     before = {row.key: row for row in rows(live.own)}
     shown = rows(live.current(instance), [database, *layers()])
-    return [row._replace(overrides=_replaced(before.get(row.key), row, database)) for row in shown]
+    return [row.model_copy(update={"overrides": _replaced(before.get(row.key), row, database)}) for row in shown]
 
 
 def _replaced(before: SettingRow | None, row: SettingRow, database: Layer) -> str:

@@ -18,7 +18,7 @@ def show(
     from config.settings import explain
     from sexton.database.engine import AWAY
     from sexton.insight.wording import first_line
-    from sexton.operations.settings import SettingList, ShownSetting
+    from sexton.operations.settings import SettingList
 
     own = explain()
     try:
@@ -27,8 +27,7 @@ def show(
         if instance:
             raise
         typer.echo(f"without the settings in the database: {first_line(str(e))}", err=True)
-        rows = tuple(ShownSetting(**row._asdict()) for row in own)
-        finish("settings show", SettingList(items=rows, ignored=()), {})
+        finish("settings show", SettingList(items=tuple(own), ignored=()), {})
 
 
 show.__doc__ = OPERATION.about
