@@ -70,11 +70,12 @@ def checks(call: Call, instance: Covered = None, *, limit: Limit = 20) -> Checks
     return Checks(items=tuple(rows[:limit]), more=len(rows) > limit)
 
 
-def _instance_of(call: Call, check: int, **_: object) -> str:
-    return call.stores.checks.report(check).run.instance
-
-
-@operation("check show", "GET /v1/checks/{check}", Grant.READ, Logged("{check}", changes=False, of=_instance_of))
+@operation(
+    "check show",
+    "GET /v1/checks/{check}",
+    Grant.READ,
+    Logged("{check}", changes=False, of=lambda call, check: call.stores.checks.report(check).run.instance),
+)
 def check(call: Call, check: CheckNumber) -> CheckReport:
     """Print one check, and the open findings.
 
@@ -123,15 +124,11 @@ def run_check(call: Call, instance: Instance) -> StartedWork:
     return StartedWork(instance=instance, workflow=started.workflow, run=started.run)
 
 
-def _instance_of_finding(call: Call, finding: int, **_: object) -> str:
-    return call.stores.checks.instance_of(finding)
-
-
 @operation(
     "check accept",
     "POST /v1/findings/{finding}/accept",
     Grant.OPERATE,
-    Logged("{finding}", keeps=True, of=_instance_of_finding),
+    Logged("{finding}", keeps=True, of=lambda call, finding, **_: call.stores.checks.instance_of(finding)),
 )
 def accept_finding(call: Call, finding: FindingNumber, *, reason: Reason) -> Finding:
     """Accept a finding as correct. It is no longer listed or repaired. Repeatable.

@@ -127,15 +127,13 @@ def retry_quarantined(
         )
     # Also a mark that became CHANGED after it was looked at stays: nobody has confirmed its retry.
     marks = store.retry(instance, ref=ref, reason=cause, but=None if deletes_current else MarkReason.CHANGED)
-    return Retried(marks=marks, left=_left(call, instance) if everything else 0)
-
-
-def _left(call: Call, instance: str) -> int:
+    if not everything:
+        return Retried(marks=marks)
     from sexton.insight.status import count_quarantined
 
     with call.deployment.db.read() as c:
-        counts = count_quarantined(call.deployment.db, c, instance)
-    return counts[MarkReason.CHANGED].marks if MarkReason.CHANGED in counts else 0
+        left = count_quarantined(call.deployment.db, c, instance).get(MarkReason.CHANGED)
+    return Retried(marks=marks, left=left.marks if left else 0)
 
 
 @operation(

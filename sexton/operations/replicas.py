@@ -68,15 +68,11 @@ def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
     return f"{db}/{table}: dropped {len(dropped):,}: {', '.join(dropped)}" if dropped else f"{db}/{table}"
 
 
-def _drops_nothing(placements: Placements, **_: object) -> bool:
-    return not placements.dropped
-
-
 @operation(
     "replica place",
     "PUT /v1/databases/{db}/tables/{table}/replicas",
     Grant.OWNER,
-    Logged(_placed, routine=_drops_nothing),
+    Logged(_placed, routine=lambda placements, **_: not placements.dropped),
     is_large=True,
 )
 def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, instance: Instance = "") -> PlaceResult:

@@ -25,13 +25,8 @@ NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 MAX_SEGMENTS = 10
 
 
-def _check_scopes_fit_path(scopes: Collection[TokenScope], method: str, path: str) -> None:
-    """Raise ``Forbidden`` for a request that the token can never send. The routes check the rest."""
-    if not any(_fits_path(scope, method, path) for scope in scopes):
-        raise Forbidden(f"a token of scope {scopes_text(scopes)} is not for this")
-
-
 def _fits_path(scope: TokenScope, method: str, path: str) -> bool:
+    """Return whether a token can ever send such a request. The routes check the rest."""
     if scope.grant is Grant.NODE:
         return path.startswith(NODE_PATHS)
     return scope.grant is not Grant.READ or method in ("GET", "HEAD")
@@ -64,7 +59,8 @@ class AuthenticationMiddleware:
             raise BadInput("a NUL is part of no name")
         header = HTTPConnection(scope).headers.get("authorization", "")
         state["identity"] = caller = await self._verifier.authenticate(header)
-        _check_scopes_fit_path(caller.scopes, scope["method"], scope["path"])
+        if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
+            raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
 
     def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
         """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""

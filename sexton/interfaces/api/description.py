@@ -36,13 +36,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:
                     content[PROBLEM] = content.pop("application/json")
-    document["tags"] = [{"name": name} for name in sorted({o["tags"][0] for o in _operations(document)})]
+    names = {operation["tags"][0] for operations in document["paths"].values() for operation in operations.values()}
+    document["tags"] = [{"name": name} for name in sorted(names)]
     _refine(document)
     return document
-
-
-def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [operation for operations in document["paths"].values() for operation in operations.values()]
 
 
 def _refine(schema: Any) -> None:

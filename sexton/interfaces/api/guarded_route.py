@@ -46,7 +46,8 @@ class GuardedRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             if request.method not in READING and (unknown := request.query_params.keys() - known):
                 # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
-                raise RequestValidationError([_unknown_parameter(name) for name in sorted(unknown)])
+                mistake = {"type": "extra_forbidden", "msg": "Extra parameters are not permitted"}
+                raise RequestValidationError([mistake | {"loc": ("query", name)} for name in sorted(unknown)])
             pools: Pools = request.app.state.pools
             async with AsyncExitStack() as places:
                 if adapter is not None:
@@ -86,10 +87,6 @@ def _query_names(dependant: Dependant) -> set[str]:
     """Return the names of the query's parameters that a route and its dependencies take."""
     own = {parameter.alias for parameter in dependant.query_params}
     return own.union(*(_query_names(inner) for inner in dependant.dependencies))
-
-
-def _unknown_parameter(name: str) -> dict[str, object]:
-    return {"type": "extra_forbidden", "loc": ("query", name), "msg": "Extra parameters are not permitted"}
 
 
 async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], request: Request) -> Response:

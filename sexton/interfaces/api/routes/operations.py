@@ -23,7 +23,8 @@ NO_CONTENT = 204
 def router() -> APIRouter:
     """Return the routes."""
     routes = APIRouter(route_class=GuardedRoute)
-    for operation in (*operations().values(), *_of_owners()):
+    of_owners = [_of_owner(owner, each) for owner, all_ in owner_operations.operations().items() for each in all_]
+    for operation in (*operations().values(), *of_owners):
         record = operation.record
         for number, path in enumerate(operation.paths):
             endpoint = _endpoint(operation, path)
@@ -40,13 +41,6 @@ def router() -> APIRouter:
                 max_body_size=MAX_ITEMS_BYTES if operation.is_large else None,
             )
     return routes
-
-
-def _of_owners() -> Iterator[Operation]:
-    """Return the operations of the installed owners whose records Sexton keeps."""
-    for owner, offered in owner_operations.operations().items():
-        for each in offered:
-            yield _of_owner(owner, each)
 
 
 def _of_owner(owner: str, offered: OwnerOperation) -> Operation:

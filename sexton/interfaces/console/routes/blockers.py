@@ -1,6 +1,7 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -39,7 +40,7 @@ def blockers(visit: CurrentVisit) -> Response:
     protections = visit.ask("protection list", instance=visit.instance).items
     sees_lists = visit.caller.permits(Grant.READ, EVERY_INSTANCE)
     entries: Sequence[ListEntry] = visit.ask("lists show").items if sees_lists else ()
-    stored = [entry for entry in entries if entry.removable]
+    stored, counts = [entry for entry in entries if entry.removable], Counter(entry.list for entry in entries)
     return visit.about(
         "blockers",
         "sexton blockers",
@@ -52,7 +53,7 @@ def blockers(visit: CurrentVisit) -> Response:
         may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
         sees_lists=sees_lists,
         entries=entries,
-        last_entries=[entry for entry in stored if _is_last(entry, entries)],
+        last_entries=[e for e in stored if e.list in FREES and counts[e.list] == 1],
         frees=FREES,
         lists=list(ListName),
     )
@@ -138,8 +139,3 @@ def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response
     is_empty = name in FREES and changed.is_empty
     frees = f", which is empty now: {FREES[name]}" if is_empty else ""
     return visit.done(f"{changed.name} {done} the list {name}{frees}. Rounds follow it within 5 s.", "blockers")
-
-
-def _is_last(entry: ListEntry, entries: Sequence[ListEntry]) -> bool:
-    """Return whether a list that limits rounds to its entries has no other one."""
-    return entry.list in FREES and [e.list for e in entries].count(entry.list) == 1
