@@ -18,8 +18,6 @@ Role = Annotated[
 View = Annotated[
     str, Field(max_length=200, description="View that shows its live objects: SCHEMA.VIEW; none: it has no such view.")
 ]
-PATTERN_CHARACTERS = 200
-"""How much of a key pattern the call log records."""
 
 
 class ShownInstance(RegisteredInstance):

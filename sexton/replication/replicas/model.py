@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, FailFast, Field
 
 from sexton.kernel.message import Message, StrictMessage
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
+from sexton.replication.replicas.version_graph import MAX_RANGES
 
 MAX_BOOT = 2**48
 """The last boot of a backend, and the last sequence of a boot."""
@@ -14,7 +15,7 @@ MAX_BOOT_STEP = 2**40
 
 MAX_PLACED_COPIES = 20_000
 """The largest number of replicas of one placement."""
-MAX_REPORTED_COPIES, MAX_RANGES = 5_000, 100_000
+MAX_REPORTED_COPIES = 5_000
 ID = r"^[A-Za-z0-9.-]{1,128}$"
 
 
