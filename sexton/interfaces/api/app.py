@@ -15,11 +15,10 @@ from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.pool import PoolCollector
 from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.interfaces.api import problems
-from sexton.interfaces.api.authentication import AuthenticationMiddleware
+from sexton.interfaces.api.authentication import AuthenticationMiddleware, TokenVerifier
 from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.routes import health, journal, operations, rounds
-from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
+from sexton.interfaces.api.authentication import TokenVerifier
 from sexton.interfaces.api.caller import Caller, source_of
 from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
 from sexton.interfaces.api.pools import Pools
-from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.console import session
 from sexton.kernel.errors import BadInput
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Path, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from sexton.check.model import FindingType
@@ -12,7 +12,6 @@ from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
 
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 After = Annotated[int, Query(ge=0, le=2**63 - 1)]
 SHOWN = 100
 
@@ -47,7 +46,7 @@ def repair(visit: CurrentVisit) -> Response:
 
 
 @pages.get("/checks/{check}")
-def show(visit: CurrentVisit, check: Number) -> Response:
+def show(visit: CurrentVisit, check: int) -> Response:
     """Show one check: what it saw, and what it could not see."""
     report = visit.ask("check show", check=check)
     instance = report.run.instance

@@ -3,7 +3,7 @@
 import shlex
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from sexton.insight.wording import UNANSWERED
@@ -14,7 +14,6 @@ from sexton.operations.fields import Before
 from sexton.operators.access.model import Grant
 from sexton.recycle.planning.model import Plan, PlanState
 
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Under = Annotated[str | None, Query(max_length=1_024)]
 After = Annotated[str, Query(max_length=2_048)]
 SHOWN = 20
@@ -40,7 +39,7 @@ def plan(visit: CurrentVisit) -> Response:
 
 
 @pages.get("/plans/{plan}")
-def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = "") -> Response:
+def show(visit: CurrentVisit, plan: int, under: Under = None, after: After = "") -> Response:
     """Show one plan, what blocks it now, and marks that are due by it: the first ones, or those under a prefix."""
     review = visit.ask("plan show", plan=plan)
     instance, cli = review.plan.instance, f"sexton plan show {plan}"
@@ -68,7 +67,7 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
 
 
 @pages.post("/plans/{plan}/apply")
-def apply(visit: CurrentVisit, plan: Number) -> Response:
+def apply(visit: CurrentVisit, plan: int) -> Response:
     """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
     details = visit.ask("plan show", plan=plan)
     objects = details.plan.objects
@@ -81,7 +80,7 @@ def apply(visit: CurrentVisit, plan: Number) -> Response:
 
 
 @pages.post("/plans/{plan}/reject")
-def reject(visit: CurrentVisit, plan: Number) -> Response:
+def reject(visit: CurrentVisit, plan: int) -> Response:
     """Reject a plan that awaits approval."""
     row = visit.ask("plan reject", plan=plan)
     text = f"Plan {plan} is rejected. Its kinds need an approval for 7 days, or until a plan with them is applied."

@@ -1,8 +1,5 @@
 """What is deleted now and what was: rounds, live, and the signals to a running one."""
 
-from typing import Annotated
-
-from fastapi import Path
 from starlette.responses import Response
 
 from sexton.insight.views import RunningWork
@@ -17,7 +14,6 @@ from sexton.recycle.errors import RoundEnded
 from sexton.recycle.rounds.row import RoundRow
 from sexton.runtime.temporal.links import link_of
 
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 20
 SILENCE_MS = 10_000
 """A round whose worker renewed nothing for this long may have lost it: it renews its lease every three seconds."""
@@ -43,7 +39,7 @@ def rounds(visit: CurrentVisit, after: Before = None) -> Response:
 
 
 @pages.get("/rounds/{round}")
-def show(visit: CurrentVisit, round: Number) -> Response:
+def show(visit: CurrentVisit, round: int) -> Response:
     """Show one round: its report, or how far it is."""
     details = visit.ask("round show", round=round)
     instance = details.round.instance
@@ -67,7 +63,7 @@ def show(visit: CurrentVisit, round: Number) -> Response:
 
 
 @pages.get("/rounds/{round}/deletions")
-async def deletions(visit: CurrentVisit, round: Number) -> Response:
+async def deletions(visit: CurrentVisit, round: api.Number) -> Response:
     """Return the objects that a round tried to delete, as a file."""
     answer = await api.deletions(round, visit.request, visit.service, visit.caller)
     answer.headers.update(rendering.HEADERS)
