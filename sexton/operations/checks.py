@@ -19,6 +19,7 @@ from sexton.operations.fields import (
     Reason,
     StartedWork,
     Whole,
+    page,
 )
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -102,9 +103,7 @@ def findings(
 
     Example: sexton check findings shop --type LOST
     """
-    rows = call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type)
-    more = len(rows) > ROWS
-    return Findings(items=tuple(rows[:ROWS]), more=more, next=str(rows[ROWS - 1].id) if more else "")
+    return Findings(**page(call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type), ROWS))
 
 
 @operation("check run", "POST /v1/instances/{instance}/checks", Grant.OPERATE, Logged(once=True))
