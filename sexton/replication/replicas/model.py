@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, FailFast, Field
 
 from sexton.kernel.message import Message, StrictMessage
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ
-from sexton.replication.replicas.version_graph import MAX_RANGES
+from sexton.replication.replicas.version_graph import MAX_RANGES, MAX_VERSION
 
 MAX_BOOT = 2**48
 """The last boot of a backend, and the last sequence of a boot."""
@@ -25,7 +24,7 @@ def number_as_text(value: object) -> object:
 
 
 Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=ID)]
-Version = Annotated[int, Field(strict=True, ge=0, le=MAX_COMMIT_SEQ)]
+Version = Annotated[int, Field(strict=True, ge=0, le=MAX_VERSION)]
 Size = Version
 """A number of bytes or rows; also a boot or sequence number."""
 
@@ -88,7 +87,7 @@ class TabletReport(StrictMessage):
 
     uid: Id
     ranges: tuple[tuple[Version, Version], ...] | None = Field(None, alias="versions", max_length=MAX_RANGES)
-    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_COMMIT_SEQ)] | None = None
+    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_VERSION)] | None = None
     """The highest version, as in Doris."""
     bad: bool = False
     version_miss: bool = False
