@@ -36,8 +36,8 @@ class Conflict(SextonError):
     """It is refused in the present state, and may be possible in another one."""
 
 
-class Gone(SextonError):
-    """It existed and is deleted."""
+class Ended(SextonError):
+    """It existed, and is deleted or has ended."""
 
 
 class TooMany(SextonError):

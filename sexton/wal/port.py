@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
-from sexton.kernel.errors import Conflict, Gone, NotFound, SextonError, TooMany
+from sexton.kernel.errors import Conflict, Ended, NotFound, SextonError, TooMany
 from sexton.operators.controls.model import Halt
 from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Region, Topic
 
@@ -176,5 +176,5 @@ class TooManyRegions(TooMany):
     """A map adds regions to a topic or an instance that has as many as possible; nothing of it was stored."""
 
 
-class PinEnded(Gone):
+class PinEnded(Ended):
     """The replay's pin was released or has expired: the entries read so far may have gaps."""

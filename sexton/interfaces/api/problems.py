@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.interfaces.api.pools import Pools
-from sexton.kernel.errors import BadInput, Conflict, Gone, NotFound, SextonError, TooMany, code_of
+from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, SextonError, TooMany, code_of
 from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.errors import Forbidden, Unauthenticated
 from sexton.recycle.audit.port import AuditUnreadable
@@ -52,7 +52,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TopicOfAnotherInstance, 403),
     (NotFound, 404),
     (Conflict, 409),
-    (Gone, 410),
+    (Ended, 410),
     (BodyTooLarge, 413),
     (TooMany, 429),
     (VaultFault, 503),

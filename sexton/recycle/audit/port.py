@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sexton.kernel.errors import Gone, SextonError
+from sexton.kernel.errors import Ended, SextonError
 from sexton.recycle.audit.model import AuditRow
 
 
@@ -35,5 +35,5 @@ class DeletionLog(Protocol):
         ...
 
 
-class AuditEnded(Gone):
+class AuditEnded(Ended):
     """What a round deleted is no longer in the log of deletions: its retention has ended, or files were removed."""

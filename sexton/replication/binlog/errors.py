@@ -1,6 +1,6 @@
 """Errors that the binlog capability raises."""
 
-from sexton.kernel.errors import Conflict, Gone, NotFound, TooMany
+from sexton.kernel.errors import Conflict, Ended, NotFound, TooMany
 
 
 class UnknownLog(NotFound):
@@ -25,7 +25,7 @@ class TooManyRuns(TooMany):
     """The job has ``MAX_RUNS`` runs as consumers of the log."""
 
 
-class RecordsTrimmed(Gone):
+class RecordsTrimmed(Ended):
     """The requested records are cut. ``first``: the lowest number that a record can have now."""
 
     name = "TOO_OLD"

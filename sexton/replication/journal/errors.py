@@ -1,9 +1,9 @@
 """Errors that reading a journal raises."""
 
-from sexton.kernel.errors import BadInput, Conflict, Gone, NotFound
+from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound
 
 
-class JournalTrimmed(Gone):
+class JournalTrimmed(Ended):
     """The next entries are deleted: all followers had applied them, or none had asked for them for long."""
 
     name = "TOO_OLD"
