@@ -135,8 +135,6 @@ VERBS = {
 }
 SENT = {"now": "purge_now"}
 """Signal → its name in the workflow, where that is another one."""
-
-
 SUBJECTS = {"topic": (TopicName, " orders-wal"), "instance": (Instance, " shop")}
 """The parameter that names the work, by its part of the path → its type, and what the example has."""
 

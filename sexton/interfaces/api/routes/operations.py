@@ -5,12 +5,13 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import long, reserved
+from sexton.kernel.errors import BadInput
 from sexton.operations.fields import MAX_ITEMS_BYTES, Instance
 from sexton.operations.registry import Call, Logged, Operation, operations
 from sexton.operators.access.model import Grant
@@ -47,13 +48,21 @@ def _of_owner(owner: str, offered: OwnerOperation) -> Operation:
     """Return an owner's operation as one of Sexton. Its order is the whole body, or the query of one that reads."""
 
     def run(call: Call, instance: str, **given: Any) -> Any:
-        order = given.get("order") or offered.order(**given)
+        try:
+            order = given.get("order") or offered.order(**given)
+        except ValidationError as e:
+            raise BadInput("; ".join(mistake["msg"] for mistake in e.errors(include_input=False))) from None
         return owner_operations.run(call.deployment, owner, offered, instance, order)
 
     values: dict[str, tuple[Any, Any]] = {"order": (offered.order, Parameter.empty)}
     if offered.reads or not offered.order.model_fields:
-        fields = offered.order.model_fields.items()
-        values = {name: (f.annotation, Parameter.empty if f.is_required() else f.default) for name, f in fields}
+        values = {
+            name: (
+                Annotated[(f.annotation, *f.metadata)] if f.metadata else f.annotation,
+                Parameter.empty if f.is_required() else f.get_default(call_default_factory=True),
+            )
+            for name, f in offered.order.model_fields.items()
+        }
     parameters = [
         Parameter("call", Parameter.POSITIONAL_OR_KEYWORD),
         Parameter("instance", Parameter.KEYWORD_ONLY, annotation=Instance),
