@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from config.sources import Layer, layers, masked
+from sexton.kernel.message import Message
 
 SHOWN = frozenset(
     {
@@ -74,14 +75,14 @@ _OF_NUMBERS = ("int_", "float_", "bool_", "greater_", "less_", "finite_")
 """Beginnings of pydantic's types of errors about numbers and switches."""
 
 
-class SettingRow(NamedTuple):
+class SettingRow(Message):
     """One setting as `sexton settings show` prints it; passwords are masked."""
 
     key: str
     value: str
     source: str
-    unit: str
-    bound: str
+    unit: str = ""
+    bound: str = ""
     mutable: bool = False
     """Whether ``sexton settings set`` may change it."""
     overrides: str = ""
@@ -94,7 +95,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
     ``sources``: the layers of the settings, the one with the highest precedence first; None: those of this process.
     """
     rows_of_sections = _walk(settings, "", layers() if sources is None else sources)
-    return [row._replace(mutable=is_mutable(row.key)) for row in rows_of_sections]
+    return [row.model_copy(update={"mutable": is_mutable(row.key)}) for row in rows_of_sections]
 
 
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
@@ -183,10 +184,11 @@ def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[Setting
                     yield from _walk(entry, f"{key}.{kind}.", sources)
                 else:
                     name = f"{key}.{kind}"
-                    yield SettingRow(name, _shown(name, entry), _source(name, sources), "", "")
+                    yield SettingRow(key=name, value=_shown(name, entry), source=_source(name, sources))
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            yield SettingRow(key, _shown(key, value), _source(key, sources), str(unit), _bound(field))
+            shown, source = _shown(key, value), _source(key, sources)
+            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=_bound(field))
 
 
 def _source(key: str, sources: list[Layer]) -> str:

@@ -132,7 +132,9 @@ def explain_live(live: "LiveSettings", instance: str = "", now: int | None = Non
     shown = rows(live.current(instance), [database, *layers()])
     replaced = {key: f"{row.value} ({row.source})" for key, row in before.items()}
     changed = database.sources
-    return [r._replace(overrides=replaced.get(r.key, "no value") if r.key in changed else "") for r in shown]
+    return [
+        r.model_copy(update={"overrides": replaced.get(r.key, "no value") if r.key in changed else ""}) for r in shown
+    ]
 
 
 class LiveSettings:

@@ -7,7 +7,7 @@ import what they need themselves.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from config.settings import Settings
 from sexton.database.engine import Database
@@ -15,13 +15,12 @@ from sexton.kernel.errors import BadInput
 from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
-    from sexton.insight.marks import MarkFilter, PlanReview
+    from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Expansion, Ref
     from sexton.operators.controls.model import Halt
-    from sexton.operators.holds.model import Hold
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
     from sexton.recycle.planning.estimate import Estimate
@@ -31,19 +30,6 @@ if TYPE_CHECKING:
 
 RATE_SAMPLE_ROUNDS = 5
 """The last rounds from which the rate of deletion is estimated."""
-
-
-class PlanPreview(NamedTuple):
-    """A stored plan, with what an operator should know before applying it."""
-
-    plan: "Plan"
-    """Its number is 0 if nothing is due: then it is not stored."""
-    cost: "Estimate"
-    observes: bool
-    holds: "Sequence[Hold]"
-    halt: "Halt | None"
-    next_due: "tuple[int, str] | None" = None
-    """When the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
 
 
 class Deployment:
@@ -179,41 +165,42 @@ class Deployment:
         derived = [kind for kind, parents in children.items() if ref.kind in parents]
         return self.stores.quarantine.discard(instance, ref, why, derived)
 
-    def plan(self, instance: str, by: str, *, count: bool = False) -> PlanPreview:
+    def plan(self, instance: str, by: str, *, count: bool = False) -> "PlanDetails":
         """Return a plan of everything that is due now, and store it unless it is empty. Raise ``UnknownInstance``.
 
         ``count``: list what the marks name; otherwise the objects under prefixes are estimated.
         """
-        stores, policy = self.stores, self.policy(instance)
-        observes = stores.registry.instance(instance).mode == "observe"
-        owners, plans = stores.owners, stores.plans
-        with self.db.read() as c:
-            halt = stores.controls.halt(c, instance)
-        if halt is None:
+        from sexton.insight.marks import PlanDetails
+
+        policy, owners, plans = self.policy(instance), self.stores.owners, self.stores.plans
+        if self._halt(instance) is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
             owners.mark_due(instance, plans.retentions.due_instants(instance, policy).agreed, lambda: None)
         counter = partial(self._count_objects, instance) if count else None
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
-        next_due = plans.next_due(instance, policy)
-        return PlanPreview(plan, self.cost(plan), observes, stores.holds.active(instance), halt, next_due)
+        due_at, kind = plans.next_due(instance, policy) or (None, "")
+        state = plans.approvals.state(plan.id)
+        return PlanDetails(**self._standing(plan), state=state, next_due_at=due_at, next_kind=kind)
 
     def plan_review(self, plan: int, marks_per_kind: int) -> "PlanReview":
         """Return a stored plan, what blocks it now, and the first marks of each kind. Raise ``PlanRefused``."""
         from sexton.insight.marks import PlanReview, sample_marks
 
-        stores, stored = self.stores, self.stores.plans.find_plan(plan)
-        instance = stored.instance
+        plans = self.stores.plans
+        stored = plans.find_plan(plan)
+        marks = sample_marks(self.db, stored, marks_per_kind)
+        return PlanReview(**self._standing(stored), row=plans.approvals.plan(plan), marks=marks)
+
+    def _halt(self, instance: str) -> "Halt | None":
         with self.db.read() as c:
-            halt = stores.controls.halt(c, instance)
-        return PlanReview(
-            row=stores.plans.approvals.plan(plan),
-            plan=stored,
-            estimate=self.cost(stored),
-            observes=stores.registry.instance(instance).mode == "observe",
-            holds=tuple(stores.holds.active(instance)),
-            halt=str(halt or ""),
-            marks=sample_marks(self.db, stored, marks_per_kind),
-        )
+            return self.stores.controls.halt(c, instance)
+
+    def _standing(self, plan: "Plan") -> dict[str, Any]:
+        """Return the fields of a ``PlanStanding``."""
+        stores, instance = self.stores, plan.instance
+        observes, halt = stores.registry.instance(instance).mode == "observe", str(self._halt(instance) or "")
+        holds = tuple(stores.holds.active(instance))
+        return {"plan": plan, "estimate": self.cost(plan), "observes": observes, "holds": holds, "halt": halt}
 
     def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
         """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from examples.minidb.manifests import sync, write
 from examples.minidb.metastore import MetaStore
 from examples.minidb.rowsets import MiniDBError
-from sexton.client import BackendReport, ReportedTablet, Sexton
+from sexton.client import ReplicaReport, Sexton, TabletReport
 
 FIRST = 0
 """The version with which each copy is created: it has no rows and no binlog."""
@@ -82,11 +82,9 @@ class Backend:
         uids = [key.removeprefix("tablet_") for key in self._meta.keys("tablet_")]
         # Read from disk, where versions are durable. If a version only in memory were reported, its binlogs would be
         # removed everywhere, and after a crash no copy could provide it.
-        tablets = tuple(
-            ReportedTablet(uid=uid, versions=tuple(self.ranges(uid)), bytes=self._size(uid)) for uid in uids
-        )
+        tablets = tuple(TabletReport(uid=uid, versions=tuple(self.ranges(uid)), bytes=self._size(uid)) for uid in uids)
         self._sequence += 1
-        report = BackendReport(boot=self._boot, sequence=self._sequence, tablets=tablets)
+        report = ReplicaReport(boot=self._boot, sequence=self._sequence, tablets=tablets)
         self._client.report(self.name, report, instance=self._instance)
 
     def ranges(self, uid: str) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from examples.minidb.backends import Backend
 from examples.minidb.edits import CREATE, DROP, UPSERT, Edits
 from examples.minidb.follower import Follower
-from sexton.client import NewRecord, PlacedCopy, PlacedTablet, Placements, Sexton, TooOld
+from sexton.client import Copy, NewRecord, Placements, Sexton, Tablet, TooOld
 
 
 def uid(tablet: str, backend: str) -> str:
@@ -134,10 +134,10 @@ class Leader:
             for copy in table.copies():
                 follower.place(*copy)
         placed_tablets = tuple(
-            PlacedTablet(
+            Tablet(
                 tablet=tablet,
                 partition=part,
-                copies=tuple(PlacedCopy(backend=b, uid=uid(tablet, b)) for b in table.backends),
+                copies=tuple(Copy(backend=b, uid=uid(tablet, b)) for b in table.backends),
             )
             for part, tablets in table.tablets.items()
             for tablet in tablets

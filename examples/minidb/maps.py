@@ -14,7 +14,7 @@ from typing import Any
 
 from examples.minidb.logs import Log, end
 from examples.minidb.manifests import write
-from sexton.client import DroppedRegion, MappedRegion, MovedRegion, RegionMap, Sexton
+from sexton.client import RegionDrop, RegionMap, RegionMapping, RegionMove, Sexton
 
 Where = tuple[str, int, str]
 """``("here", the topic's end before the region's first append, node)``, ``("moved", 0, node)`` or
@@ -110,10 +110,9 @@ def _map(generation: int, region_states: dict[str, Where]) -> RegionMap:
     now = int(time.time())
     return RegionMap(
         generation=generation,
-        regions=tuple(MappedRegion(region=name, first=first, node=node) for name, first, node in by_state["here"]),
-        moved=tuple(MovedRegion(region=name, node=node) for name, _, node in by_state["moved"]),
+        regions=tuple(RegionMapping(region=name, first=first, node=node) for name, first, node in by_state["here"]),
+        moved=tuple(RegionMove(region=name, node=node) for name, _, node in by_state["moved"]),
         dropped=tuple(
-            DroppedRegion(region=name, undrop_seconds=max(0, final_at - now))
-            for name, final_at, _ in by_state["dropped"]
+            RegionDrop(region=name, undrop_seconds=max(0, final_at - now)) for name, final_at, _ in by_state["dropped"]
         ),
     )

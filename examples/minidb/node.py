@@ -11,7 +11,7 @@ from examples.minidb.manifests import MANIFEST, Manifest, sync
 from examples.minidb.maps import Maps
 from examples.minidb.regions import Closed, Region, Rows
 from examples.minidb.rowsets import MiniDBError
-from sexton.client import Heartbeat, RegionReport, RequestRefused, Sexton, StreamReport
+from sexton.client import Heartbeat, LeaderReport, RequestRefused, Sexton, Stream
 
 
 class Node:
@@ -134,18 +134,18 @@ class Node:
                     rows[topic, entry.id] = row
         return rows
 
-    def _reports(self, region: Region) -> Sequence[RegionReport]:
+    def _reports(self, region: Region) -> Sequence[LeaderReport]:
         return [self._report(region, topic) for topic in region.manifest.flushed]
 
-    def _report(self, region: Region, topic: str) -> RegionReport:
+    def _report(self, region: Region, topic: str) -> LeaderReport:
         # Read the topic's end first, and check then whether anything is in memory or under way. An append in between is
         # behind that end, and the check sees an earlier one. In the other order neither would show it: the mark would
         # be above an entry that only memory has, and a purge would delete it.
         last = end(self._log, topic) - 1
         flushed, busy = region.seen(topic)
         idle = None if busy or last < 0 else last
-        streams = (StreamReport(flushed=flushed, idle=idle),)
-        return RegionReport(topic=topic, region=region.name, epoch=region.epoch, streams=streams)
+        streams = (Stream(flushed=flushed, idle=idle),)
+        return LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=streams)
 
     def _open(self, region: str) -> Region:
         open_region = self._regions.get(region)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sexton.check.model import CheckOrder, Evidence
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import NotFound, SextonError
 from sexton.storage.model import VaultSpec
 
 Heartbeat = Callable[[], None]
@@ -15,11 +15,11 @@ class TooManyObjects(SextonError):
     """One process lists more objects than the order allows; Spark may compare them."""
 
 
-class UnknownCheck(SextonError):
+class UnknownCheck(NotFound):
     """No check run has this id."""
 
 
-class UnknownFinding(SextonError):
+class UnknownFinding(NotFound):
     """No finding has this number, or it is not open any longer."""
 
 

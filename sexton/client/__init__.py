@@ -8,34 +8,26 @@ for the entries that a region reads of its topic. ``client.follow`` applies the 
 
 from sexton.client.asynchronous import AsyncSexton
 from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, RequestRefused, TooOld, Unreachable
-from sexton.client.following import Following
 from sexton.client.replaying import TopicEntry, TopicSource
-from sexton.client.sync import Sexton
+from sexton.client.sync import Following, Sexton
 from sexton.kernel.signatures import SIGNATURE_HEADER, is_signed
 from sexton.operations.binlogs import NewRecord
-from sexton.operations.replicas import BackendReport, CutsDone, PlacedCopy, PlacedTablet, Placements, ReportedTablet
-from sexton.operations.topics import (
-    DroppedRegion,
-    Heartbeat,
-    MappedRegion,
-    MovedRegion,
-    RegionMap,
-    RegionReport,
-    StreamReport,
-)
+from sexton.operations.replicas import CutsDone
+from sexton.operations.topics import Heartbeat
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.journal.replaying import FollowerState
+from sexton.replication.replicas.model import Copy, Placements, ReplicaReport, Tablet, TabletReport
 from sexton.wal.model import Facts
+from sexton.wal.orders import LeaderReport, RegionDrop, RegionMap, RegionMapping, RegionMove, Stream
 
 __all__ = [
     "SIGNATURE_HEADER",
     "AsyncSexton",
-    "BackendReport",
+    "Copy",
     "CutDone",
     "CutsDone",
-    "DroppedRegion",
     "Facts",
     "Filter",
     "FollowerState",
@@ -43,20 +35,21 @@ __all__ = [
     "Heartbeat",
     "Item",
     "JournalAhead",
-    "MappedRegion",
-    "MovedRegion",
+    "LeaderReport",
     "NewRecord",
-    "PlacedCopy",
-    "PlacedTablet",
     "Placements",
     "ProtectionLost",
+    "RegionDrop",
     "RegionMap",
-    "RegionReport",
+    "RegionMapping",
+    "RegionMove",
     "ReplayLost",
-    "ReportedTablet",
+    "ReplicaReport",
     "RequestRefused",
     "Sexton",
-    "StreamReport",
+    "Stream",
+    "Tablet",
+    "TabletReport",
     "TooOld",
     "TopicEntry",
     "TopicSource",

@@ -6,10 +6,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sexton.client.errors import Unreachable, refusal
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 
 if TYPE_CHECKING:
     from sexton.operations.registry import Operation
@@ -93,14 +93,15 @@ def request_of(operation: "Operation", values: Mapping[str, Any]) -> ApiCall[Any
     body: BaseModel | None = values.get(operation.model) if operation.model else None
     if not operation.model and operation.body is not None:
         body = operation.body(**{name: given[name] for name in operation.body.model_fields if name in given})
-    query = {name: _text(given[name]) for name in operation.query_names(path) if name in given}
-    segments = {name: quote(_text(given[name]), safe="") for name in operation.path_names(path)}
+    query = {name: text(given[name]) for name in operation.query_names(path) if name in given}
+    segments = {name: quote(text(given[name]), safe="") for name in operation.path_names(path)}
     return ApiCall(
         operation.method, path.format(**segments), operation.result, body, query, repeatable=not operation.record.once
     )
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """Return a value as paths and queries have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -109,12 +110,3 @@ def request(function: str, **values: Any) -> ApiCall[Any]:
     from sexton.operations.registry import operation_of
 
     return request_of(operation_of(function), values)
-
-
-def of_owner(method: str, instance: str, owner: str, operation: str, values: Mapping[str, Any]) -> ApiCall[Any]:
-    """Return the request for an operation on records that an owner keeps in Sexton's database."""
-    path = "/".join(["/v1/instances", *(quote(part, safe="") for part in (instance, owner, operation))])
-    if method == "GET":
-        given = {name: _text(value) for name, value in values.items() if value is not None}
-        return ApiCall("GET", path, object, query=given)
-    return ApiCall("POST", path, object, RootModel[dict[str, Any]](dict(values)), repeatable=False)

@@ -7,20 +7,21 @@ import httpx
 from tenacity import AsyncRetrying, RetryError
 
 from sexton.client.api_call import ApiCall
-from sexton.client.asynchronous_protecting import AsyncProtecting
-from sexton.client.connecting import TIMEOUT_SECONDS, connection_options
 from sexton.client.methods import ApiMethods
+from sexton.client.protecting import AsyncProtecting
 from sexton.client.registering import RegistrationOptions, RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
-from sexton.client.retrying import (
+from sexton.client.sending import (
     PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
+    AsyncSender,
     TemporaryAnswer,
     attempt_options,
+    connection_options,
     final_answer,
     last_answer,
     request_options,
 )
-from sexton.client.sender import AsyncSender
 
 T = TypeVar("T")
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
-from sexton.operations.problems import ProblemDocument
+from sexton.operations.fields import ProblemDocument
 from sexton.protection.errors import (
     Exists,
     GcIsRunning,
     Invalid,
     JobQuotaExceeded,
     MaxCount,
+    ProtectionError,
     ProtectionNotFound,
     SoftDeleted,
 )
@@ -24,24 +25,14 @@ from sexton.wal.port import (
     TooManyReplays,
 )
 
-_NUMBERED: dict[str, Callable[[str], SextonError]] = {
-    kind.name: kind
-    for kind in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, JobQuotaExceeded, SoftDeleted, Invalid)
-}
-"""Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
-_UNNUMBERED: dict[str, Callable[[str], SextonError]] = {
-    code_of(kind("")): kind
+_TYPED: dict[tuple[str, bool], Callable[[str], SextonError]] = {
+    (code_of(kind("")), issubclass(kind, ProtectionError)): kind
     for kind in (
-        OldMap,
-        OldEpoch,
-        EpochTooHigh,
-        RegionOfAnotherNode,
-        ReplayRefused,
-        TooManyRegions,
-        TooManyReplays,
-        PinEnded,
+        *(GcIsRunning, ProtectionNotFound, Exists, MaxCount, JobQuotaExceeded, SoftDeleted, Invalid),
+        *(OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, TooManyRegions, TooManyReplays, PinEnded),
     )
 }
+"""Code, and whether it has a number → the error. Refusals of protections have: a bare ``NOT_FOUND`` is not theirs."""
 TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 
 
@@ -81,8 +72,7 @@ class ProtectionLost(SextonError):
 
 def refusal(problem: ProblemDocument) -> SextonError:
     """Return the error that a problem document describes."""
-    typed = (_UNNUMBERED if problem.number is None else _NUMBERED).get(problem.code)
-    if typed is not None:
+    if typed := _TYPED.get((problem.code, problem.number is not None)):
         return typed(problem.detail)
     if problem.code == TOO_OLD and problem.first is not None:
         return TooOld(problem.detail, problem.code, problem.status, problem.first)

@@ -6,14 +6,18 @@ instance="shop")``.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from urllib.parse import quote
 
-from sexton.client.api_call import ApiCall, Steps, of_owner, request_of
-from sexton.client.records import add_records
+from pydantic import RootModel
+
+from sexton.client.api_call import CHUNK_BYTES, ApiCall, Steps, request, request_of, text
 from sexton.client.registering import RegistrationRequest
-from sexton.client.sender import AsyncSender, SyncSender
+from sexton.client.sending import AsyncSender, SyncSender
+from sexton.operations.binlogs import MAX_RECORDS, NewRecord, NewRecords
+from sexton.replication.binlog.model import MAX_NAMES, StoreResult
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -21,14 +25,12 @@ if TYPE_CHECKING:
     from sexton.operations import binlogs as _binlogs
     from sexton.operations import checks as _checks
     from sexton.operations import control as _control
-    from sexton.operations import followers as _followers
     from sexton.operations import holds as _holds
     from sexton.operations import instances as _instances
     from sexton.operations import lists as _lists
     from sexton.operations import marks as _marks
     from sexton.operations import plans as _plans
     from sexton.operations import protections as _protections
-    from sexton.operations import replays as _replays
     from sexton.operations import replicas as _replicas
     from sexton.operations import rounds as _rounds
     from sexton.operations import settings as _settings
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from sexton.operations import topics as _topics
     from sexton.operations import vaults as _vaults
     from sexton.operations import workers as _workers
-    from sexton.protection.model import Protection
-    from sexton.replication.binlog.model import StoreResult
     from sexton.replication.journal.model import JournalPage, JournalSnapshot
 
 P = ParamSpec("P")
@@ -127,7 +127,8 @@ def _ask(operation: str, **values: Any) -> ApiCall[Any]:
 
 def _query(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
     """Return what an operation reads of an owner's records in Sexton's database; the arguments: as for ``operate``."""
-    return of_owner("GET", instance, owner, operation, values)
+    given = {name: text(value) for name, value in values.items() if value is not None}
+    return ApiCall("GET", _owner_path(instance, owner, operation), object, query=given)
 
 
 def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
@@ -139,24 +140,51 @@ def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCal
         operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
         values: of the operation.
     """
-    return of_owner("POST", instance, owner, operation, values)
+    body = RootModel[dict[str, Any]](values)
+    return ApiCall("POST", _owner_path(instance, owner, operation), object, body, repeatable=False)
 
 
-def _register(request: RegistrationRequest) -> "Steps[Protection]":
-    """Register and seal the objects of a job, in as many requests as needed, and return the protection."""
-    return request.steps()
+def _owner_path(*names: str) -> str:
+    return "/".join(["/v1/instances", *(quote(name, safe="") for name in names)])
 
 
-def _add_records(db: str, records: "Iterable[_binlogs.NewRecord]", instance: str = "") -> "Steps[StoreResult]":
-    """Store records of a database in the order of its commits; see ``sexton.client.records``."""
-    return add_records(db, records, instance)
+def add_records(db: str, records: Iterable[NewRecord], instance: str = "") -> Steps[StoreResult]:
+    """Store records of a database in the order of its commits. A record that is already stored is not stored again.
+
+    The records are sent in as many requests as needed. When one request fails, the records of the earlier requests are
+    stored; send all records again.
+    """
+    stored = StoreResult()
+    for chunk in chunks(records):
+        body = NewRecords(records=tuple(chunk))
+        answer: StoreResult = yield request("add_chunk", db=db, body=body, instance=instance)
+        sums = {name: getattr(stored, name) + getattr(answer, name) for name in StoreResult.model_fields}
+        stored = StoreResult(**sums)
+    return stored
+
+
+def chunks(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """Yield the records in chunks that the API accepts; none if there are no records."""
+    chunk, chunk_bytes, chunk_names = list[NewRecord](), 0, 0
+    for record in records:
+        record_bytes = len(record.model_dump_json()) + 1
+        names = len(record.tables) + record.data.count(":")  # at least as many as it has: each is a key in the data
+        is_large = chunk_bytes + record_bytes > CHUNK_BYTES or chunk_names + names > MAX_NAMES
+        if chunk and (len(chunk) == MAX_RECORDS or is_large):
+            yield chunk
+            chunk, chunk_bytes, chunk_names = [], 0, 0
+        chunk.append(record)
+        chunk_bytes += record_bytes
+        chunk_names += names
+    if chunk:
+        yield chunk
 
 
 class ApiMethods:
     """The requests of the API as methods."""
 
     ask, query, operate = ApiMethod(_ask), ApiMethod(_query), ApiMethod(_operate)
-    register, add_records = ApiMethod(_register), ApiMethod(_add_records)
+    register, add_records = ApiMethod(RegistrationRequest.steps), ApiMethod(add_records)
     journal, snapshot = ApiMethod(journal), ApiMethod(snapshot)
 
     if TYPE_CHECKING:
@@ -187,15 +215,15 @@ class ApiMethods:
         enable_topic, disable_topic = sends(_topics.enable_topic), sends(_topics.disable_topic)
         reset_topic, assign_topic = sends(_topics.reset_topic), sends(_topics.assign_topic)
         run_topic_round, restored = sends(_topics.run_topic_round), sends(_topics.restored)
-        open_replay, renew_replay = sends(_replays.open_replay), sends(_replays.renew_replay)
-        release_replay = sends(_replays.release_replay)
+        open_replay, renew_replay = sends(_topics.open_replay), sends(_topics.renew_replay)
+        release_replay = sends(_topics.release_replay)
         logs, explain_log, keep_log = sends(_binlogs.logs), sends(_binlogs.explain_log), sends(_binlogs.keep_log)
         disable_log, approve_cut = sends(_binlogs.disable_log), sends(_binlogs.approve_cut)
         drop_log, read_records = sends(_binlogs.drop_log), sends(_binlogs.read_records)
         consumers, register_consumer = sends(_binlogs.consumers), sends(_binlogs.register_consumer)
         acknowledge, remove_consumer = sends(_binlogs.acknowledge), sends(_binlogs.remove_consumer)
-        run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_followers.followers)
-        remove_follower = sends(_followers.remove_follower)
+        run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_replicas.followers)
+        remove_follower = sends(_replicas.remove_follower)
         place_replicas, report, unwell = (
             sends(_replicas.place_replicas),
             sends(_replicas.report),

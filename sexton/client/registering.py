@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Required, TypedDict
+from typing import Required, TypedDict, Unpack
 
 from sexton.client.api_call import CHUNK_BYTES, Steps, request
 from sexton.operations.protections import Items, OnMissing, Registration
@@ -13,7 +13,15 @@ from sexton.protection.model import CHUNK_ITEMS, Protection
 
 
 class RegistrationOptions(TypedDict, total=False):
-    """The keyword arguments of ``RegistrationRequest``, which documents them."""
+    """The keyword arguments of ``RegistrationRequest``.
+
+    ``owner``: the person or team to ask about the job; ``description``: the job's purpose. ``objects``: ``VAULT/KEY``
+    or URLs; long lists are read twice, so a generator is refused. ``prefixes``: every object whose name begins with one
+    of them. ``filter``: instead of both, for very many objects; objects that it matches by chance are protected too.
+    ``ttl_seconds``: after which the protection ends unless it is renewed; None: the server's setting. ``valid_ts``: the
+    owner's watermark to wait for after the job has finished. ``on_missing``: ``fail``, or ``report``: name objects that
+    are missing or being deleted, and protect the others.
+    """
 
     owner: Required[str]
     objects: Collection[str]
@@ -28,53 +36,29 @@ class RegistrationOptions(TypedDict, total=False):
 class RegistrationRequest:
     """The objects that a job wants to protect. The object names are not copied."""
 
-    def __init__(
-        self,
-        instance: str,
-        job: str,
-        *,
-        owner: str,
-        objects: Collection[str] = (),
-        prefixes: Collection[str] = (),
-        filter: Filter | None = None,
-        ttl_seconds: int | None = None,
-        valid_ts: int | None = None,
-        description: str = "",
-        on_missing: OnMissing = "fail",
-    ) -> None:
+    def __init__(self, instance: str, job: str, **options: Unpack[RegistrationOptions]) -> None:
         """Check the arguments. No request is sent yet.
 
         Args:
             instance: owns the objects.
             job: the job's name, different for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
-            owner: the person or team to ask about the job.
-            objects: ``VAULT/KEY`` or URLs; long lists are read twice, so a generator is refused.
-            prefixes: every object whose name begins with one of them.
-            filter: instead of both, for very many objects; objects that it matches by chance are protected too.
-            ttl_seconds: after which the protection ends unless it is renewed; None: the server's setting.
-            valid_ts: the owner's watermark to wait for after the job has finished.
-            description: the job's purpose.
-            on_missing: ``fail``, or ``report``: name objects that are missing or being deleted, and protect the others.
+            options: see ``RegistrationOptions``.
 
         Raises:
             Invalid: there are neither names nor a filter, or both.
         """
+        objects, prefixes = options.get("objects", ()), options.get("prefixes", ())
+        self._filter = options.get("filter")
         if isinstance(objects, str) or isinstance(prefixes, str):
             raise Invalid("objects and prefixes are lists of names, not one name")
         if not isinstance(objects, Collection) or not isinstance(prefixes, Collection):
             raise Invalid("objects and prefixes are read more than once: give a list, not a generator")
-        if bool(objects or prefixes) == (filter is not None):
+        if bool(objects or prefixes) == (self._filter is not None):
             raise Invalid("name objects and prefixes, or give a filter: one of the two")
-        self.instance, self.job, self.ttl_seconds = instance, job, ttl_seconds
-        self._objects, self._prefixes, self._filter, self._on_missing = objects, prefixes, filter, on_missing
-        self._body = Registration(
-            job=job,
-            owner=owner,
-            description=description,
-            ttl_seconds=ttl_seconds,
-            valid_ts=valid_ts,
-            on_missing=on_missing,
-        )
+        self.instance, self.job, self._objects, self._prefixes = instance, job, objects, prefixes
+        others = {name: value for name, value in options.items() if name not in ("objects", "prefixes", "filter")}
+        self._body = Registration.model_validate(others | {"job": job})
+        self.ttl_seconds = self._body.ttl_seconds
 
     def steps(self) -> Steps[Protection]:
         """Yield the requests of the registration, and return the protection."""
@@ -99,7 +83,7 @@ class RegistrationRequest:
             yield request("register_chunk", instance=self.instance, job=self.job, number=number, body=items)
             count = number + 1
         protection: Protection = yield request(
-            "seal", instance=self.instance, job=self.job, on_missing=self._on_missing, chunks=count
+            "seal", instance=self.instance, job=self.job, on_missing=self._body.on_missing, chunks=count
         )
         return protection
 

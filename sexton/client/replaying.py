@@ -14,10 +14,10 @@ from typing import NamedTuple, Protocol
 from sexton.client.api_call import request
 from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
-from sexton.client.sender import SyncSender
+from sexton.client.sending import SyncSender
 from sexton.kernel.errors import SextonError
-from sexton.operations.replays import Replay
 from sexton.wal.model import Facts, Pin
+from sexton.wal.orders import Replay
 
 log = logging.getLogger(__name__)
 
@@ -132,17 +132,9 @@ class Replaying:
     def _renew(self) -> None:
         renewals, call = self._renewals, request("renew_replay", topic=self._topic, replay=self.pin.id)
         while self._lost is None and not self._over.wait(renewals.wait(time.monotonic())):
-            began, error = time.monotonic(), None
-            try:
-                pin = self._client.send(call, 0, renewals.timeout(began))
-                renewals.ttl_seconds = pin.lasts_ms / 1000
-            except SextonError as e:
-                error = e
-                log.warning("the replay of region %s was not renewed: %s", self._request.region, e)
-            except Exception as e:
-                error = SextonError(f"{type(e).__name__}: {e}")
-                log.exception("the replay of region %s was not renewed", self._request.region)
-            if reason := renewals.record(began, error) or renewals.reason_lost(time.monotonic()):
+            with renewals.attempt(f"the replay of region {self._request.region}") as began:
+                renewals.ttl_seconds = self._client.send(call, 0, renewals.timeout(began)).lasts_ms / 1000
+            if reason := renewals.reason_lost(time.monotonic()):
                 self._lost = self._error(reason)
 
     def _release(self) -> None:

@@ -1,4 +1,4 @@
-"""The synchronous client."""
+"""The synchronous client, and a follower of the journal."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -8,27 +8,65 @@ import httpx
 from tenacity import RetryError, Retrying
 
 from sexton.client.api_call import ApiCall
-from sexton.client.connecting import TIMEOUT_SECONDS, connection_options
-from sexton.client.following import Following
-from sexton.client.methods import ApiMethods
+from sexton.client.errors import JournalAhead, TooOld
+from sexton.client.methods import ApiMethods, journal, snapshot
 from sexton.client.protecting import OnLost, Protecting
 from sexton.client.registering import RegistrationOptions, RegistrationRequest
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
 from sexton.client.replaying import Replaying, TopicSource
-from sexton.client.retrying import (
+from sexton.client.sending import (
     PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
+    SyncSender,
     TemporaryAnswer,
     attempt_options,
+    connection_options,
     final_answer,
     last_answer,
     request_options,
 )
-from sexton.client.sender import SyncSender
 from sexton.kernel.errors import BadInput
-from sexton.operations.replays import Replay
 from sexton.replication.journal.replaying import FollowerState
+from sexton.wal.orders import Replay
 
 T = TypeVar("T")
+
+
+class Following:
+    """The result of ``client.follow``: call ``step`` repeatedly, from one thread at a time.
+
+    A stored state continues after its ``applied``. Applying an entry twice does no harm.
+    """
+
+    def __init__(self, client: SyncSender, replica: FollowerState, follower: str, instance: str = "") -> None:
+        self._client, self._follower, self._instance = client, follower, instance
+        self.replica = replica
+        self.restarts = 0
+        """How often a snapshot replaced the state: entries were deleted, or the journal is another one."""
+
+    def step(self, wait: float = 0) -> bool:
+        """Apply the next entries, at most 100; return whether there were any, or a snapshot was applied.
+
+        Args:
+            wait: how many seconds, up to 30, the API waits for an entry if there is none yet.
+
+        Raises:
+            RequestRefused, Unreachable: as ``client.journal``. No entry was applied; the next step requests them again.
+        """
+        try:
+            page = self._client.send(journal(self.replica.applied, wait, self._follower, self._instance))
+        except (TooOld, JournalAhead):
+            self.replica.load_snapshot(self._client.send(snapshot(self._follower, self._instance)))
+            self.restarts += 1
+            return True
+        for entry in page.entries:
+            self.replica.apply(entry)
+        return bool(page.entries)
+
+    def catch_up(self) -> None:
+        """Step until there are no more entries."""
+        while self.step():
+            pass
 
 
 class Sexton(ApiMethods, SyncSender):

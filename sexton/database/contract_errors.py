@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, SextonError
 
 
 class ContractError(SextonError):
     """The contract refuses a statement; the owner's transaction must roll back."""
 
 
-class Collected(ContractError):
+class Collected(Conflict, ContractError):
     """SX001: the mark to be committed is fenced, claimed or gone, or was never prepared; or a prefix above is claimed.
 
     Its files may be deleted.
@@ -27,7 +27,7 @@ class NotFirst(ContractError):
     """SX002: ``undrop`` decides, so it must come before every write of its transaction."""
 
 
-class Refused(ContractError):
+class Refused(Conflict, ContractError):
     """SX003: the mark to be undropped is claimed, gone or not marked, or its ancestor is marked."""
 
 

@@ -14,14 +14,14 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
 from sexton.database.tables import Tables
-from sexton.kernel.errors import GuardBusy, SextonError
+from sexton.kernel.errors import GuardBusy, NotFound
 
 SECOND_LOCK_MS = 500
 EVERYTHING = "*"
 """The guard row for decisions about all instances: registering vaults, counting leases."""
 
 
-class UnknownInstance(SextonError):
+class UnknownInstance(NotFound):
     """No instance of that name is registered."""
 
     def __init__(self, instance: str) -> None:

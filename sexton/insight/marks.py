@@ -108,11 +108,11 @@ class MarkListing:
             rows = c.execute(query.order_by(*columns).limit(limit + 1 - len(marks))).all()
             for row in rows:
                 if len(marks) == limit:
-                    return MarkPage(marks=tuple(marks), next=place)
+                    return MarkPage(items=tuple(marks), more=True, next=place)
                 marks.append(self._mark(row))
                 position = [str(row._mapping[name]) for name in section.position]
                 place = "/".join([section.listed, *filter(None, [section.kind]), *position])
-        return MarkPage(marks=tuple(marks))
+        return MarkPage(items=tuple(marks))
 
     def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
         """Yield the index ranges that are listed, in order."""
@@ -257,19 +257,35 @@ def _numbers_fit(section: _MarkRange, texts: Sequence[str]) -> bool:
     return True
 
 
-class PlanReview(Message):
-    """One stored plan, and what an operator should know of it."""
+class PlanStanding(Message):
+    """A plan, its estimated cost, and what blocks the deletion of its marks besides the plan itself."""
 
-    row: PlanRow
     plan: Plan
+    """Its number is 0 if nothing is due: then it is not stored."""
     estimate: Estimate
     observes: bool = False
     holds: tuple[Hold, ...] = ()
     """The holds of its instance that are active now."""
     halt: str = ""
     """What stops its instance now; empty: nothing does."""
+
+
+class PlanReview(PlanStanding):
+    """A stored plan, and the first marks of each kind that are due now, up to its cutoffs."""
+
+    row: PlanRow
     marks: tuple[ListedMark, ...] = ()
-    """The first marks of each kind that are due now, up to its cutoffs."""
+
+
+class PlanDetails(PlanStanding):
+    """A new plan.
+
+    ``next_due_at``: when the next mark is due that is not due yet, of kind ``next_kind``; None: no mark waits.
+    """
+
+    state: str
+    next_due_at: int | None = None
+    next_kind: str = ""
 
 
 def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedMark, ...]:
@@ -278,5 +294,5 @@ def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedM
     marks: list[ListedMark] = []
     with db.read() as c:
         for kind in plan.kinds:
-            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).marks
+            marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).items
     return tuple(marks)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page
 from sexton.marks.keepers import KeptCounts
 from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
@@ -254,11 +254,8 @@ class ListedMark(Message):
     last_error: str | None
 
 
-class MarkPage(Message):
-    """Some marks of a list, and the place behind which the next page begins; empty: there is none."""
-
-    marks: tuple[ListedMark, ...]
-    next: str = ""
+class MarkPage(Page[ListedMark]):
+    """Some marks of a list."""
 
 
 NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in ControlKind})

@@ -28,6 +28,22 @@ class Left(SextonError):
     """What was started goes on, and its end was not awaited."""
 
 
+class NotFound(SextonError):
+    """What is named does not exist, or no longer."""
+
+
+class Conflict(SextonError):
+    """It is refused in the present state, and may be possible in another one."""
+
+
+class Ended(SextonError):
+    """It existed, and is deleted or has ended."""
+
+
+class TooMany(SextonError):
+    """A limit of their number is reached."""
+
+
 class BadInput(SextonError):
     """A name, key, prefix or number in the input is not acceptable."""
 

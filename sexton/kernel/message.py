@@ -1,6 +1,10 @@
 """The root of every value that is sent between processes or stored as JSON."""
 
+from typing import Generic, TypeVar
+
 from pydantic import BaseModel, ConfigDict
+
+Row = TypeVar("Row")
 
 
 class Message(BaseModel):
@@ -21,3 +25,11 @@ class StrictMessage(Message):
     """A value that people and other programs write: it refuses unknown fields, which are mistakes."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Page(Message, Generic[Row]):
+    """A part of a list. ``next``: the ``after`` of the page that follows; empty: none does."""
+
+    items: tuple[Row, ...]
+    more: bool = False
+    next: str = ""

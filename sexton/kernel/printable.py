@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
+"""A pattern of one line, for texts that are written to logs."""
 _BUT_LINES = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

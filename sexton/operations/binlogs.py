@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, FailFast, Field
 
-from sexton.kernel.message import Message
-from sexton.operations.fields import DURATION, PRINTABLE, Body, Flag, Instance, Page, StartedWork, Whole, parse_duration
+from sexton.kernel.message import Message, Page, StrictMessage
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import DURATION, Flag, Instance, StartedWork, Whole, parse_duration
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.messages import GcRequest
@@ -24,15 +25,11 @@ from sexton.replication.binlog.model import (
 )
 from sexton.replication.binlog.policy import FOREVER, parse_ttl
 from sexton.replication.errors import UnknownConsumer, UnknownLog
+from sexton.replication.replicas.model import number_as_text
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
 MAX_RECORDS, ROWS = 10_000, 1_000
-
-
-def number_as_text(value: object) -> object:
-    """Accept numbers as ids: many databases number their objects."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 Name = Annotated[str, BeforeValidator(number_as_text), Field(pattern=NAME)]
@@ -53,7 +50,7 @@ Ttl = Annotated[
 ]
 
 
-class NewRecord(Body):
+class NewRecord(StrictMessage):
     """A record. ``timestamp``: ms since 1970, 0: none. ``data``: for an UPSERT, JSON with its ``tableRecords``."""
 
     commit_seq: StrictSeq
@@ -63,7 +60,7 @@ class NewRecord(Body):
     data: Annotated[str, Field(max_length=4 << 20)] = ""
 
 
-class NewRecords(Body):
+class NewRecords(StrictMessage):
     """Records of a database, in any order; each comes after all records that were sent before."""
 
     records: Annotated[tuple[NewRecord, ...], FailFast(), Field(max_length=MAX_RECORDS)]

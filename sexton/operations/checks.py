@@ -6,21 +6,20 @@ from pydantic import Field
 
 from sexton.check.model import CheckReport, CheckRequest, Finding, FindingType, PeerComparison, RepairResult, Run
 from sexton.kernel.errors import BadInput, WrongUsage
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import (
     MAX_NAME,
     MAX_NUMBER,
     After,
-    Body,
     Covered,
     Flag,
     Instance,
     Limit,
     Names,
-    Page,
     Reason,
     StartedWork,
     Whole,
+    page,
 )
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -30,7 +29,7 @@ CheckNumber = Annotated[Whole, Flag(shown="CHECK"), Field(ge=1, le=MAX_NUMBER, d
 FindingNumber = Annotated[Whole, Flag(shown="FINDING"), Field(ge=1, le=MAX_NUMBER, description="Its number.")]
 
 
-class Inventory(Body):
+class Inventory(StrictMessage):
     """The ids of one kind of record that a front end has in memory, in the range after ``after``, up to ``until``."""
 
     kind: Annotated[str, Field(min_length=1, max_length=64)]
@@ -72,11 +71,12 @@ def checks(call: Call, instance: Covered = None, *, limit: Limit = 20) -> Checks
     return Checks(items=tuple(rows[:limit]), more=len(rows) > limit)
 
 
-def _instance_of(call: Call, check: int, **_: object) -> str:
-    return call.stores.checks.report(check).run.instance
-
-
-@operation("check show", "GET /v1/checks/{check}", Grant.READ, Logged("{check}", changes=False, of=_instance_of))
+@operation(
+    "check show",
+    "GET /v1/checks/{check}",
+    Grant.READ,
+    Logged("{check}", changes=False, of=lambda call, check: call.stores.checks.report(check).run.instance),
+)
 def check(call: Call, check: CheckNumber) -> CheckReport:
     """Print one check, and the open findings.
 
@@ -103,9 +103,7 @@ def findings(
 
     Example: sexton check findings shop --type LOST
     """
-    rows = call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type)
-    more = len(rows) > ROWS
-    return Findings(items=tuple(rows[:ROWS]), more=more, next=str(rows[ROWS - 1].id) if more else "")
+    return Findings(**page(call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type), ROWS))
 
 
 @operation("check run", "POST /v1/instances/{instance}/checks", Grant.OPERATE, Logged(once=True))
@@ -125,15 +123,11 @@ def run_check(call: Call, instance: Instance) -> StartedWork:
     return StartedWork(instance=instance, workflow=started.workflow, run=started.run)
 
 
-def _instance_of_finding(call: Call, finding: int, **_: object) -> str:
-    return call.stores.checks.instance_of(finding)
-
-
 @operation(
     "check accept",
     "POST /v1/findings/{finding}/accept",
     Grant.OPERATE,
-    Logged("{finding}", keeps=True, of=_instance_of_finding),
+    Logged("{finding}", keeps=True, of=lambda call, finding, **_: call.stores.checks.instance_of(finding)),
 )
 def accept_finding(call: Call, finding: FindingNumber, *, reason: Reason) -> Finding:
     """Accept a finding as correct. It is no longer listed or repaired. Repeatable.

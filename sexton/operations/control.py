@@ -7,9 +7,11 @@ from pydantic import Field
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.views import Blocker, Overview, RunningWork, Story
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
-from sexton.operations.fields import Before, Covered, Flag, Length, Limit, Page, Reason, Remark, page
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Before, Covered, Flag, Length, Limit, Reason, Remark, page
 from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operations.tokens import ShownToken
+from sexton.operations.tokens import shown as shown_token
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import ALL, Control, ControlKind
@@ -17,15 +19,6 @@ from sexton.recycle.pacing.model import Cap, PlaceFigures
 from sexton.replication.binlog.model import LogCounts
 
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
-
-
-class ExpiringToken(Message):
-    """A token that ends soon."""
-
-    token: str
-    scope: str
-    note: str
-    expires_at: int
 
 
 class Status(Overview):
@@ -39,7 +32,7 @@ class Status(Overview):
     links: tuple[str, ...] = ()
     topics: WalFigures | None = None
     binlogs: LogCounts | None = None
-    expiring_tokens: tuple[ExpiringToken, ...] = ()
+    expiring_tokens: tuple[ShownToken, ...] = ()
     temporal: str = ""
 
 
@@ -102,11 +95,9 @@ def status(call: Call, instance: Covered = None) -> Status:
 
     with deployment.db.read() as c:
         binlogs = count_logs(deployment.db, c)
-    tokens = (
-        ExpiringToken(token=t.id, scope=str(t.scope), note=t.note, expires_at=t.expires_at)
-        for t in (call.stores.tokens.expiring() if call.caller.permits(Grant.ADMIN, EVERY_INSTANCE) else ())
-    )
-    return Status(**shown, topics=deployment.wal_figures(), binlogs=binlogs, expiring_tokens=tuple(tokens))
+    may_see_tokens = call.caller.permits(Grant.ADMIN, EVERY_INSTANCE)
+    tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()
+    return Status(**shown, topics=deployment.wal_figures(), binlogs=binlogs, expiring_tokens=tokens)
 
 
 @operation("stop", "POST /v1/instances/{instance}/stop /v1/stop", Grant.OPERATE, Logged(keeps=True, reserved=True))

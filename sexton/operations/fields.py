@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StringConstraints
+from pydantic import BeforeValidator, FailFast, Field, StringConstraints
 
 from sexton.kernel.message import Message
+from sexton.kernel.printable import PRINTABLE
 from sexton.protection.model import CHUNK_ITEMS
 
 Row = TypeVar("Row")
@@ -16,8 +17,6 @@ MAX_ITEMS_BYTES = 16 << 20
 MAX_NAME = 4_096
 """Characters of a name: a key of 1,024 bytes, and its vault or URL."""
 MAX_NUMBER = 2**63 - 1
-PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
-"""One line, because the text is written to logs."""
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -28,20 +27,6 @@ class Flag(NamedTuple):
     shown: str = ""
 
 
-class Body(BaseModel):
-    """The body of a request. An unknown field is refused: it is a typing error of the caller."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
-
-
-class Page(Message, Generic[Row]):
-    """A part of a list. ``next``: the ``after`` of the page that follows; empty: none does."""
-
-    items: tuple[Row, ...]
-    more: bool = False
-    next: str = ""
-
-
 class StartedWork(Message):
     """What was started. ``plan``: the one that a round applies; ``topic``: of a purge."""
 
@@ -50,6 +35,19 @@ class StartedWork(Message):
     run: str
     plan: int | None = None
     topic: str = ""
+
+
+class ProblemDocument(Message):
+    """An RFC 9457 problem document. ``code`` is for programs; ``number`` is MatrixOne's error number, if it has one."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    number: int | None = None
+    first: int | None = None
+    """For TOO_OLD: the first record or entry that still exists."""
 
 
 def page(rows: Sequence[Row], limit: int) -> dict[str, Any]:

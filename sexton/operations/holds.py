@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page
 from sexton.operations.fields import (
     MAX_NUMBER,
     Before,
@@ -15,7 +15,6 @@ from sexton.operations.fields import (
     Length,
     Limit,
     MarkName,
-    Page,
     Reason,
     Remark,
     Text,
@@ -131,11 +130,12 @@ def holds(
     return Holds(**page(rows, limit), now_at=now)
 
 
-def _instance_of(call: Call, hold: int, **_: object) -> str:
-    return call.stores.holds.instance_of(hold)
-
-
-@operation("hold release", "POST /v1/holds/{hold}/release", Grant.OPERATE, Logged("{hold}", of=_instance_of))
+@operation(
+    "hold release",
+    "POST /v1/holds/{hold}/release",
+    Grant.OPERATE,
+    Logged("{hold}", of=lambda call, hold, **_: call.stores.holds.instance_of(hold)),
+)
 def release_hold(call: Call, hold: HoldNumber, *, reason: Remark = "") -> Hold:
     """End a hold now; the next round may delete what it blocked. Repeatable.
 

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import BadInput, WrongUsage
-from sexton.kernel.message import Message
-from sexton.operations.fields import Covered, Flag, Instance, Page, Remark
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Covered, Flag, Instance, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.registry.store import Instance as RegisteredInstance
@@ -18,8 +18,6 @@ Role = Annotated[
 View = Annotated[
     str, Field(max_length=200, description="View that shows its live objects: SCHEMA.VIEW; none: it has no such view.")
 ]
-PATTERN_CHARACTERS = 200
-"""How much of a key pattern the call log records."""
 
 
 class ShownInstance(RegisteredInstance):

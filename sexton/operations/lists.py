@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
-from sexton.operations.fields import Flag, Page, Remark, Text
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Flag, Remark, Text
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.model import ControlKind, ListName
@@ -94,10 +94,6 @@ def _instance_in(_call: Call, which: ListName, name: str, **_: object) -> str:
     return name if which is ListName.BLACKLIST else ""
 
 
-def _adds_to_blacklist(which: ListName, **_: object) -> bool:
-    return which is ListName.BLACKLIST
-
-
 LOGGED = Logged("{which} {name}", of=_instance_in)
 
 
@@ -105,7 +101,7 @@ LOGGED = Logged("{which} {name}", of=_instance_in)
     "lists add",
     "POST /v1/lists/{which}/add",
     Grant.OPERATE,
-    replace(LOGGED, keeps=_adds_to_blacklist),
+    replace(LOGGED, keeps=lambda which, **_: which is ListName.BLACKLIST),
 )
 def add_to_list(call: Call, which: List, name: Name, *, reason: Remark = "") -> ListChange:
     """Add a name to a list, or a window; effective after the current page, within 5 s. Repeatable.

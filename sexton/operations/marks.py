@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sexton.insight.marks import STATES, MarkFilter
+from sexton.insight.views import MarkPage
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, Page
 from sexton.marks.model import Reason as MarkReason
 from sexton.marks.model import Ref
-from sexton.operations.fields import Covered, Flag, Instance, MarkName, Page, Reason
-from sexton.operations.plans import Kind, Marks, Place, Size, Under
+from sexton.operations.fields import Covered, Flag, Instance, MarkName, Reason
+from sexton.operations.plans import Kind, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.errors import Unconfirmed
@@ -52,7 +53,7 @@ def marks(
     under: Under = "",
     limit: Size = 100,
     after: Place = "",
-) -> Marks:
+) -> MarkPage:
     """Print marks: state, age, when each is due, its parent, its files.
 
     First those that wait, by kind and in the order in which they become due; then claimed ones, then quarantined ones.
@@ -64,8 +65,7 @@ def marks(
         raise WrongUsage("--parent lists marks in every state; leave --state out")
     listed, ref = STATES[state] if state else None, parse_ref(parent) if parent else None
     which = MarkFilter(instance, kind, listed, ref, under=call.deployment.places_of(instance, under))
-    found = call.deployment.marks(which, after, limit)
-    return Marks(items=found.marks, more=bool(found.next), next=found.next)
+    return call.deployment.marks(which, after, limit)
 
 
 @operation("quarantine list", "GET /v1/instances/{instance}/quarantine", Grant.READ, READS)
@@ -127,15 +127,13 @@ def retry_quarantined(
         )
     # Also a mark that became CHANGED after it was looked at stays: nobody has confirmed its retry.
     marks = store.retry(instance, ref=ref, reason=cause, but=None if deletes_current else MarkReason.CHANGED)
-    return Retried(marks=marks, left=_left(call, instance) if everything else 0)
-
-
-def _left(call: Call, instance: str) -> int:
+    if not everything:
+        return Retried(marks=marks)
     from sexton.insight.status import count_quarantined
 
     with call.deployment.db.read() as c:
-        counts = count_quarantined(call.deployment.db, c, instance)
-    return counts[MarkReason.CHANGED].marks if MarkReason.CHANGED in counts else 0
+        left = count_quarantined(call.deployment.db, c, instance).get(MarkReason.CHANGED)
+    return Retried(marks=marks, left=left.marks if left else 0)
 
 
 @operation(

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sexton.insight.marks import MarkFilter, PlanReview
-from sexton.insight.views import ListedMark
-from sexton.kernel.message import Message
+from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview
+from sexton.insight.views import MarkPage
+from sexton.kernel.message import Page
 from sexton.operations.fields import (
     MAX_NUMBER,
     Before,
@@ -15,7 +15,6 @@ from sexton.operations.fields import (
     Flag,
     Instance,
     Limit,
-    Page,
     Reason,
     Remark,
     StartedWork,
@@ -24,8 +23,6 @@ from sexton.operations.fields import (
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.model import NotEnabled
-from sexton.operators.holds.model import Hold
-from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow, PlanState
 from sexton.recycle.rounds.model import RecycleRequest
 
@@ -44,28 +41,8 @@ Place = Annotated[
 Size = Annotated[int, Flag("--limit"), Field(ge=1, le=1_000, description="How many.")]
 
 
-class Marks(Page[ListedMark]):
-    """Some marks of a list."""
-
-
 class Plans(Page[PlanRow]):
     """Plans, the newest first. The first page also has every older one that awaits approval."""
-
-
-class PlanDetails(Message):
-    """A plan, its estimated cost, and what blocks the deletion of its marks besides the plan itself.
-
-    ``next_due_at``: when the next mark is due that is not due yet, of kind ``next_kind``; None: no mark waits.
-    """
-
-    plan: Plan
-    state: str
-    estimate: Estimate
-    observes: bool = False
-    holds: tuple[Hold, ...] = ()
-    halt: str = ""
-    next_due_at: int | None = None
-    next_kind: str = ""
 
 
 def instance_of(call: Call, plan: int, **_: object) -> str:
@@ -93,18 +70,7 @@ def plan(
 
     Example: sexton plan new shop
     """
-    made = call.deployment.plan(instance, call.by, count=count)
-    due_at, kind = made.next_due or (None, "")
-    return PlanDetails(
-        plan=made.plan,
-        state=call.stores.plans.approvals.state(made.plan.id),
-        estimate=made.cost,
-        observes=made.observes,
-        holds=tuple(made.holds),
-        halt=str(made.halt or ""),
-        next_due_at=due_at,
-        next_kind=kind,
-    )
+    return call.deployment.plan(instance, call.by, count=count)
 
 
 @operation("plan list", "GET /v1/instances/{instance}/plans", Grant.READ, READS)
@@ -137,7 +103,7 @@ def plan_review(call: Call, plan: PlanNumber) -> PlanReview:
 @operation("plan marks", "GET /v1/plans/{plan}/marks", Grant.READ, READS_PLAN)
 def plan_marks(
     call: Call, plan: PlanNumber, *, kind: Kind = "", under: Under = "", limit: Size = 100, after: Place = ""
-) -> Marks:
+) -> MarkPage:
     """Print the marks of a plan that are due now, in the order in which they became due.
 
     Where the owner names the files of a mark, the mark has no keys to search: sexton why KEY.
@@ -146,8 +112,7 @@ def plan_marks(
     """
     instance = call.stores.plans.find_plan(plan).instance
     which = MarkFilter(instance, kind, under=call.deployment.places_of(instance, under))
-    found = call.deployment.marks_of_plan(plan, which, after, limit)
-    return Marks(items=found.marks, more=bool(found.next), next=found.next)
+    return call.deployment.marks_of_plan(plan, which, after, limit)
 
 
 @operation("plan reject", "POST /v1/plans/{plan}/reject", Grant.OPERATE, OF_PLAN)

@@ -1,23 +1,13 @@
 """Sync protection: keep the objects that a job copies elsewhere until it is done."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from sexton.operations.fields import (
-    PRINTABLE,
-    Body,
-    Covered,
-    Instance,
-    Length,
-    Names,
-    Page,
-    Reason,
-    Seconds,
-    SignedInteger,
-    Whole,
-)
+from sexton.kernel.message import Page, StrictMessage
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import Covered, Instance, Length, Names, Reason, Seconds, SignedInteger, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
@@ -28,6 +18,7 @@ if TYPE_CHECKING:
     from sexton.protection.registrar import Registrar
     from sexton.protection.sql.store import ProtectionStore
 
+Limited = TypeVar("Limited", "ProtectionStore", "Registrar")
 OnMissing = Literal["fail", "report"]
 Job = Annotated[str, Field(max_length=200, description="The job's name; each run needs a name of its own.")]
 ProtectionId = Annotated[
@@ -38,7 +29,7 @@ ProtectionId = Annotated[
 ]
 
 
-class Items(Body):
+class Items(StrictMessage):
     """Protected objects and prefixes, each as ``VAULT/KEY`` or a URL."""
 
     objects: Names = ()
@@ -114,8 +105,8 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
         digest=body.digest or digest(items, filter_bytes),
     )
     if chunked:
-        return _protections(call, instance).open(protection, body.ttl_seconds)
-    return _registrar(call, instance).register_at_once(
+        return _limited(call, instance, call.stores.protections).open(protection, body.ttl_seconds)
+    return _limited(call, instance, call.stores.registrar).register_at_once(
         protection, items, body.ttl_seconds, object_filter, body.on_missing
     )
 
@@ -131,7 +122,7 @@ def register_chunk(
     call: Call, instance: Instance, job: Job, number: Annotated[int, Field(ge=0, le=2**31 - 1)], body: Items
 ) -> Sealed:
     """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
-    return _registrar(call, instance).add(instance, job, number, _items(call, instance, body))
+    return _limited(call, instance, call.stores.registrar).add(instance, job, number, _items(call, instance, body))
 
 
 @operation(
@@ -174,7 +165,9 @@ def renew(
 
     Example: sexton protection renew copy-7 --for 1h
     """
-    return _protections(call, instance).renew(instance, job, ttl_seconds, of=protection, at_least=at_least)
+    return _limited(call, instance, call.stores.protections).renew(
+        instance, job, ttl_seconds, of=protection, at_least=at_least
+    )
 
 
 @operation(
@@ -225,15 +218,9 @@ def watermark(
     call.stores.protections.watermark(instance, value)
 
 
-def _protections(call: Call, instance: str) -> "ProtectionStore":
-    """Return the register; a caller that is permitted only because the job is its own has a job's limits."""
-    store = call.stores.protections
+def _limited(call: Call, instance: str, store: Limited) -> Limited:
+    """Return a store; a caller that is permitted only because the job is its own has a job's limits."""
     return store if call.caller.permits(Grant.OPERATE, instance) else store.for_job()
-
-
-def _registrar(call: Call, instance: str) -> "Registrar":
-    registrar = call.stores.registrar
-    return registrar if call.caller.permits(Grant.OPERATE, instance) else registrar.for_job()
 
 
 def _items(call: Call, instance: str, body: Items) -> Sequence[Item]:

@@ -39,9 +39,7 @@ MODULES = (
     "checks",
     "protections",
     "topics",
-    "replays",
     "binlogs",
-    "followers",
     "replicas",
     "signals",
     "tokens",
@@ -130,8 +128,8 @@ class Operation:
     @cached_property
     def model(self) -> str:
         """The parameter that is the whole body of a request; empty: none is."""
-        models = (name for name, p in self.parameters.items() if _is_model(p.annotation))
-        return next(models, "")
+        kinds = {name: p.annotation for name, p in self.parameters.items() if get_origin(p.annotation) is None}
+        return next((n for n, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, BaseModel)), "")
 
     @property
     def is_for_people(self) -> bool:
@@ -282,10 +280,6 @@ class Operation:
 
 def _is_duration(kind: Any) -> bool:
     return any(part == DURATION or _is_duration(part) for part in get_args(kind))
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel)
 
 
 def operation(

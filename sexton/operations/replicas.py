@@ -2,85 +2,32 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, FailFast, Field
+from pydantic import FailFast, Field
 
-from sexton.kernel.message import Message
-from sexton.operations.binlogs import ROWS, Db, number_as_text
-from sexton.operations.fields import Body, Flag, Instance, Page, Reason
+from sexton.kernel.message import Message, Page, StrictMessage
+from sexton.operations.binlogs import ROWS, Db
+from sexton.operations.fields import Flag, Instance, Reason
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage
+from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
+from sexton.replication.journal.model import Follower
 from sexton.replication.replicas.model import (
-    MAX_PLACED_COPIES,
+    ID,
+    MAX_REPORTED_COPIES,
     BackendStanding,
-    Copy,
     Placement,
+    Placements,
     PlaceResult,
     Replica,
     ReplicaReport,
     ReportReceipt,
-    Tablet,
-    TabletReport,
 )
 
-ID = r"^[A-Za-z0-9.-]{1,128}$"
-MAX_REPORTED_COPIES, MAX_RANGES = 5_000, 100_000
-Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=ID)]
 TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
 Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
-Version = Annotated[int, Field(strict=True, ge=0, le=MAX_COMMIT_SEQ)]
-Size = Version
-"""A number of bytes, rows or records; also a boot or sequence number."""
-Range = tuple[Version, Version]
 
 
-class PlacedCopy(Body):
-    """A copy of a tablet. A copy that replaces another one has its own uid."""
-
-    backend: Id
-    uid: Id
-
-
-class PlacedTablet(Body):
-    """A tablet with all of its copies."""
-
-    tablet: Id
-    partition: Id
-    copies: Annotated[tuple[PlacedCopy, ...], Field(min_length=1, max_length=100)]
-
-
-class Placements(Body):
-    """All tablets of some partitions of a table."""
-
-    tablets: Annotated[tuple[PlacedTablet, ...], FailFast(), Field(max_length=MAX_PLACED_COPIES)] = ()
-    dropped_partitions: Annotated[tuple[Id, ...], Field(max_length=MAX_PLACED_COPIES)] = ()
-
-
-class ReportedTablet(Body):
-    """A backend's report of a copy: ``versions``, its rowsets' ranges, ``version``, its highest one, or both.
-
-    ``version_miss``: below the highest version one is missing. If no ranges show which, the copy needs everything from
-    the last version that was known to be continuous.
-    """
-
-    uid: Id
-    versions: Annotated[tuple[Range, ...], Field(max_length=MAX_RANGES)] | None = None
-    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_COMMIT_SEQ)] | None = None
-    bad: bool = False
-    version_miss: bool = False
-    rows: Size = 0
-    bytes: Size = 0
-
-
-class BackendReport(Body):
-    """A page of a backend's report: ``boot`` increases with each start of the backend, ``sequence`` with each page."""
-
-    boot: Size
-    sequence: Size
-    tablets: Annotated[tuple[ReportedTablet, ...], FailFast(), Field(max_length=MAX_REPORTED_COPIES)] = ()
-
-
-class CutsDone(Body):
+class CutsDone(StrictMessage):
     """The binlog versions that a backend has deleted. ``instance``: Sexton's backend workers name it here."""
 
     instance: Annotated[str, Field(max_length=63)] = ""
@@ -117,33 +64,20 @@ class Decommissioned(Message):
 
 def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
     """Return what the log of calls has; the drop of a partition deletes its binlogs."""
-    dropped = placements.dropped_partitions
+    dropped = placements.dropped
     return f"{db}/{table}: dropped {len(dropped):,}: {', '.join(dropped)}" if dropped else f"{db}/{table}"
-
-
-def _drops_nothing(placements: Placements, **_: object) -> bool:
-    return not placements.dropped_partitions
 
 
 @operation(
     "replica place",
     "PUT /v1/databases/{db}/tables/{table}/replicas",
     Grant.OWNER,
-    Logged(_placed, routine=_drops_nothing),
+    Logged(_placed, routine=lambda placements, **_: not placements.dropped),
     is_large=True,
 )
 def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, instance: Instance = "") -> PlaceResult:
     """Store where the copies of some partitions are, before a copy gets its first version."""
-    tablets = tuple(
-        Tablet(
-            tablet=placed.tablet,
-            part=placed.partition,
-            copies=tuple(Copy(backend=copy.backend, uid=copy.uid) for copy in placed.copies),
-        )
-        for placed in placements.tablets
-    )
-    order = Placement(db=db, table=table, tablets=tablets, dropped=placements.dropped_partitions)
-    return call.stores.binlogs.placements.place(instance, order)
+    return call.stores.binlogs.placements.place(instance, Placement(db=db, table=table, **dict(placements)))
 
 
 @operation(
@@ -153,13 +87,9 @@ def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, ins
     Logged("{backend}", routine=True, node="{backend}"),
     is_large=True,
 )
-def report(call: Call, backend: Backend, body: BackendReport, *, instance: Instance = "") -> ReportReceipt:
+def report(call: Call, backend: Backend, body: ReplicaReport, *, instance: Instance = "") -> ReportReceipt:
     """Store a backend's report of its copies. Outdated reports and other backends' copies are ignored."""
-    tablets = tuple(
-        TabletReport(**reported.model_dump(exclude={"versions"}), ranges=reported.versions) for reported in body.tablets
-    )
-    order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
-    return call.stores.binlogs.reports.accept(instance, backend, order)
+    return call.stores.binlogs.reports.accept(instance, backend, body)
 
 
 @operation("replica list", "GET /v1/replicas", Grant.READ, READS)
@@ -280,3 +210,43 @@ def cuts(
 def acknowledge_cuts(call: Call, node: Backend, body: CutsDone, *, instance: Instance = "") -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     return call.stores.binlogs.sender.acknowledge(instance, node, body.done)
+
+
+class ShownFollower(Follower):
+    """A follower of the journal. ``behind``: how many entries it has not applied."""
+
+    behind: int = 0
+
+
+class Followers(Page[ShownFollower]):
+    """The followers of a journal, the slowest first, and the number of the journal's last entry."""
+
+    head: int
+
+
+@operation("binlog followers", "GET /v1/journal/followers", Grant.READ, READS)
+def followers(call: Call, instance: Instance = "") -> Followers:
+    """Print the followers of the journal, the slowest first. Entries that a follower still needs are kept for it.
+
+    Example: sexton binlog followers
+    """
+    journal = call.stores.binlogs.journal
+    head = journal.head(instance)
+    rows = (ShownFollower(**f.model_dump(), behind=max(0, head - f.applied)) for f in journal.followers(instance))
+    return Followers(items=tuple(rows), head=head)
+
+
+@operation(
+    "binlog remove-follower", "POST /v1/journal/followers/remove", Grant.OPERATE, Logged("{follower}", once=True)
+)
+def remove_follower(
+    call: Call,
+    follower: Annotated[str, Field(min_length=1, max_length=128, description="Its name.")],
+    *,
+    instance: Instance = "",
+) -> None:
+    """Remove a follower that never returns: no entries are kept for it. If it returns, it may have to start over.
+
+    Example: sexton binlog remove-follower fe-3
+    """
+    call.stores.binlogs.journal.forget(instance, follower)

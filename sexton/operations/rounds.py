@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from sexton.insight.views import RoundCounts
-from sexton.kernel.message import Message
-from sexton.operations.fields import MAX_NUMBER, Before, Covered, Flag, Instance, Limit, Page, StartedWork, page
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import MAX_NUMBER, Before, Covered, Flag, Instance, Limit, StartedWork, page
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.rounds.model import RecycleRequest, RoundRow

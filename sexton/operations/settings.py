@@ -5,8 +5,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from sexton.kernel.message import Message
-from sexton.operations.fields import PRINTABLE, Covered, Flag, Page, Remark
+from config.explain import SettingRow
+from sexton.kernel.message import Page
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import Covered, Flag, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.runtime import setting_changes
@@ -23,22 +25,7 @@ Value = Annotated[
 NUMBER = re.compile(r"[0-9._eE+-]+")
 
 
-class ShownSetting(Message):
-    """A setting; passwords are masked.
-
-    ``mutable``: whether it can be changed while workers run. ``overrides``: the value that the database replaces.
-    """
-
-    key: str
-    value: str
-    source: str
-    unit: str
-    bound: str
-    mutable: bool
-    overrides: str
-
-
-class SettingList(Page[ShownSetting]):
+class SettingList(Page[SettingRow]):
     """Settings in the order of their sections. ``ignored``: why stored values are not in force."""
 
     ignored: tuple[str, ...]
@@ -58,7 +45,7 @@ def settings(call: Call, *, instance: Covered = None) -> SettingList:
 
     live, scope = call.deployment.live, instance or ""
     rows = explain_live(live, scope, call.stores.setting_rows.now())
-    shown = (ShownSetting(**row._asdict()) for row in rows if not scope or is_per_instance(row.key))
+    shown = (row for row in rows if not scope or is_per_instance(row.key))
     ignored = (entry.why for entry in live.ignored() if not scope or entry.row.instance in ("", scope))
     return SettingList(items=tuple(shown), ignored=tuple(ignored))
 

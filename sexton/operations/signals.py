@@ -1,6 +1,7 @@
 """Signals to running work, and how far it is: the same for rounds, checks, purges, rounds of topics and binlog GCs."""
 
-from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sexton.check.model import CheckProgress
@@ -133,61 +134,40 @@ VERBS = {
 }
 SENT = {"now": "purge_now"}
 """Signal → its name in the workflow, where that is another one."""
+SUBJECTS = {"topic": (TopicName, " orders-wal"), "instance": (Instance, " shop")}
+"""The parameter that names the work, by its part of the path → its type, and what the example has."""
 
 
-def _declare(work: Family) -> None:
-    for signal in work.effects:
-        record = Logged("{topic}" if "{topic}" in work.path else "", keeps=signal in ("cancel", "pause"))
-        _declare_one(work, signal, f"POST {work.path}/{signal}", record, _signal)
-    _declare_one(work, "progress", f"GET {work.path}/progress", Logged(changes=False), _progress)
+def _declare(work: Family, verb: str) -> None:
+    """Declare the progress of a work, or a signal to it: about an instance, a topic, or all of the deployment."""
+    of = next((name for name in SUBJECTS if f"{{{name}}}" in work.path), "")
+    kind, example = SUBJECTS.get(of, (str, ""))
+    is_signal = verb in work.effects
 
+    def run(call: Call, **named: str) -> Any:
+        subject, control, deployment = named.get(of, ""), work.client(), call.deployment
+        if not is_signal:
+            return deployment.starter.ask(lambda client: control.progress(client, deployment.settings, subject))
+        workers = deployment.starter.signal(control, subject, SENT.get(verb, verb))
+        return Signalled(subject=subject, signal=verb, workers=workers, effect=work.effects[verb])
 
-def _declare_one(
-    work: Family, verb: str, http: str, record: Logged, do: Callable[[Family, str, Call, str], Any]
-) -> None:
-    """Declare one operation, about an instance, a topic, or all of the deployment."""
-    result = Signalled if do is _signal else work.progress
-    grant = Grant.OPERATE if do is _signal else Grant.READ
-    subject = {"{topic}": " orders-wal", "{instance}": " shop"}
-    example = next((word for part, word in subject.items() if part in work.path), "")
-    about = f"{VERBS[verb].format(work.name)}: {work.effects[verb]}." if do is _signal else ""
-    about = about or f"Print how far the running {work.name} is."
-
-    if "{topic}" in work.path:
-
-        def of_topic(call: Call, topic: TopicName) -> Any:
-            return do(work, verb, call, topic)
-
-        function: Callable[..., Any] = of_topic
-        record = Logged(
-            record.subject, changes=record.changes, keeps=record.keeps, of=instance_of_topic, unknown=UNKNOWN
-        )
-    elif "{instance}" in work.path:
-
-        def of_instance(call: Call, instance: Instance) -> Any:
-            return do(work, verb, call, instance)
-
-        function = of_instance
-    else:
-
-        def of_all(call: Call) -> Any:
-            return do(work, verb, call, "")
-
-        function = of_all
-    function.__annotations__["return"] = result
-    function.__doc__ = f"{about}\n\nExample: sexton {work.command} {verb}{example}"
-    operation(f"{work.command} {verb}", http, grant, record)(function)
-
-
-def _signal(work: Family, signal: str, call: Call, subject: str) -> Signalled:
-    workers = call.deployment.starter.signal(work.client(), subject, SENT.get(signal, signal))
-    return Signalled(subject=subject, signal=signal, workers=workers, effect=work.effects[signal])
-
-
-def _progress(work: Family, _verb: str, call: Call, subject: str) -> Any:
-    control, settings = work.client(), call.deployment.settings
-    return call.deployment.starter.ask(lambda client: control.progress(client, settings, subject))
+    named = [("call", Call), (of, kind)] if of else [("call", Call)]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=type_) for name, type_ in named]
+    result = Signalled if is_signal else work.progress
+    run.__signature__ = Signature(parameters, return_annotation=result)  # type: ignore[attr-defined]
+    about = (
+        f"{VERBS[verb].format(work.name)}: {work.effects[verb]}."
+        if is_signal
+        else f"Print how far the running {work.name} is."
+    )
+    run.__doc__ = f"{about}\n\nExample: sexton {work.command} {verb}{example}"
+    record = Logged("", changes=is_signal, keeps=verb in ("cancel", "pause"))
+    if of == "topic":
+        record = replace(record, subject="{topic}", of=instance_of_topic, unknown=UNKNOWN)
+    http, grant = ("POST", Grant.OPERATE) if is_signal else ("GET", Grant.READ)
+    operation(f"{work.command} {verb}", f"{http} {work.path}/{verb}", grant, record)(run)
 
 
 for _work in WORKS:
-    _declare(_work)
+    for _verb in (*_work.effects, "progress"):
+        _declare(_work, _verb)

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from sexton.kernel.message import Message
-from sexton.operations.fields import PRINTABLE, Flag, Page, Whole
+from sexton.kernel.message import Message, Page
+from sexton.kernel.printable import PRINTABLE
+from sexton.operations.fields import Flag, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access import policy
 from sexton.operators.access.model import Grant, Token
@@ -67,7 +68,7 @@ def create_token(call: Call, *, scope: Scope, days: Days = 90, note: Note = "") 
     Example: sexton token create --scope sync:copy@shop --days 30 --note 'nightly copy to Lisbon'
     """
     created, secret = call.stores.tokens.create(policy.scope(scope), days, call.by, note)
-    return CreatedToken(token=_shown(created), secret=secret)
+    return CreatedToken(token=shown(created), secret=secret)
 
 
 @operation("token list", "GET /v1/tokens", Grant.ADMIN, READS)
@@ -76,7 +77,7 @@ def tokens(call: Call) -> Tokens:
 
     Example: sexton token list
     """
-    return Tokens(items=tuple(map(_shown, call.stores.tokens.all())))
+    return Tokens(items=tuple(map(shown, call.stores.tokens.all())))
 
 
 @operation("token renew", "POST /v1/tokens/{token}/renew", Grant.ADMIN, Logged("{token} for {days} days"))
@@ -85,7 +86,7 @@ def renew_token(call: Call, token: Id, *, days: Days = 90) -> ShownToken:
 
     Example: sexton token renew 3f9c0a1b2c4d --days 90
     """
-    return _shown(call.stores.tokens.renew(token, days))
+    return shown(call.stores.tokens.renew(token, days))
 
 
 @operation("token revoke", "DELETE /v1/tokens/{token}", Grant.ADMIN, Logged("{token}"))
@@ -94,8 +95,9 @@ def revoke_token(call: Call, token: Id) -> ShownToken:
 
     Example: sexton token revoke 3f9c0a1b2c4d
     """
-    return _shown(call.stores.tokens.revoke(token, call.by))
+    return shown(call.stores.tokens.revoke(token, call.by))
 
 
-def _shown(token: Token) -> ShownToken:
+def shown(token: Token) -> ShownToken:
+    """Return a token as its operations show it."""
     return ShownToken(token=token.id, scope=str(token.scope), **token.model_dump(exclude={"id", "scope"}))

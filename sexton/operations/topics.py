@@ -7,99 +7,42 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
-from sexton.operations.fields import (
-    MAX_NUMBER,
-    PRINTABLE,
-    Body,
-    Covered,
-    Flag,
-    Instance,
-    Page,
-    Reason,
-    StartedWork,
-    Whole,
-)
+from sexton.kernel.errors import BadInput, WrongUsage
+from sexton.kernel.message import Message, Page, StrictMessage
+from sexton.operations.fields import MAX_NUMBER, Covered, Flag, Instance, Reason, StartedWork, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
-from sexton.operators.access.model import Grant
+from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
-from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Purge, Topic, TopicExplanation, TopicStanding
-from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder
+from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Pin, Purge, Topic, TopicExplanation, TopicStanding
+from sexton.wal.orders import (
+    NODE,
+    TOPIC,
+    HeartbeatReceipt,
+    LeaderReport,
+    MapOrder,
+    OpenRegionOrder,
+    RegionMap,
+    RegionName,
+    Replay,
+)
 
-TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
-"""Kafka's rule for topic names."""
-NODE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 ROWS = 1_000
-MAX_STREAMS = 16
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
-Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
-NodeName = Annotated[str, Field(pattern=rf"^$|{NODE}")]
-Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
-"""An entry's id; also an epoch, or a generation."""
+ReplayId = Annotated[
+    str,
+    Flag(shown="REPLAY"),
+    Field(pattern="^[0-9a-f]{32}$", description="The replay: 32 hexadecimal digits; see: sexton wal regions."),
+]
 EntryNumber = Annotated[Whole | None, Field(ge=0, le=MAX_NUMBER)]
 
 
-class MappedRegion(Body):
-    """A region that appends to the topic. ``first``: the topic's end before the region's first append.
-
-    ``node``: the only one that may report and open the region; empty: the first one that does in this epoch.
-    """
-
-    region: Region
-    epoch: Entry = 0
-    first: Entry | None = None
-    node: NodeName = ""
-
-
-class MovedRegion(Body):
-    """A region that appends to another topic now; ``epoch`` and ``node`` as in ``MappedRegion``."""
-
-    region: Region
-    epoch: Entry = 0
-    node: NodeName = ""
-
-
-class DroppedRegion(Body):
-    """A region that was dropped; the drop can be undone for ``undrop_seconds`` from now."""
-
-    region: Region
-    undrop_seconds: Annotated[int, Field(strict=True, ge=0, le=315_360_000)] = 0
-
-
-class RegionMap(Body):
-    """All regions of a topic. ``moved``: they append elsewhere now, and their last append here was answered."""
-
-    generation: Entry
-    regions: Annotated[tuple[MappedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
-    moved: Annotated[tuple[MovedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
-    dropped: Annotated[tuple[DroppedRegion, ...], Field(max_length=MAX_TOPIC_REGIONS)] = ()
-
-
-class StreamReport(Body):
-    """The last flushed entry of a stream, and its idle mark, both inclusive. A value that is no id is ignored."""
-
-    flushed: Annotated[int, Field(ge=0)] | None = None
-    idle: Annotated[int, Field(ge=0)] | None = None
-
-
-class RegionReport(Body):
-    """The leader's report of one region in one topic."""
-
-    topic: Annotated[str, Field(pattern=TOPIC)]
-    region: Region
-    epoch: Annotated[int, Field(ge=0)]
-    streams: Annotated[tuple[StreamReport, ...], Field(min_length=1, max_length=MAX_STREAMS)]
-    leader: bool = True
-
-
-class Heartbeat(Body):
+class Heartbeat(StrictMessage):
     """A node's report of its regions. ``url``: where the node answers ``POST /v1/regions/flush``."""
 
     url: Annotated[str, Field(max_length=500, pattern=rf"^$|^{NODE_URL}$")] = ""
-    reports: Annotated[tuple[RegionReport, ...], FailFast(), Field(max_length=MAX_TOPIC_REGIONS)] = ()
+    reports: Annotated[tuple[LeaderReport, ...], FailFast(), Field(max_length=MAX_TOPIC_REGIONS)] = ()
 
 
 class ShownTopic(Topic):
@@ -208,7 +151,7 @@ def map_regions(call: Call, topic: TopicName, map_: RegionMap, *, instance: Inst
 
     The first map gives the topic to the instance.
     """
-    return call.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **map_.model_dump()))
+    return call.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **dict(map_)))
 
 
 @operation(
@@ -223,8 +166,7 @@ def heartbeat(call: Call, node: Node, beat: Heartbeat, *, instance: Instance = "
 
     With a report of another node's region the answer is a refusal; the node's other reports are stored.
     """
-    reports = [LeaderReport.model_validate(report, from_attributes=True) for report in beat.reports]
-    return call.stores.wal.heartbeats.record_reports(instance, node, reports, beat.url)
+    return call.stores.wal.heartbeats.record_reports(instance, node, beat.reports, beat.url)
 
 
 @operation("wal enable", "POST /v1/topics/{topic}/enable", Grant.OPERATE, Logged("{topic}"))
@@ -298,7 +240,7 @@ def reset_topic(
     topic: TopicName,
     *,
     reason: Reason,
-    region: Annotated[Region | None, Field(description="Only this region: set what it still needs.")] = None,
+    region: Annotated[RegionName | None, Field(description="Only this region: set what it still needs.")] = None,
     to: Annotated[EntryNumber, Field(description="The first entry that it needs.")] = None,
     epoch: Annotated[EntryNumber, Field(description="Its next epoch, if its last one is wrong.")] = None,
 ) -> TopicStanding:
@@ -352,3 +294,59 @@ def restored(call: Call, *, reason: Reason) -> Restored:
     Example: sexton wal restored --reason 'restored from last night'
     """
     return Restored(waiting=call.stores.wal.resets.distrust_maps())
+
+
+@operation(
+    "wal replay open",
+    "POST /v1/topics/{topic}/replays",
+    Grant.OPERATE,
+    Logged("{topic}/{replay.region}", keeps=True, of=instance_of, unknown=UNKNOWN, node=ANY_NODE),
+)
+def open_replay(call: Call, topic: TopicName, replay: Replay) -> Pin:
+    """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
+    node = replay.node or call.caller.node
+    call.caller.require(Grant.OPERATE, instance_of(call, topic), node=node)
+    if not node:
+        raise BadInput("name the node that opens the region: this token is no node's")
+    order = OpenRegionOrder(topic=topic, **(dict(replay) | {"node": node}))
+    return call.stores.wal.replays.open(order)
+
+
+def _instance_of_replay(call: Call, replay: str, topic: str) -> str:
+    """Return the instance of a replay; of an unknown one, that of the topic."""
+    pin = call.stores.wal.replays.find(replay)
+    return instance_of(call, topic if pin is None else pin.topic)
+
+
+OF_REPLAY = Logged("{topic}/{replay}", of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True)
+
+
+def _require_node(call: Call, topic: str, replay: str) -> None:
+    """Raise ``Forbidden`` if the caller is another node than that of the replay."""
+    instance_of(call, topic)
+    pin = call.stores.wal.replays.find(replay)
+    if pin is not None:
+        call.caller.require(Grant.OPERATE, instance_of(call, pin.topic), node=pin.node)
+
+
+@operation(
+    "wal replay renew",
+    "PATCH /v1/topics/{topic}/replays/{replay}",
+    Grant.OPERATE,
+    Logged("{topic}/{replay}", routine=True, of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True),
+    is_for_programs=True,
+)
+def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
+    """Extend a pin by its own length."""
+    _require_node(call, topic, replay)
+    return call.stores.wal.replays.renew(replay)
+
+
+@operation("wal replay release", "DELETE /v1/topics/{topic}/replays/{replay}", Grant.OPERATE, OF_REPLAY)
+def release_replay(call: Call, topic: TopicName, replay: ReplayId) -> None:
+    """End a replay. Repeatable.
+
+    Example: sexton wal replay release orders-wal 0123456789abcdef0123456789abcdef
+    """
+    _require_node(call, topic, replay)
+    call.stores.wal.replays.release(replay)

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sexton.kernel.errors import WrongUsage
-from sexton.kernel.message import Message
-from sexton.operations.fields import Covered, Flag, Instance, Page, Reason, Remark, Whole
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Covered, Flag, Instance, Reason, Remark, Whole
 from sexton.operations.registry import Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import Cap

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from sexton.kernel.errors import SextonError
-from sexton.kernel.message import Message
-from sexton.operations.fields import Flag, Length, Page, Reason, Remark
+from sexton.kernel.message import Message, Page
+from sexton.operations.fields import Flag, Length, Reason, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.runtime.temporal.schedules import ScheduleInfo

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
@@ -30,11 +30,11 @@ def nothing_to_verify(connection: Any) -> None:
     """Accept any transaction: the caller has no lease, because it is an operator's command."""
 
 
-class RecordMissing(SextonError):
+class RecordMissing(NotFound):
     """An operation names a record that the owner does not have."""
 
 
-class RecordConflict(SextonError):
+class RecordConflict(Conflict):
     """An operation does not fit the state of the owner's records; nothing was changed."""
 
 

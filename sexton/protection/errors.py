@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError, TooMany
 
 
 class ProtectionError(SextonError):
@@ -18,19 +18,19 @@ class GcIsRunning(ProtectionError):
     code, name, passes = 20642, "GC_IS_RUNNING", True
 
 
-class ProtectionNotFound(ProtectionError):
+class ProtectionNotFound(NotFound, ProtectionError):
     """The job has no protection."""
 
     code, name = 20643, "NOT_FOUND"
 
 
-class Exists(ProtectionError):
+class Exists(Conflict, ProtectionError):
     """The job has another protection already: of other objects, or one that is finished and still blocks deletion."""
 
     code, name = 20644, "EXISTS"
 
 
-class MaxCount(ProtectionError):
+class MaxCount(TooMany, ProtectionError):
     """The instance has the maximum number of active protections."""
 
     code, name = 20645, "MAX_COUNT"
@@ -42,7 +42,7 @@ class JobQuotaExceeded(MaxCount):
     name = "JOB_QUOTA"
 
 
-class SoftDeleted(ProtectionError):
+class SoftDeleted(Conflict, ProtectionError):
     """The protection is finished; it cannot be renewed."""
 
     code, name = 20646, "SOFT_DELETED"

@@ -16,10 +16,10 @@ All are under ``SextonError``::
     FollowerAhead    a follower has applied entries that the journal never had
 """
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, TooMany
 
 
-class UnknownLog(SextonError):
+class UnknownLog(NotFound):
     """The log does not exist, is not enabled, or is dropped."""
 
     name = "NOT_FOUND"
@@ -28,7 +28,7 @@ class UnknownLog(SextonError):
         super().__init__(f"there is no binlog of {name}, or it is not enabled; see: sexton binlog list")
 
 
-class UnknownConsumer(SextonError):
+class UnknownConsumer(NotFound):
     """The consumer is not registered."""
 
     name = "NOT_FOUND"
@@ -37,11 +37,11 @@ class UnknownConsumer(SextonError):
         super().__init__(f"no consumer {name} of {log} is registered; see: sexton binlog consumers")
 
 
-class TooManyRuns(SextonError):
+class TooManyRuns(TooMany):
     """The job has ``MAX_RUNS`` runs as consumers of the log."""
 
 
-class RecordsTrimmed(SextonError):
+class RecordsTrimmed(Ended):
     """The requested records are cut. ``first``: the lowest number that a record can have now."""
 
     name = "TOO_OLD"
@@ -54,11 +54,11 @@ class RecordsTrimmed(SextonError):
         self.first = first
 
 
-class OutOfOrder(SextonError):
+class OutOfOrder(Conflict):
     """A record arrived after a later one: a consumer that has read the later one would never see it."""
 
 
-class UnknownTablet(SextonError):
+class UnknownTablet(NotFound):
     """The tablet has no replica, or none on that backend."""
 
     name = "NOT_FOUND"
@@ -68,7 +68,7 @@ class UnknownTablet(SextonError):
         super().__init__(f"there is no replica of tablet {tablet}{where}; see: sexton replica list")
 
 
-class UnknownBackend(SextonError):
+class UnknownBackend(NotFound):
     """The backend has no replica, and has never reported."""
 
     name = "NOT_FOUND"
@@ -77,15 +77,15 @@ class UnknownBackend(SextonError):
         super().__init__(f"there is no backend {backend}; see: sexton replica backends")
 
 
-class BootTooHigh(SextonError):
+class BootTooHigh(Conflict):
     """A report's boot or sequence is above the ceiling, or its boot is too far above the last one."""
 
 
-class LastCopy(SextonError):
+class LastCopy(Conflict):
     """The request would leave a tablet without a healthy replica."""
 
 
-class JournalTrimmed(SextonError):
+class JournalTrimmed(Ended):
     """The next entries are deleted: all followers had applied them, or none had asked for them for long."""
 
     name = "TOO_OLD"
@@ -98,14 +98,14 @@ class JournalTrimmed(SextonError):
         self.first = first
 
 
-class UnknownFollower(BadInput):
+class UnknownFollower(NotFound, BadInput):
     """The journal has no follower of that name."""
 
     def __init__(self, instance: str, follower: str) -> None:
         super().__init__(f"the journal of {instance} has no follower {follower}; see: sexton binlog followers")
 
 
-class FollowerAhead(SextonError):
+class FollowerAhead(Conflict):
     """The follower has applied entries that this journal never had."""
 
     name = "JOURNAL_AHEAD"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import NotFound, SextonError
 from sexton.storage.model import ClaimId, KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
@@ -40,7 +40,7 @@ class Throttled(VaultFault):
         self.retry_after = retry_after
 
 
-class UnknownVault(SextonError):
+class UnknownVault(NotFound):
     """No vault of that name is registered for the instance."""
 
 

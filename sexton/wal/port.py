@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict, Ended, NotFound, SextonError, TooMany
 from sexton.wal.model import Facts, Missing, Region
 
 
@@ -107,7 +107,7 @@ class Step(Enum):
     """The floor rises as far as it may, and the topic counts as checked."""
 
 
-class UnknownTopic(SextonError):
+class UnknownTopic(NotFound):
     """No owner or operator has named a topic of that name."""
 
     def __init__(self, topic: str) -> None:
@@ -124,22 +124,22 @@ class TopicOfAnotherInstance(SextonError):
         )
 
 
-class UnknownRegion(SextonError):
+class UnknownRegion(NotFound):
     """The topic's map does not name that region."""
 
     def __init__(self, topic: str, region: str) -> None:
         super().__init__(f"region {region} is not mapped to topic {topic}; map it before its first append")
 
 
-class OldMap(SextonError):
+class OldMap(Conflict):
     """A newer map of the topic is known."""
 
 
-class OldEpoch(SextonError):
+class OldEpoch(Conflict):
     """A newer leader of the region is known, or the manifest names less than was reported in this epoch."""
 
 
-class EpochTooHigh(SextonError):
+class EpochTooHigh(Conflict):
     """An epoch is above the ceiling, or an opening raises it too far."""
 
 
@@ -155,7 +155,7 @@ def of_another_node(region: Region, node: str) -> RegionOfAnotherNode:
     )
 
 
-class ReplayRefused(SextonError):
+class ReplayRefused(Conflict):
     """Entries that the region needs are deleted, or its needs are unknown; it must not open as if none were missing."""
 
     def __init__(self, detail: str, missing: Missing | None = None) -> None:
@@ -163,13 +163,13 @@ class ReplayRefused(SextonError):
         self.missing = missing
 
 
-class TooManyReplays(SextonError):
+class TooManyReplays(TooMany):
     """A node has too many replays of one region: each retains entries until it is released or has expired."""
 
 
-class TooManyRegions(SextonError):
+class TooManyRegions(TooMany):
     """A map adds regions to a topic or an instance that has as many as possible; nothing of it was stored."""
 
 
-class PinEnded(SextonError):
+class PinEnded(Ended):
     """The replay's pin was released or has expired: the entries read so far may have gaps."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from sexton.interfaces.worker.slots import SHUTDOWN
+from sexton.interfaces.worker.control import SHUTDOWN
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from tests.support.chart import DEPLOY, VALUES, containers, documents
 

@@ -11,7 +11,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
-from sexton.interfaces.worker.backend import build_backend
+from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import GuardBusy
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import TickRequest

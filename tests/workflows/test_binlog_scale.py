@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from config.settings import Settings
-from sexton.interfaces.worker.backend import build_backend
+from sexton.interfaces.worker.control import build_backend
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import CutDone

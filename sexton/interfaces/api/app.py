@@ -14,12 +14,11 @@ from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
 from sexton.interfaces.api import problems
-from sexton.interfaces.api.authentication import AuthenticationMiddleware
+from sexton.interfaces.api.authentication import AuthenticationMiddleware, TokenVerifier
 from sexton.interfaces.api.description import describe, operation_id
 from sexton.interfaces.api.pools import Pools
-from sexton.interfaces.api.routes import health, journal, operations, owner_operations, rounds
-from sexton.interfaces.api.token_verifier import TokenVerifier
-from sexton.operations.problems import ProblemDocument
+from sexton.interfaces.api.routes import health, journal, operations, rounds
+from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
 
@@ -46,7 +45,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     collector = FigureCollector(figures.read, {}, update=figures.update, stats=False, worker=False)
     app.state.metrics = DeploymentRegistry(settings.require_deployment(), collector, PoolCollector(db.engine))
     words = {"v1", ""}
-    for routes in (health.routes, rounds.routes, journal.routes, operations.router(), owner_operations.router()):
+    for routes in (health.routes, rounds.routes, journal.routes, operations.router()):
         app.include_router(routes)
         templates = [getattr(route, "path", "") for route in routes.routes]
         words |= {word for template in templates for word in template.split("/") if "{" not in word}

@@ -3,6 +3,7 @@
 ``/livez``, ``/readyz`` and ``/healthz`` need no token.
 """
 
+import asyncio
 from collections.abc import Collection
 from typing import Any
 
@@ -12,10 +13,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.pools import Threads
 from sexton.interfaces.api.problems import REFUSALS, answer
-from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.kernel.errors import BadInput, code_of
+from sexton.operators.access import oidc, policy
 from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.model import CallerIdentity, Grant, TokenScope, scopes_text
+from sexton.operators.access.model import CallerIdentity, Grant, Token, TokenScope, scopes_text
+from sexton.operators.access.oidc import OidcVerifier
+from sexton.operators.access.policy import Presented
+from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
@@ -23,15 +27,73 @@ OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 """The paths that a node's token may use."""
 MAX_SEGMENTS = 10
+VERIFIED_AT_ONCE = 500
 
 
-def _check_scopes_fit_path(scopes: Collection[TokenScope], method: str, path: str) -> None:
-    """Raise ``Forbidden`` for a request that the token can never send. The routes check the rest."""
-    if not any(_fits_path(scope, method, path) for scope in scopes):
-        raise Forbidden(f"a token of scope {scopes_text(scopes)} is not for this")
+class TokenVerifier:
+    """Verifies the tokens of all requests that wait at the same time together.
+
+    One query for each would let requests without a valid token, which are as many as their sender likes, delay the
+    others for long. JWTs have threads of their own, because their issuer may be slow to send its keys.
+    """
+
+    def __init__(self, tokens: TokenStore, oidc_verifier: OidcVerifier | None = None) -> None:
+        """Store the collaborators; without ``oidc_verifier`` JWTs are refused."""
+        self._tokens, self._oidc = tokens, oidc_verifier
+        self._threads, self._use_threads, self._jwt_threads = Threads(1), Threads(1), Threads(2)
+        self._waiting: list[tuple[Presented, asyncio.Future[Token]]] = []
+        self._verifying: asyncio.Task[None] | None = None
+        self._used: dict[str, Token] = {}
+        self._storing_uses: asyncio.Task[None] | None = None
+
+    async def authenticate(self, authorization: str) -> CallerIdentity:
+        """Return the caller that an ``Authorization`` header names.
+
+        Raises:
+            Unauthenticated: its token is not valid.
+            Forbidden: it is a JWT that maps to no scope.
+            IssuerAway: it is a JWT whose issuer's keys are not known now.
+        """
+        text = policy.bearer(authorization)
+        if self._oidc is not None and oidc.is_jwt(text):
+            return await self._jwt_threads.run(self._oidc.authenticate, text)
+        verdict: asyncio.Future[Token] = asyncio.get_running_loop().create_future()
+        self._waiting.append((policy.presented(authorization), verdict))
+        if self._verifying is None or self._verifying.done():
+            self._verifying = asyncio.create_task(self._verify())
+        return (await verdict).identity
+
+    async def _verify(self) -> None:
+        while self._waiting:
+            checked, self._waiting = self._waiting[:VERIFIED_AT_ONCE], self._waiting[VERIFIED_AT_ONCE:]
+            try:
+                verdicts, now = await self._threads.run(self._tokens.verify, [sent for sent, _ in checked])
+            except Exception as e:  # noqa: BLE001 - each request answers it
+                for _, waiting in checked:
+                    if not waiting.done():
+                        waiting.set_exception(e)
+                continue
+            for (_, waiting), verdict in zip(checked, verdicts, strict=True):
+                if isinstance(verdict, Token) and policy.is_use_due(verdict, now):
+                    self._used[verdict.id] = verdict
+                if waiting.done():
+                    continue
+                if isinstance(verdict, Token):
+                    waiting.set_result(verdict)
+                else:
+                    waiting.set_exception(verdict)
+            if self._used and (self._storing_uses is None or self._storing_uses.done()):
+                self._storing_uses = asyncio.create_task(self._store_uses())
+
+    async def _store_uses(self) -> None:
+        """Store that tokens were used; no request waits for it."""
+        while self._used:
+            _, token = self._used.popitem()
+            await self._use_threads.run(self._tokens.record_use, token)
 
 
 def _fits_path(scope: TokenScope, method: str, path: str) -> bool:
+    """Return whether a token can ever send such a request. The routes check the rest."""
     if scope.grant is Grant.NODE:
         return path.startswith(NODE_PATHS)
     return scope.grant is not Grant.READ or method in ("GET", "HEAD")
@@ -64,7 +126,8 @@ class AuthenticationMiddleware:
             raise BadInput("a NUL is part of no name")
         header = HTTPConnection(scope).headers.get("authorization", "")
         state["identity"] = caller = await self._verifier.authenticate(header)
-        _check_scopes_fit_path(caller.scopes, scope["method"], scope["path"])
+        if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
+            raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
 
     def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
         """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""

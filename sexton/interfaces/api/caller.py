@@ -147,11 +147,6 @@ def selected_instance(
     service: Service, caller: CurrentCaller, instance: Annotated[str | None, Query(max_length=63)] = None
 ) -> str:
     """Return the instance of the query, or that of the token, or the deployment's only instance."""
-    return resolved(service, caller, instance)
-
-
-def resolved(service: Deployment, caller: Caller, instance: str | None) -> str:
-    """Return a registered instance: the named one, or that of the token, or the deployment's only instance."""
     name = caller.selected(instance)
     return service.stores.registry.resolve_instance(None if name == EVERY_INSTANCE else name)
 

@@ -16,7 +16,7 @@ def operation_id(route: APIRoute) -> str:
     """Return the name that a generated client gives a route: its subject and what it does, such as ``holds_place``."""
     name = re.sub(r"\W+", "_", route.name).strip("_")
     subject = route.endpoint.__module__.rpartition(".")[2]
-    if subject in ("operations", "owner_operations"):
+    if subject == "operations":
         return name
     return f"{subject}_list" if name == subject else f"{subject}_{name}"
 
@@ -36,13 +36,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:
                     content[PROBLEM] = content.pop("application/json")
-    document["tags"] = [{"name": name} for name in sorted({o["tags"][0] for o in _operations(document)})]
+    names = {operation["tags"][0] for operations in document["paths"].values() for operation in operations.values()}
+    document["tags"] = [{"name": name} for name in sorted(names)]
     _refine(document)
     return document
-
-
-def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [operation for operations in document["paths"].values() for operation in operations.values()]
 
 
 def _refine(schema: Any) -> None:

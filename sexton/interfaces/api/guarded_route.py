@@ -8,15 +8,17 @@ from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from sexton.interfaces.api.bodies import SMALL_BYTES, may_be_large, read_body, validated
 from sexton.interfaces.api.pools import Pools, is_reserved
-from sexton.interfaces.api.problems import READING
+from sexton.interfaces.api.problems import READING, BodyTooLarge
 from sexton.operations.fields import MAX_BODY_BYTES
+
+SMALL_BYTES = 64 << 10
+"""A larger body is parsed in a thread, and has one of a few places: it needs many times its size of memory."""
 
 
 class GuardedRoute(APIRoute):
@@ -37,13 +39,15 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI within the limits."""
         handle = super().get_route_handler()
-        adapter = _adapter(self.body_field.field_info.annotation) if self.body_field else None
+        kind: Any = self.body_field and self.body_field.field_info.annotation
+        adapter = kind and TypeAdapter[Any](kind)
         known = _query_names(self.dependant)
 
         async def guarded(request: Request) -> Response:
             if request.method not in READING and (unknown := request.query_params.keys() - known):
                 # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
-                raise RequestValidationError([_unknown_parameter(name) for name in sorted(unknown)])
+                mistake = {"type": "extra_forbidden", "msg": "Extra parameters are not permitted"}
+                raise RequestValidationError([mistake | {"loc": ("query", name)} for name in sorted(unknown)])
             pools: Pools = request.app.state.pools
             async with AsyncExitStack() as places:
                 if adapter is not None:
@@ -79,18 +83,10 @@ class _GuardedRequest(Request):
             raise
 
 
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(annotation)
-
-
 def _query_names(dependant: Dependant) -> set[str]:
     """Return the names of the query's parameters that a route and its dependencies take."""
     own = {parameter.alias for parameter in dependant.query_params}
     return own.union(*(_query_names(inner) for inner in dependant.dependencies))
-
-
-def _unknown_parameter(name: str) -> dict[str, object]:
-    return {"type": "extra_forbidden", "loc": ("query", name), "msg": "Extra parameters are not permitted"}
 
 
 async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], request: Request) -> Response:
@@ -100,3 +96,38 @@ async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], re
         if isinstance(request, _GuardedRequest) and request.refusal is not None:
             raise request.refusal from None
         raise
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body. Raise ``BodyTooLarge`` above ``limit`` bytes, as soon as that is known."""
+    if (stated_length(request) or 0) > limit:
+        raise BodyTooLarge(limit)
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limit:
+            raise BodyTooLarge(limit)
+    return bytes(body)
+
+
+def stated_length(request: Request) -> int | None:
+    """Return the length of the body as its head states it; None: it states none, because the body comes in chunks."""
+    if "transfer-encoding" in request.headers:
+        return None
+    length = request.headers.get("content-length", "0")
+    return int(length) if length.isdecimal() else None
+
+
+def may_be_large(request: Request, limit: int) -> bool:
+    """Return whether the body, of at most ``limit`` bytes, may be larger than ``SMALL_BYTES``."""
+    length = stated_length(request)
+    return limit > SMALL_BYTES and (length is None or length > SMALL_BYTES)
+
+
+def validated(body: bytes, adapter: TypeAdapter[Any]) -> Any:
+    """Return the validated value of a body in JSON, or raise ``RequestValidationError``."""
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as e:
+        mistakes = e.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([dict(m) | {"loc": ("body", *m["loc"])} for m in mistakes]) from None

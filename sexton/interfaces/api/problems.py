@@ -13,54 +13,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from sexton.check.port import UnknownCheck, UnknownFinding
-from sexton.contract import Collected, Refused
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
-from sexton.database.guard import UnknownInstance
-from sexton.interfaces.api.errors import BodyTooLarge, OtherChange
 from sexton.interfaces.api.pools import Pools
-from sexton.kernel.errors import BadInput, SextonError, code_of
-from sexton.operations.problems import ProblemDocument
-from sexton.operators.access.errors import (
-    Forbidden,
-    Unauthenticated,
-    UnknownToken,
-)
-from sexton.operators.controls.model import Halted, NotEnabled
-from sexton.operators.holds.store import TooLate, UnknownHold
-from sexton.owners.port import RecordConflict, RecordMissing
-from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.recycle.audit.model import AuditEnded, AuditUnreadable
-from sexton.recycle.errors import NotQuarantined, PlanRefused, RoundEnded, Unconfirmed, UnknownPlan, UnknownRound
-from sexton.replication.errors import (
-    BootTooHigh,
-    FollowerAhead,
-    JournalTrimmed,
-    LastCopy,
-    OutOfOrder,
-    RecordsTrimmed,
-    TooManyRuns,
-    UnknownBackend,
-    UnknownConsumer,
-    UnknownFollower,
-    UnknownLog,
-    UnknownTablet,
-)
-from sexton.runtime.temporal.control_client import AlreadyRunning, NotRunning
-from sexton.storage.port import UnknownVault, VaultFault
-from sexton.wal.port import (
-    EpochTooHigh,
-    OldEpoch,
-    OldMap,
-    PinEnded,
-    RegionOfAnotherNode,
-    ReplayRefused,
-    TooManyRegions,
-    TooManyReplays,
-    TopicOfAnotherInstance,
-    UnknownRegion,
-    UnknownTopic,
-)
+from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, SextonError, TooMany, code_of
+from sexton.operations.fields import ProblemDocument
+from sexton.operators.access.errors import Forbidden, Unauthenticated
+from sexton.recycle.audit.model import AuditUnreadable
+from sexton.storage.port import VaultFault
+from sexton.wal.port import RegionOfAnotherNode, TopicOfAnotherInstance
 
 log = logging.getLogger(__name__)
 _FIELD = re.compile("[a-z]+(_[a-z]+){0,4}")
@@ -72,60 +32,29 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 READING = ("GET", "HEAD")
 """Methods whose refusals are logged only if the token does not permit the request."""
+
+
+class BodyTooLarge(SextonError):
+    """A body has more bytes than its route accepts."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body is too large: this request may have {limit:,} bytes")
+
+
+class OtherChange(Conflict):
+    """What an operator agreed to is something else by now than the page said."""
+
+
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
     (RegionOfAnotherNode, 403),
     (TopicOfAnotherInstance, 403),
-    (ProtectionNotFound, 404),
-    (UnknownCheck, 404),
-    (UnknownFinding, 404),
-    (UnknownInstance, 404),
-    (UnknownVault, 404),
-    (UnknownTopic, 404),
-    (UnknownRegion, 404),
-    (UnknownLog, 404),
-    (UnknownConsumer, 404),
-    (UnknownFollower, 404),
-    (UnknownTablet, 404),
-    (UnknownBackend, 404),
-    (RecordMissing, 404),
-    (UnknownHold, 404),
-    (UnknownPlan, 404),
-    (UnknownRound, 404),
-    (UnknownToken, 404),
-    (Exists, 409),
-    (SoftDeleted, 409),
-    (PlanRefused, 409),
-    (TooLate, 409),
-    (NotQuarantined, 409),
-    (Unconfirmed, 409),
-    (AlreadyRunning, 409),
-    (NotRunning, 409),
-    (RoundEnded, 409),
-    (OtherChange, 409),
-    (NotEnabled, 409),
-    (Halted, 409),
-    (OldMap, 409),
-    (OldEpoch, 409),
-    (EpochTooHigh, 409),
-    (ReplayRefused, 409),
-    (OutOfOrder, 409),
-    (LastCopy, 409),
-    (BootTooHigh, 409),
-    (FollowerAhead, 409),
-    (RecordConflict, 409),
-    (Collected, 409),
-    (Refused, 409),
-    (PinEnded, 410),
-    (AuditEnded, 410),
-    (RecordsTrimmed, 410),
-    (JournalTrimmed, 410),
+    (NotFound, 404),
+    (Conflict, 409),
+    (Ended, 410),
     (BodyTooLarge, 413),
-    (MaxCount, 429),
-    (TooManyRegions, 429),
-    (TooManyReplays, 429),
-    (TooManyRuns, 429),
+    (TooMany, 429),
     (VaultFault, 503),
     (AuditUnreadable, 503),
     (BadInput, 422),

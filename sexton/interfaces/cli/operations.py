@@ -16,8 +16,9 @@ from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.json_output import JSON, emit, wants_json
 from sexton.kernel.errors import WrongUsage
+from sexton.kernel.printable import PRINTABLE
 from sexton.operations.callers import Deed
-from sexton.operations.fields import DURATION, PRINTABLE, Flag
+from sexton.operations.fields import DURATION, Flag
 from sexton.operations.registry import INSTANCE, Call, Operation
 from sexton.operators.access.model import EVERY_INSTANCE
 

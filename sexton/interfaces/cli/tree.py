@@ -69,8 +69,8 @@ PANELS: Mapping[str, Mapping[str, Start]] = {
         "token": Start(("tokens",)),
     },
     "Topics and binlogs": {
-        "wal": Start(("topics", "replays", "signals")),
-        "binlog": Start(("binlogs", "followers", "replicas", "signals"), f"{HERE}.printing"),
+        "wal": Start(("topics", "signals")),
+        "binlog": Start(("binlogs", "replicas", "signals"), f"{HERE}.printing"),
         "replica": Start(("replicas",)),
     },
     EMERGENCIES: {

@@ -12,31 +12,26 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.console import rendering, session
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.latest import Latest
-from sexton.interfaces.console.routes import (
+from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pages
     access,
-    binlogs,
     blockers,
     checks,
-    controls,
     login,
-    logs,
+    marks,
     operations,
     overview,
     plans,
-    quarantine,
     rounds,
     settings,
     topics,
     vaults,
-    why,
 )
 from sexton.operators.access.errors import Unauthenticated
 from sexton.operators.call_log.model import CallRecord
 from sexton.runtime.blockers.listing import list_blockers
 
-LOOKING = (overview, plans, rounds, why, blockers, checks, quarantine, vaults, topics, binlogs)
-PAGES = (login, controls, *LOOKING, settings, access, logs, operations)
 YEAR_SECONDS = 31_536_000
 
 
@@ -66,8 +61,7 @@ def beside(api: FastAPI) -> Beside:
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)
     console.state.blockers = Latest(lambda _: list_blockers(service, None), threads=1)
-    for part in PAGES:
-        console.include_router(part.routes)
+    console.include_router(pages)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
     if service.settings.api.trusted_proxies:
         console.add_middleware(ProxyHeadersMiddleware, trusted_hosts=service.settings.api.trusted_proxies)

@@ -1,17 +1,20 @@
-"""Give each request of a browser a place, after its session and the token of its form were verified."""
+"""Give each request of a browser a place, after its session and the token of its form were verified.
+
+The modules of ``routes`` add their pages to ``pages``.
+"""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qsl
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from sexton.interfaces.api.bodies import SMALL_BYTES, read_body
+from sexton.interfaces.api.authentication import TokenVerifier
 from sexton.interfaces.api.caller import Caller, source_of
+from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
 from sexton.interfaces.api.pools import Pools
-from sexton.interfaces.api.token_verifier import TokenVerifier
 from sexton.interfaces.console import session
 from sexton.kernel.errors import BadInput
 
@@ -52,6 +55,7 @@ class GuardedPage(APIRoute):
         return guarded
 
 
+pages = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 TYPED = frozenset(
     {"reason", "note", "token", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
     | {"vault", "instance"}

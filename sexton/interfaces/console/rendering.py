@@ -64,11 +64,9 @@ def asset(name: str) -> str:
     return f"/console/static/{name}?v={_DIGESTS[name]}"
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
-_DIGESTS = {path.name: _digest(path) for path in STATIC.iterdir() if path.suffix != ".txt"}
+_DIGESTS = {
+    path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in STATIC.iterdir() if path.suffix != ".txt"
+}
 _environment = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import Caller
+from sexton.interfaces.api.problems import OtherChange
 from sexton.interfaces.console import rendering, session
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import ONE
@@ -150,6 +151,15 @@ class Visit:
         if NOTICE in self.request.cookies and not self._is_poll:
             answer.delete_cookie(NOTICE, path=session.PATH)
         return answer
+
+    def about(self, here: str, cli: str, **values: Any) -> Response:
+        """Return the page of an entry of the menu, about the instance; ``cli``: the command, without its instance."""
+        return self.show(f"{here}.html", here, cli=f"{cli} {self.instance}", instance=self.instance, **values)
+
+    def agreed(self, field: str, now: object, otherwise: str) -> None:
+        """Raise ``OtherChange`` unless a form agreed to what is there now: another operator may have been faster."""
+        if self.form.get(field, "") != str(now):
+            raise OtherChange(otherwise)
 
     def done(self, what: str, page: str, *, warns: bool = False, **query: object) -> Response:
         """Return a redirect to a page, which will show what was done; ``warns``: it may not be what was meant."""

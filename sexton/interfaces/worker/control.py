@@ -1,7 +1,10 @@
-"""The control worker: workflows, and all activities except those of the other roles."""
+"""The control worker: workflows, and all activities except those of the other roles; and the worker beside a node."""
 
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -9,13 +12,30 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings
 from sexton.database.engine import Database
-from sexton.interfaces.worker.slots import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.observing import SdkMetrics, observe
+from sexton.runtime.temporal.versions import deployment_config
 from workflows import ids, options, sandbox
 from workflows.registry import ALL
+
+if TYPE_CHECKING:
+    from sexton.replication.agent.sweeping import BackendSweeper
+
+SHUTDOWN = timedelta(seconds=20)
+"""Longer than a page: deletions under way are finished and recorded before a worker ends."""
+
+
+def slots(settings: Settings, number: int) -> dict[str, Any]:
+    """Return the options of a worker of this build that runs so many activities at once, each on a thread."""
+    return {
+        "deployment_config": deployment_config(settings),
+        "activity_executor": ThreadPoolExecutor(number, thread_name_prefix="activity"),
+        "max_concurrent_activities": number,
+        "max_heartbeat_throttle_interval": timedelta(seconds=1),
+        "graceful_shutdown_timeout": SHUTDOWN,
+    }
 
 
 async def build(
@@ -92,3 +112,13 @@ async def _running(*workers: Worker) -> AsyncIterator[None]:
         for worker in workers:
             await running.enter_async_context(worker)
         yield
+
+
+def build_backend(client: Client, settings: Settings, backend: str, sweeper: "BackendSweeper") -> Worker:
+    """Return a worker beside one storage node; it opens none of Sexton's databases."""
+    return Worker(
+        client,
+        task_queue=ids.backend_queue(settings.require_deployment(), backend),
+        activities=[activities.BackendActivities(sweeper).sweep_cuts],
+        **slots(settings, 1),
+    )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from config.settings import load, load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.interfaces.worker.backend import build_backend
-from sexton.interfaces.worker.control import build
+from sexton.interfaces.worker.control import build, build_backend
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.memory import search_cycles_rarely

@@ -11,7 +11,7 @@ import activities
 from config.settings import Settings, home
 from sexton.database.engine import Database
 from sexton.insight.spark_slots import SPARK
-from sexton.interfaces.worker.slots import slots
+from sexton.interfaces.worker.control import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal.log_context import ActivityCounter

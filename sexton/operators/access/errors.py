@@ -1,6 +1,6 @@
 """Refusals because of the caller, not because of the request."""
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import NotFound, SextonError
 
 
 class Unauthenticated(SextonError):
@@ -16,7 +16,7 @@ class Forbidden(SextonError):
     """The token is valid, but does not permit this request."""
 
 
-class UnknownToken(SextonError):
+class UnknownToken(NotFound):
     """No token has that id."""
 
 

@@ -64,11 +64,6 @@ class CallerIdentity(NamedTuple):
     """In the log of calls."""
     scopes: tuple[TokenScope, ...]
 
-    @classmethod
-    def of_subject(cls, issuer: str, subject: str, scopes: tuple[TokenScope, ...]) -> "CallerIdentity":
-        """Return the identity of a subject that an issuer of JWTs has named."""
-        return cls(f"{subject} of {issuer} ({scopes_text(scopes)})", scopes)
-
 
 def scopes_text(scopes: Iterable[TokenScope]) -> str:
     """Return scopes as people read them."""

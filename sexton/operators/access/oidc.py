@@ -7,7 +7,7 @@ import jwt
 
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
-from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope
+from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope, scopes_text
 
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
 """Type of a key → the only algorithm for which it is used; the header of a token decides nothing."""
@@ -55,7 +55,7 @@ class OidcVerifier:
         scopes = self._mapped(claims.get(settings.claim))
         if not scopes:
             raise Forbidden(f"no value of claim {settings.claim} of this token maps to a scope: see [oidc.scopes]")
-        return CallerIdentity.of_subject(settings.issuer, subject, scopes)
+        return CallerIdentity(f"{subject} of {settings.issuer} ({scopes_text(scopes)})", scopes)
 
     def _key_of(self, text: str) -> jwt.PyJWK:
         """Return the issuer's key that a token names."""

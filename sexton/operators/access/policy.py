@@ -18,7 +18,7 @@ from sexton.operators.access.model import (
     scopes_text,
 )
 
-MAX_DAYS, DEFAULT_DAYS = 366, 90
+MAX_DAYS = 366
 DAY_MS = 86_400_000
 USE_INTERVAL_MS = 60_000
 EXPIRES_SOON_MS, USED_LATELY_MS = 14 * DAY_MS, 14 * DAY_MS

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Conflict
 from sexton.kernel.message import Message
 
 ALL = "*"
@@ -60,7 +60,7 @@ class Halt(Message):
         return f"{self.why}; {self.todo}"
 
 
-class Halted(SextonError):
+class Halted(Conflict):
     """A stop, a list or a window blocks the instance: finish the page and release the lease."""
 
     def __init__(self, halt: Halt) -> None:
@@ -68,5 +68,5 @@ class Halted(SextonError):
         self.halt = halt
 
 
-class NotEnabled(SextonError):
+class NotEnabled(Conflict):
     """The instance is in observe mode: nothing in it may be deleted."""

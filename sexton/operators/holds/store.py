@@ -25,7 +25,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, Conflict, NotFound
 from sexton.marks.file_results import DamagedList
 from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
@@ -41,11 +41,11 @@ COUNT_SECONDS = 5
 """How long a statement that counts the marks of a new hold may take: the hold is in force already."""
 
 
-class TooLate(SextonError):
+class TooLate(Conflict):
     """The mark to hold is already claimed or deleted."""
 
 
-class UnknownHold(BadInput):
+class UnknownHold(NotFound, BadInput):
     """No hold has this number."""
 
 

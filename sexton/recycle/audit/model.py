@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import Ended, SextonError
 
 
 class AuditUnreadable(SextonError):
     """A file of the log of deletions is damaged, or is not a file of the log."""
 
 
-class AuditEnded(SextonError):
+class AuditEnded(Ended):
     """What a round deleted is no longer in the log of deletions: its retention has ended, or files were removed."""
 
 

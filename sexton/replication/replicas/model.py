@@ -1,8 +1,11 @@
 """Values of replicas: where they are placed, what a backend reports, and the state derived from it. Instants in ms."""
 
-from pydantic import Field
+from typing import Annotated
 
-from sexton.kernel.message import Message
+from pydantic import BeforeValidator, FailFast, Field
+
+from sexton.kernel.message import Message, StrictMessage
+from sexton.replication.replicas.version_graph import MAX_RANGES, MAX_VERSION
 
 MAX_BOOT = 2**48
 """The last boot of a backend, and the last sequence of a boot."""
@@ -11,6 +14,19 @@ MAX_BOOT_STEP = 2**40
 
 MAX_PLACED_COPIES = 20_000
 """The largest number of replicas of one placement."""
+MAX_REPORTED_COPIES = 5_000
+ID = r"^[A-Za-z0-9.-]{1,128}$"
+
+
+def number_as_text(value: object) -> object:
+    """Accept numbers as ids: many databases number their objects."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=ID)]
+Version = Annotated[int, Field(strict=True, ge=0, le=MAX_VERSION)]
+Size = Version
+"""A number of bytes or rows; also a boot or sequence number."""
 
 
 class ReplicaSettings(Message):
@@ -24,28 +40,33 @@ class ReplicaSettings(Message):
     """How long an unhealthy replica still counts if another replica of the tablet is healthy."""
 
 
-class Copy(Message):
+class Copy(StrictMessage):
     """One replica of a tablet. A replica that replaces another one has a uid of its own."""
 
-    backend: str
-    uid: str
+    backend: Id
+    uid: Id
 
 
-class Tablet(Message):
+class Tablet(StrictMessage):
     """A tablet of a partition, and all of its replicas."""
 
-    tablet: str
-    part: str
-    copies: tuple[Copy, ...]
+    tablet: Id
+    part: Id = Field(alias="partition")
+    copies: tuple[Copy, ...] = Field(max_length=100)
 
 
-class Placement(Message):
+class Placements(StrictMessage):
     """All tablets of some partitions of a table. ``dropped``: partitions that were dropped."""
+
+    tablets: Annotated[tuple[Tablet, ...], FailFast()] = ()
+    dropped: tuple[Id, ...] = Field((), alias="dropped_partitions")
+
+
+class Placement(Placements):
+    """The tablets of a table."""
 
     db: str
     table: str
-    tablets: tuple[Tablet, ...] = ()
-    dropped: tuple[str, ...] = ()
 
 
 class PlaceResult(Message):
@@ -57,29 +78,32 @@ class PlaceResult(Message):
     dropped: int = 0
 
 
-class TabletReport(Message):
-    """A backend's report on one replica: the version ranges of its rowsets, its highest version, or both."""
+class TabletReport(StrictMessage):
+    """A backend's report on one replica: the version ranges of its rowsets, its highest version, or both.
 
-    uid: str
-    ranges: tuple[tuple[int, int], ...] | None = None
-    version: int | None = None
+    ``version_miss``: below the highest version one is missing. If no ranges show which, the replica needs everything
+    from the last version that was known to be continuous.
+    """
+
+    uid: Id
+    ranges: tuple[tuple[Version, Version], ...] | None = Field(None, alias="versions", max_length=MAX_RANGES)
+    version: Annotated[int, Field(strict=True, ge=-1, le=MAX_VERSION)] | None = None
     """The highest version, as in Doris."""
     bad: bool = False
     version_miss: bool = False
-    """A version is missing somewhere below the highest one."""
-    rows: int = 0
-    bytes: int = 0
+    rows: Size = 0
+    bytes: Size = 0
 
 
-class ReplicaReport(Message):
+class ReplicaReport(StrictMessage):
     """A backend's report on its replicas, or a page of it.
 
     ``boot`` grows with each start of the backend, and ``sequence`` with each page.
     """
 
-    boot: int
-    sequence: int
-    tablets: tuple[TabletReport, ...] = ()
+    boot: Size
+    sequence: Size
+    tablets: Annotated[tuple[TabletReport, ...], FailFast()] = Field((), max_length=MAX_REPORTED_COPIES)
 
 
 class ReportReceipt(Message):

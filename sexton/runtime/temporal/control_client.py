@@ -19,7 +19,7 @@ from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
-from sexton.kernel.errors import Left, SextonError
+from sexton.kernel.errors import Conflict, Left, SextonError
 from sexton.runtime.temporal import search_attributes
 from sexton.runtime.temporal.client import connect, pollers, taken
 from workflows import ids
@@ -41,11 +41,11 @@ class TemporalAway(SextonError):
     passes = True
 
 
-class NotRunning(SextonError):
+class NotRunning(Conflict):
     """No workflow of the subject runs, so none can be signalled."""
 
 
-class AlreadyRunning(SextonError):
+class AlreadyRunning(Conflict):
     """A workflow of the subject runs, scheduled or started by hand."""
 
 

@@ -54,7 +54,7 @@ def test_a_page_reads_few_rows(crowd: Rig, wanted: MarkFilter, after: str, most:
         page = MarkListing(crowd.db, crowd.policy).page(c, wanted, after, LIMIT)
 
     assert rows_read(crowd.db, sent) < most
-    assert page.marks or wanted.state is Listed.FENCED
+    assert page.items or wanted.state is Listed.FENCED
 
 
 @pytest.mark.slow

@@ -36,8 +36,8 @@ def listed(rig: Rig, wanted: MarkFilter, limit: int) -> list[ListedMark]:
     while True:
         with rig.db.read() as c:
             page = listing.page(c, wanted, after, limit)
-        assert len(page.marks) <= limit
-        marks += page.marks
+        assert len(page.items) <= limit
+        marks += page.items
         after = page.next
         if not after:
             return marks

@@ -6,10 +6,21 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
+from sexton.client import (
+    Heartbeat,
+    LeaderReport,
+    RegionDrop,
+    RegionMap,
+    RegionMapping,
+    ReplayLost,
+    RequestRefused,
+    Sexton,
+    Stream,
+    TopicEntry,
+    kafka,
+)
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
-from sexton.operations.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.operators.call_log.store import CallStore
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
@@ -73,14 +84,14 @@ class Served:
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
         name = self.topics.topic()
-        regions = tuple(MappedRegion(region=region, first=0, node="n1") for region in ("r1", "r2"))
+        regions = tuple(RegionMapping(region=region, first=0, node="n1") for region in ("r1", "r2"))
         self.owner.map_regions(name, RegionMap(generation=1, regions=regions))
         self.place.append(name, entries)
         self.topics.purger.preview([name])
         return name
 
     def flushed(self, topic: str, region: str, last: int, epoch: int = 0) -> int:
-        report = RegionReport(topic=topic, region=region, epoch=epoch, streams=(StreamReport(flushed=last),))
+        report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=(Stream(flushed=last),))
         return self.node.heartbeat("n1", Heartbeat(url="http://127.0.0.1:9", reports=(report,))).taken
 
     def replay(self, topic: str, flushed: int | None = None, epoch: int = 1) -> Replaying:
@@ -208,7 +219,7 @@ def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
 
 def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     topic = served.topic(20)
-    anew = RegionMap(generation=2, regions=(MappedRegion(region="r2"),), dropped=(DroppedRegion(region="r1"),))
+    anew = RegionMap(generation=2, regions=(RegionMapping(region="r2"),), dropped=(RegionDrop(region="r1"),))
 
     mapped = served.owner.map_regions(topic, anew)
     taken = served.flushed(topic, "r2", 4), served.flushed(topic, "nobody", 4)
@@ -247,7 +258,7 @@ def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r1", 4)
     before = served.topics.store.regions(topic)
-    report = RegionReport(topic=topic, region="r1", epoch=0, streams=(StreamReport(flushed=19),))
+    report = LeaderReport(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=19),))
     with Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2) as other:
         with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
             other.heartbeat("n2", Heartbeat(reports=(report,)))

@@ -10,8 +10,15 @@ import pytest
 from sexton.client import AsyncSexton, Sexton, Unreachable
 from sexton.client.api_call import ApiCall, Steps, request, request_of
 from sexton.client.methods import ApiMethod
-from sexton.client.retrying import TemporaryAnswer, final_answer, last_answer, may_repeat, request_options
-from sexton.client.sender import AsyncSender, SyncSender
+from sexton.client.sending import (
+    AsyncSender,
+    SyncSender,
+    TemporaryAnswer,
+    final_answer,
+    last_answer,
+    may_repeat,
+    request_options,
+)
 from sexton.operations.registry import operations
 
 PING = ApiCall[str]("GET", "/v1/ping", str)

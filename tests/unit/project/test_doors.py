@@ -14,7 +14,7 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.api import app as api
 from sexton.interfaces.cli.main import root
-from sexton.interfaces.console.app import PAGES
+from sexton.interfaces.console.app import pages as console_pages
 from sexton.operations.registry import operations
 
 ROOT = Path(__file__).parents[3]
@@ -66,7 +66,7 @@ def _model(place: Mapping[str, Any]) -> str:
 
 def pages() -> list[str]:
     """Return the pages and forms of the console."""
-    return sorted(f"{m} {r.path}" for part in PAGES for r in part.routes.routes for m in r.methods)  # type: ignore[attr-defined]
+    return sorted(f"{m} {r.path}" for r in console_pages.routes for m in r.methods)  # type: ignore[attr-defined]
 
 
 def log_names() -> list[str]:

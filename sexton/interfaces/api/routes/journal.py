@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -14,7 +13,6 @@ from sexton.operations.callers import Deed
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore
-from sexton.replication.replicas.sql.store import ReplicaStore
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
@@ -41,7 +39,8 @@ async def read(
     follower: Follower = "",
 ) -> Response:
     """Return at most 100 entries behind one, about 1 MiB. Refused if they are deleted."""
-    run, journal = _threads(request), service.stores.binlogs.journal
+    pools: Pools = request.app.state.pools
+    run, journal = pools.polls.run, service.stores.binlogs.journal
     if follower:
         await run(_permit_follower, caller, instance, follower)
     else:
@@ -66,25 +65,17 @@ async def snapshot(
 ) -> Response:
     """Return the state with which a follower begins after it has missed entries."""
     caller.require(Grant.READ, instance, node=follower or None)
-    response: Response = await _threads(request)(_snapshot, service.stores.binlogs.replicas, instance)
-    return response
-
-
-def _threads(request: Request) -> Callable[..., Awaitable[Any]]:
-    """Return a function that runs another one in a thread of those that read journals."""
     pools: Pools = request.app.state.pools
-    return pools.polls.run
+    replicas = service.stores.binlogs.replicas
+    # It has every log and unhealthy replica, so few are written at once.
+    text = await pools.polls.run(lambda: replicas.snapshot(instance).model_dump_json(by_alias=True))
+    return Response(text, media_type="application/json")
 
 
 def _page(journal: JournalStore, instance: str, after: int, follower: str) -> tuple[Response, bool]:
     """Return a page as it is sent, written in this thread because it may be large, and whether it has no entries."""
     page = journal.read(instance, after, follower)
     return Response(page.model_dump_json(by_alias=True), media_type="application/json"), not page.entries
-
-
-def _snapshot(replicas: ReplicaStore, instance: str) -> Response:
-    """Return a snapshot as it is sent; it has every log and unhealthy replica, so few are written at once."""
-    return Response(replicas.snapshot(instance).model_dump_json(by_alias=True), media_type="application/json")
 
 
 def _permit_follower(caller: Caller, instance: str, follower: str) -> None:

@@ -1,18 +1,22 @@
-"""The routes of the operations that ``sexton.operations`` declares."""
+"""The routes of the operations that ``sexton.operations`` declares, and of those that owners offer on their records."""
 
 from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import long, reserved
-from sexton.operations.fields import MAX_ITEMS_BYTES
-from sexton.operations.registry import Call, Operation, operations
+from sexton.kernel.errors import BadInput
+from sexton.operations.fields import MAX_ITEMS_BYTES, Instance
+from sexton.operations.registry import Call, Logged, Operation, operations
+from sexton.operators.access.model import Grant
+from sexton.owners.plugin import OwnerOperation
+from sexton.runtime import owner_operations
 
 NO_CONTENT = 204
 
@@ -20,7 +24,8 @@ NO_CONTENT = 204
 def router() -> APIRouter:
     """Return the routes."""
     routes = APIRouter(route_class=GuardedRoute)
-    for operation in operations().values():
+    of_owners = [_of_owner(owner, each) for owner, all_ in owner_operations.operations().items() for each in all_]
+    for operation in (*operations().values(), *of_owners):
         record = operation.record
         for number, path in enumerate(operation.paths):
             endpoint = _endpoint(operation, path)
@@ -37,6 +42,42 @@ def router() -> APIRouter:
                 max_body_size=MAX_ITEMS_BYTES if operation.is_large else None,
             )
     return routes
+
+
+def _of_owner(owner: str, offered: OwnerOperation) -> Operation:
+    """Return an owner's operation as one of Sexton. Its order is the whole body, or the query of one that reads."""
+
+    def run(call: Call, instance: str, **given: Any) -> Any:
+        try:
+            order = given.get("order") or offered.order(**given)
+        except ValidationError as e:
+            raise BadInput("; ".join(mistake["msg"] for mistake in e.errors(include_input=False))) from None
+        return owner_operations.run(call.deployment, owner, offered, instance, order)
+
+    values: dict[str, tuple[Any, Any]] = {"order": (offered.order, Parameter.empty)}
+    if offered.reads or not offered.order.model_fields:
+        values = {
+            name: (
+                Annotated[(f.annotation, *f.metadata)] if f.metadata else f.annotation,
+                Parameter.empty if f.is_required() else f.get_default(call_default_factory=True),
+            )
+            for name, f in offered.order.model_fields.items()
+        }
+    parameters = [
+        Parameter("call", Parameter.POSITIONAL_OR_KEYWORD),
+        Parameter("instance", Parameter.KEYWORD_ONLY, annotation=Instance),
+    ]
+    parameters += [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, (kind, default) in values.items()
+    ]
+    result = None if offered.result is type(None) else offered.result
+    run.__signature__ = Signature(parameters, return_annotation=result)  # type: ignore[attr-defined]
+    run.__doc__ = offered.about
+    record = Logged(lambda order=None, **_: owner_operations.subject(order) if order else "", changes=not offered.reads)
+    path = f"/v1/instances/{{instance}}/{owner}/{offered.name}"
+    method, grant = ("GET", Grant.READ) if offered.reads else ("POST", Grant.OWNER)
+    return Operation(f"{owner} {offered.name}", grant, method, (path,), record, False, True, run)
 
 
 def _endpoint(operation: Operation, path: str) -> Callable[..., Any]:

@@ -1,5 +1,8 @@
 """What a round does while it runs, as events, and every object that it tried to delete, as a file."""
 
+import time
+from asyncio import sleep
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from os import SEEK_END
@@ -12,9 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import CurrentCaller, Service
-from sexton.interfaces.api.event_stream import MEDIA_TYPE, SCHEMA, EventStream
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
+from sexton.interfaces.api.problems import problem
 from sexton.operations.fields import MAX_NUMBER
 from sexton.operations.registry import Call, operation_named
 from sexton.operations.rounds import RoundDetails
@@ -25,11 +28,20 @@ routes = APIRouter(prefix="/v1/rounds", route_class=GuardedRoute)
 PARQUET = "application/vnd.apache.parquet"
 FILE = {"schema": {"type": "string", "format": "binary"}}
 CHUNK_BYTES = 256 << 10
+MEDIA_TYPE = "text/event-stream"
+UNAVAILABLE = 503
+PERIOD_SECONDS, SLICES = 2.0, 8
+LONGEST_SECONDS = 300.0
+"""A browser connects again after this time, so that a token which was revoked meanwhile is refused then."""
+SCHEMA = {"schema": {"type": "string", "description": "events, each with one JSON object as its data"}}
+
+NextEvent = Callable[[], Awaitable[tuple[str, str]]]
+"""Returns the name of an event and its data, one line of JSON. The event ``ended`` is the last one."""
 Number = Annotated[int, Path(ge=1, le=MAX_NUMBER)]
 
 
 @routes.get("/{round}/events", response_class=StreamingResponse, responses={200: {"content": {MEDIA_TYPE: SCHEMA}}})
-async def events(round: Number, request: Request, service: Service, caller: CurrentCaller) -> EventStream:
+async def events(round: Number, request: Request, service: Service, caller: CurrentCaller) -> StreamingResponse:
     """Return the round as server-sent events: ``progress`` every two seconds, and ``ended`` with its report.
 
     The data of each is what ``GET …/rounds/{round}`` returns. A stream is closed after five minutes: connect again.
@@ -40,7 +52,8 @@ async def events(round: Number, request: Request, service: Service, caller: Curr
         details = await pools.streams.run(details_of, Call(service, caller), round)
         return "ended" if details.round.report else "progress", details.model_dump_json(by_alias=True)
 
-    return EventStream(next_event, await next_event(), request.app.state.is_stopping)
+    events = stream(next_event, await next_event(), request.app.state.is_stopping)
+    return StreamingResponse(events, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 
 
 @routes.get("/{round}/deletions", response_class=StreamingResponse, responses={200: {"content": {PARQUET: FILE}}})
@@ -55,6 +68,26 @@ async def deletions(round: Number, request: Request, service: Service, caller: C
         details = await pools.downloads.run(details_of, Call(service, caller), round)
         await pools.downloads.run(_write_deletions, service, details, file)
         return _Download(file, f"deletions-of-round-{round}.parquet", held.pop_all())
+
+
+async def stream(next_event: NextEvent, event: tuple[str, str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
+    """Yield server-sent events, the first one and those that follow, while the process goes on."""
+    until = time.monotonic() + LONGEST_SECONDS
+    while True:
+        name, data = event
+        yield f"event: {name}\ndata: {data}\n\n"
+        if name == "ended" or time.monotonic() >= until:
+            return
+        for _ in range(SLICES):
+            await sleep(PERIOD_SECONDS / SLICES)
+            if is_stopping():
+                return
+        try:
+            event = await next_event()
+        except Exception as e:
+            if problem(e).status != UNAVAILABLE:
+                raise
+            return  # the client connects again, and the refusal says why
 
 
 class _Download(StreamingResponse):

@@ -144,7 +144,7 @@ def settings(
     """Print settings, without those of the database where there is none."""
     from config.settings import explain
     from sexton.database.engine import AWAY
-    from sexton.operations.settings import SettingList, ShownSetting
+    from sexton.operations.settings import SettingList
 
     own = explain()
     try:
@@ -153,8 +153,7 @@ def settings(
         if instance:
             raise
         typer.echo(f"without the settings in the database: {first_line(str(e))}", err=True)
-        rows = tuple(ShownSetting(**row._asdict()) for row in own)
-        finish("settings show", SettingList(items=rows, ignored=()), {})
+        finish("settings show", SettingList(items=tuple(own), ignored=()), {})
 
 
 def journal(

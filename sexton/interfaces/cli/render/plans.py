@@ -11,8 +11,7 @@ from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan
 
 if TYPE_CHECKING:
-    from sexton.insight.marks import PlanReview
-    from sexton.operations.plans import PlanDetails
+    from sexton.insight.marks import PlanDetails, PlanReview
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import show_table
 from sexton.interfaces.cli.render.tables import COMPUTED, FORMS, LISTS
+from sexton.kernel.message import Page
 from sexton.kernel.printable import printable
-from sexton.operations.fields import Page
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 
 INSTANT = "_at"

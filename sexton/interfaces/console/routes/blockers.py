@@ -1,17 +1,16 @@
 """What blocks deletion now: everything with its way out; holds are placed and released here."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.wording import UNCOUNTED, blocks_deep, covers_nothing, quantity
-from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import reserved
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.api.problems import OtherChange
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.kernel.errors import BadInput
 from sexton.operations.holds import PlacedHold
@@ -19,7 +18,6 @@ from sexton.operations.lists import ListEntry
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ListName
 
-routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 FREES = {
     ListName.WHITELIST: "rounds may work on every instance",
     ListName.VAULTS: "rounds may delete from every vault",
@@ -34,7 +32,7 @@ SCOPE_OF = {"mark": "mark", "vault": "prefix", "prefix": "prefix"}
 DAYS = re.compile(r"[1-9][0-9]{0,3}")
 
 
-@routes.get("/blockers")
+@pages.get("/blockers")
 def blockers(visit: CurrentVisit) -> Response:
     """Show what blocks deletions of an instance."""
     listed = visit.ask("blockers", instance=visit.instance)
@@ -42,12 +40,10 @@ def blockers(visit: CurrentVisit) -> Response:
     protections = visit.ask("protection list", instance=visit.instance).items
     sees_lists = visit.caller.permits(Grant.READ, EVERY_INSTANCE)
     entries: Sequence[ListEntry] = visit.ask("lists show").items if sees_lists else ()
-    stored = [entry for entry in entries if entry.removable]
-    return visit.show(
-        "blockers.html",
+    stored, counts = [entry for entry in entries if entry.removable], Counter(entry.list for entry in entries)
+    return visit.about(
         "blockers",
-        cli=f"sexton blockers {visit.instance}",
-        instance=visit.instance,
+        "sexton blockers",
         blockers=listed.items,
         temporal_away=listed.temporal_away,
         holds=holds.items,
@@ -57,13 +53,13 @@ def blockers(visit: CurrentVisit) -> Response:
         may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
         sees_lists=sees_lists,
         entries=entries,
-        last_entries=[entry for entry in stored if _is_last(entry, entries)],
+        last_entries=[e for e in stored if e.list in FREES and counts[e.list] == 1],
         frees=FREES,
         lists=list(ListName),
     )
 
 
-@routes.post("/holds")
+@pages.post("/holds")
 @reserved
 def place(visit: CurrentVisit) -> Response:
     """Place a hold."""
@@ -112,7 +108,7 @@ def _held(visit: Visit) -> Mapping[str, str | None]:
     }
 
 
-@routes.post("/protections/release")
+@pages.post("/protections/release")
 @reserved
 def release_protection(visit: CurrentVisit) -> Response:
     """End the protection of a job now."""
@@ -121,13 +117,13 @@ def release_protection(visit: CurrentVisit) -> Response:
         raise BadInput("the form names no job; open the page again, then send it")
     visit.caller.require(Grant.ADMIN, visit.instance)
     shown = visit.ask("protection show")
-    if visit.form.get("registered", "") != str(shown.registered_at):
-        raise OtherChange(f"{job} has another protection by now than the page showed; look at it again")
+    other = f"{job} has another protection by now than the page showed; look at it again"
+    visit.agreed("registered", shown.registered_at, other)
     released = visit.ask("protection release")
     return visit.done(f"The protection of {released.job} has ended: it protects nothing any longer.", "blockers")
 
 
-@routes.post("/lists/{what}")
+@pages.post("/lists/{what}")
 def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response:
     """Put an entry on a list, or take it off."""
     name = next((known for known in ListName if known == visit.form.get("list", "")), None)
@@ -143,8 +139,3 @@ def change_list(visit: CurrentVisit, what: Literal["add", "remove"]) -> Response
     is_empty = name in FREES and changed.is_empty
     frees = f", which is empty now: {FREES[name]}" if is_empty else ""
     return visit.done(f"{changed.name} {done} the list {name}{frees}. Rounds follow it within 5 s.", "blockers")
-
-
-def _is_last(entry: ListEntry, entries: Sequence[ListEntry]) -> bool:
-    """Return whether a list that limits rounds to its entries has no other one."""
-    return entry.list in FREES and [e.list for e in entries].count(entry.list) == 1

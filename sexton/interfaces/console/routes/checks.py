@@ -2,34 +2,28 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from sexton.check.model import FindingType
 from sexton.check.sql.repair import RepairRefused
 from sexton.insight.wording import quantity
-from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.operators.access.model import Grant
 
-routes = APIRouter(prefix=f"{session.PATH}/checks", route_class=GuardedPage)
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 After = Annotated[int, Query(ge=0, le=2**63 - 1)]
 SHOWN = 100
 
 
-@routes.get("")
+@pages.get("/checks")
 def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""] = "") -> Response:
     """Show the newest checks of an instance, and its open findings."""
     runs = visit.ask("check list", instance=visit.instance).items
     listed = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
-    return visit.show(
-        "checks.html",
+    return visit.about(
         "checks",
-        cli=f"sexton check findings {visit.instance}",
-        instance=visit.instance,
+        "sexton check findings",
         runs=runs,
         findings=listed[:SHOWN],
         following=listed[SHOWN - 1].id if len(listed) > SHOWN else "",
@@ -39,19 +33,20 @@ def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""
     )
 
 
-@routes.post("/repair")
+@pages.post("/checks/repair")
 def repair(visit: CurrentVisit) -> Response:
     """Mark confirmed orphans. Above a share of a vault, no round deletes them before an operator has applied a plan."""
     visit.caller.require(Grant.OPERATE, visit.instance)
-    if visit.form.get("orphans", "") != str(now := _repairable(visit)):
-        raise OtherChange(f"{quantity(now, 'orphan')} can be marked by now, not as many as the page showed; look again")
+    now = _repairable(visit)
+    other = f"{quantity(now, 'orphan')} can be marked by now, not as many as the page showed; look again"
+    visit.agreed("orphans", now, other)
     repaired = visit.ask("check repair", what="orphans")
     marked = f"Marked: {quantity(repaired.marked, 'orphan')}; kept: {repaired.kept:,}."
     return visit.done(f"{marked} They wait for their retention. {repaired.awaits}".strip(), "checks")
 
 
-@routes.get("/{check}")
-def show(visit: CurrentVisit, check: Number) -> Response:
+@pages.get("/checks/{check}")
+def show(visit: CurrentVisit, check: int) -> Response:
     """Show one check: what it saw, and what it could not see."""
     report = visit.ask("check show", check=check)
     instance = report.run.instance

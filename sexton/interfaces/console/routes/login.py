@@ -2,17 +2,16 @@
 
 from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from sexton.interfaces.console import rendering, session
-from sexton.interfaces.console.guarded_page import GuardedPage, without_session
+from sexton.interfaces.console.guarded_page import pages, without_session
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
 from sexton.operators.access.model import Grant
 
-routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 MAX_TOKEN = 4_000
 """Characters: a browser drops a cookie above 4,096 bytes."""
 
@@ -36,14 +35,14 @@ def safe_target(then: str) -> str:
     return f"{path}?{encoded}" if encoded else path
 
 
-@routes.get("/login")
+@pages.get("/login")
 @without_session
 def form(request: Request, then: str = session.PATH, lost: bool = False) -> Response:
     """Show the login."""
     return _login(request, then, LOST if lost else "", 200)
 
 
-@routes.post("/login")
+@pages.post("/login")
 @without_session
 async def login(request: Request) -> Response:
     """Begin a session."""
@@ -57,7 +56,7 @@ async def login(request: Request) -> Response:
     return answer
 
 
-@routes.post("/logout")
+@pages.post("/logout")
 def logout(visit: CurrentVisit) -> Response:
     """End the session. The token stays valid."""
     answer = RedirectResponse(f"{session.PATH}/login", 303, rendering.HEADERS)

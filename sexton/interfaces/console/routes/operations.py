@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.interfaces.api.pools import long, reserved
 from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.interfaces.questions import QUESTIONS
 from sexton.interfaces.sentences import SENTENCES, Values
@@ -19,7 +18,6 @@ from sexton.operations.fields import StartedWork
 from sexton.operations.registry import INSTANCE, READING, Operation, operations
 from sexton.operators.access.model import EVERY_INSTANCE
 
-routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 WITH_A_PAGE = frozenset(
     {"stop", "start", "hold add", "lists add", "lists remove", "plan new", "apply", "check repair", "token create"}
     | {"quarantine retry", "quarantine discard", "settings set", "settings unset", "vault cap", "vault uncap"}
@@ -81,7 +79,7 @@ def offered() -> Mapping[str, Operation]:
     }
 
 
-@routes.get("/operations")
+@pages.get("/operations")
 def page(visit: CurrentVisit) -> Response:
     """Show the operations that no other page has, of those that the caller may send."""
     groups: dict[str, list[Shown]] = {}
@@ -163,4 +161,4 @@ for _name, _operation in offered().items():
         _endpoint = reserved(_endpoint)
     elif _operation.record.long:
         _endpoint = long(_endpoint)
-    routes.add_api_route(f"/do/{_name}", _endpoint, methods=["POST"], name=_name)
+    pages.add_api_route(f"/do/{_name}", _endpoint, methods=["POST"], name=_name)

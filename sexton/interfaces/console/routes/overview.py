@@ -1,21 +1,21 @@
-"""The first page: what each instance does, what waits, what blocks it, and what needs an answer."""
+"""The first page: what each instance does, what waits, what blocks it; and stop and start, from every page."""
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from sexton.insight.progress import read_running
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.api.pools import reserved
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
-from sexton.interfaces.console.visit import CurrentVisit
-from sexton.operators.access.model import Grant
+from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.runtime.blockers.listing import BlockerList
 from sexton.runtime.blockers.work import ALL_INSTANCES
 
-routes = APIRouter(prefix=session.PATH, route_class=GuardedPage)
+NO_REASON = "stopped in the console, without a reason"
 
 
-@routes.get("")
+@pages.get("")
 def overview(visit: CurrentVisit) -> Response:
     """Show one instance, or every one that the caller may see."""
     only = visit.named
@@ -45,3 +45,62 @@ def overview(visit: CurrentVisit) -> Response:
         temporal_away=listed is not None and listed.temporal_away,
         prices=service.settings.prices,
     )
+
+
+@pages.post("/stop")
+@reserved
+def stop(visit: CurrentVisit) -> Response:
+    """Stop deletion in one instance, or in all."""
+    reason = visit.form.get("reason") or NO_REASON
+    if visit.form.get("everything"):
+        visit.ask("stop", reason=reason, everything=True, instance=None)
+        return visit.done("Deletion is stopped in every instance. No page of deletes begins after 5 s.", "")
+    visit.ask("stop", reason=reason, instance=visit.instance)
+    return visit.done(f"Deletion in {visit.instance} is stopped. No page of deletes begins after 5 s.", "")
+
+
+@pages.get("/banners")
+def banners(visit: CurrentVisit) -> Response:
+    """Return what is stopped now, for a page that is open."""
+    return visit.show("banners.html", "overview")
+
+
+@pages.get("/start")
+def ask(visit: CurrentVisit, everything: bool = False) -> Response:
+    """Ask before deletion starts again, with what is due."""
+    visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
+    names = visit.instances if everything else [visit.instance]
+    questions = [visit.request.app.state.statuses.ask(name) for name in names]
+    wait_briefly(questions)
+    statuses = {name: answer_or_none(question) for name, question in zip(names, questions, strict=True)}
+    cli = "sexton start --all" if everything else f"sexton start {visit.instance}"
+    stop = _stop_shown(visit, everything)
+    return visit.show(
+        "start.html", "overview", cli=cli, names=names, statuses=statuses, everything=everything, stop=stop
+    )
+
+
+@pages.post("/start")
+def start(visit: CurrentVisit) -> Response:
+    """Revoke the stop that the page showed."""
+    everything = bool(visit.form.get("everything"))
+    visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
+    other = "the stop is another one by now than the page showed; read it, then start again"
+    visit.agreed("stop", _stop_shown(visit, everything), other)
+    if everything:
+        visit.ask("start", everything=True, instance=None)
+        halts = visit.halts
+        still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
+        return visit.done(f"The stop of every instance has ended.{still or ' The next rounds may delete.'}", "")
+    halts_left = visit.ask("start", instance=visit.instance).halts
+    observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
+    now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."
+    still = f" Still halted: {halts_left[visit.instance]}." if halts_left else now
+    return visit.done(f"{visit.instance} is not stopped any longer.{still}", "")
+
+
+def _stop_shown(visit: Visit, everything: bool) -> str:
+    """Return what identifies the stop of the page, so that a later stop differs; empty: there is none."""
+    name = ALL if everything else visit.instance
+    stops = [c for c in visit.service.stores.controls.all() if c.kind is ControlKind.STOP and c.name == name]
+    return ",".join(f"{stop.since}-{stop.set_at}" for stop in stops)

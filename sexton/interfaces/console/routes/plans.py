@@ -3,37 +3,31 @@
 import shlex
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from sexton.insight.wording import UNANSWERED
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
 from sexton.operators.access.model import Grant
 from sexton.recycle.planning.model import Plan, PlanState
 
-routes = APIRouter(prefix=f"{session.PATH}/plans", route_class=GuardedPage)
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 Under = Annotated[str | None, Query(max_length=1_024)]
 After = Annotated[str, Query(max_length=2_048)]
 SHOWN = 20
 OPEN = (PlanState.PLANNED, PlanState.AWAITING)
 
 
-@routes.get("")
+@pages.get("/plans")
 def plans(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the plans of an instance, and each that awaits approval."""
     listed = visit.ask("plan list", instance=visit.instance, after=after, limit=SHOWN)
-    cli = f"sexton plan list {visit.instance}"
-    return visit.show(
-        "plans.html", "plans", cli=cli, instance=visit.instance, plans=listed.items, following=listed.next
-    )
+    return visit.about("plans", "sexton plan list", plans=listed.items, following=listed.next)
 
 
-@routes.post("")
+@pages.post("/plans")
 def plan(visit: CurrentVisit) -> Response:
     """Make a plan of everything that is due now."""
     made = visit.ask("plan new")
@@ -44,8 +38,8 @@ def plan(visit: CurrentVisit) -> Response:
     )
 
 
-@routes.get("/{plan}")
-def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = "") -> Response:
+@pages.get("/plans/{plan}")
+def show(visit: CurrentVisit, plan: int, under: Under = None, after: After = "") -> Response:
     """Show one plan, what blocks it now, and marks that are due by it: the first ones, or those under a prefix."""
     review = visit.ask("plan show", plan=plan)
     instance, cli = review.plan.instance, f"sexton plan show {plan}"
@@ -72,8 +66,8 @@ def show(visit: CurrentVisit, plan: Number, under: Under = None, after: After = 
     )
 
 
-@routes.post("/{plan}/apply")
-def apply(visit: CurrentVisit, plan: Number) -> Response:
+@pages.post("/plans/{plan}/apply")
+def apply(visit: CurrentVisit, plan: int) -> Response:
     """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
     details = visit.ask("plan show", plan=plan)
     objects = details.plan.objects
@@ -85,8 +79,8 @@ def apply(visit: CurrentVisit, plan: Number) -> Response:
     return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
 
 
-@routes.post("/{plan}/reject")
-def reject(visit: CurrentVisit, plan: Number) -> Response:
+@pages.post("/plans/{plan}/reject")
+def reject(visit: CurrentVisit, plan: int) -> Response:
     """Reject a plan that awaits approval."""
     row = visit.ask("plan reject", plan=plan)
     text = f"Plan {plan} is rejected. Its kinds need an approval for 7 days, or until a plan with them is applied."

@@ -1,15 +1,12 @@
 """What is deleted now and what was: rounds, live, and the signals to a running one."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from sexton.insight.views import RunningWork
 from sexton.interfaces.api.routes import rounds as api
-from sexton.interfaces.console import rendering, session
-from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.paces import limits_of
+from sexton.interfaces.console import rendering
+from sexton.interfaces.console.guarded_page import pages
+from sexton.interfaces.console.routes.vaults import limits_of
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
@@ -17,8 +14,6 @@ from sexton.recycle.errors import RoundEnded
 from sexton.recycle.rounds.model import RoundRow
 from sexton.runtime.temporal.links import link_of
 
-routes = APIRouter(prefix=f"{session.PATH}/rounds", route_class=GuardedPage)
-Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 SHOWN = 20
 SILENCE_MS = 10_000
 """A round whose worker renewed nothing for this long may have lost it: it renews its lease every three seconds."""
@@ -30,23 +25,21 @@ DONE: dict[str, str] = {
 }
 
 
-@routes.get("")
+@pages.get("/rounds")
 def rounds(visit: CurrentVisit, after: Before = None) -> Response:
     """Show the rounds of an instance, the newest first."""
     listed = visit.ask("round list", instance=visit.instance, after=after, limit=SHOWN)
-    return visit.show(
-        "rounds.html",
+    return visit.about(
         "rounds",
-        cli=f"sexton round list {visit.instance}",
-        instance=visit.instance,
+        "sexton round list",
         rounds=listed.items,
         following=listed.next,
         is_newest=after is None,
     )
 
 
-@routes.get("/{round}")
-def show(visit: CurrentVisit, round: Number) -> Response:
+@pages.get("/rounds/{round}")
+def show(visit: CurrentVisit, round: int) -> Response:
     """Show one round: its report, or how far it is."""
     details = visit.ask("round show", round=round)
     instance = details.round.instance
@@ -69,15 +62,15 @@ def show(visit: CurrentVisit, round: Number) -> Response:
     )
 
 
-@routes.get("/{round}/deletions")
-async def deletions(visit: CurrentVisit, round: Number) -> Response:
+@pages.get("/rounds/{round}/deletions")
+async def deletions(visit: CurrentVisit, round: api.Number) -> Response:
     """Return the objects that a round tried to delete, as a file."""
     answer = await api.deletions(round, visit.request, visit.service, visit.caller)
     answer.headers.update(rendering.HEADERS)
     return answer
 
 
-@routes.post("/signal")
+@pages.post("/rounds/signal")
 def signal(visit: CurrentVisit) -> Response:
     """Signal the running round."""
     sent_name = visit.form.get("signal", "")

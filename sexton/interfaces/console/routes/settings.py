@@ -1,24 +1,20 @@
 """Settings: their values and sources, and what another value would change, before it is set."""
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from config.explain import FOR_ALL, PER_INSTANCE
 from sexton.insight.wording import quantity
-from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit, Visit
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.runtime import setting_changes
 from sexton.runtime.setting_changes import SettingChange
 
-routes = APIRouter(prefix=f"{session.PATH}/settings", route_class=GuardedPage)
 MAX_KEY = MAX_VALUE = 100
 
 
-@routes.get("")
+@pages.get("/settings")
 def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool = False) -> Response:
     """Show settings; with a key and a value, also what this value, or its removal, would change."""
     scope = _scope(visit)
@@ -48,7 +44,7 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool =
     )
 
 
-@routes.post("/set")
+@pages.post("/settings/set")
 def set_(visit: CurrentVisit) -> Response:
     """Set a value for all workers."""
     scope, key = _scope(visit), _key(visit)
@@ -59,7 +55,7 @@ def set_(visit: CurrentVisit) -> Response:
     return visit.done(f"{key} is {value} for {whose}. {_effect(change)}", "settings")
 
 
-@routes.post("/unset")
+@pages.post("/settings/unset")
 def unset(visit: CurrentVisit) -> Response:
     """Remove a value of the database."""
     scope, key = _scope(visit), _key(visit)
@@ -73,8 +69,8 @@ def _check_agreed(visit: Visit, key: str, value: str | None, scope: str) -> None
     """Raise ``OtherChange`` unless a change is the one that the page showed; another operator may have been faster."""
     visit.caller.require(Grant.OPERATE, scope or EVERY_INSTANCE)
     change = setting_changes.preview(visit.service, key, value, scope)
-    if visit.form.get("agreed", "") != change.fingerprint:
-        raise OtherChange(f"{key} changes something else by now than the page showed; look at what it changes again")
+    other = f"{key} changes something else by now than the page showed; look at what it changes again"
+    visit.agreed("agreed", change.fingerprint, other)
 
 
 def _effect(change: SettingChange) -> str:

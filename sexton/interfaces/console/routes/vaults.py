@@ -1,32 +1,31 @@
 """Vaults: where objects are, whether each can be proved, and how fast it is deleted from."""
 
-from fastapi import APIRouter
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from starlette.responses import Response
 
-from sexton.interfaces.api.errors import OtherChange
 from sexton.interfaces.api.pools import long
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
-from sexton.interfaces.console.paces import places_of
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
+from sexton.recycle.pacing.model import PlaceFigures
+from sexton.recycle.pacing.policy import vault_of
+from sexton.storage.model import VaultSpec
 
-routes = APIRouter(prefix=f"{session.PATH}/vaults", route_class=GuardedPage)
 
-
-@routes.get("")
+@pages.get("/vaults")
 @long
 def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
     """Show the vaults of an instance; ``prove``: compare each marker now."""
     listed = visit.ask("vault list", instance=visit.instance, prove=prove).items
     specs = visit.service.stores.registry.vaults(visit.instance)
-    return visit.show(
-        "vaults.html",
+    return visit.about(
         "vaults",
-        cli=f"sexton vault list {visit.instance}",
-        instance=visit.instance,
+        "sexton vault list",
         vaults=listed,
         prove=prove,
         places=places_of(visit, specs),
@@ -34,14 +33,13 @@ def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
     )
 
 
-@routes.post("/cap")
+@pages.post("/vaults/cap")
 def cap(visit: CurrentVisit) -> Response:
     """Cap the deletions in a vault, or remove its cap."""
     vault, rate = visit.form.get("vault", ""), visit.form.get("keys_per_second", "")
     visit.caller.require(Grant.OPERATE, visit.instance)
     caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
-    if visit.form.get("shown", "") != str(caps.get(vault, "")):
-        raise OtherChange(f"vault {vault} has another cap by now than the page showed; look at it again")
+    visit.agreed("shown", caps.get(vault, ""), f"vault {vault} has another cap by now than the page showed; look again")
     if not rate:
         visit.ask("vault uncap")
         return visit.done(f"Vault {vault} has no cap.", "vaults")
@@ -51,9 +49,55 @@ def cap(visit: CurrentVisit) -> Response:
     return visit.done(f"At most {cap.keys_per_second:,} keys per second are deleted in vault {vault}.", "vaults")
 
 
-@routes.post("/trust")
+@pages.post("/vaults/trust")
 def trust(visit: CurrentVisit) -> Response:
     """Allow this database to delete in a vault in which a newer copy of it has deleted."""
     vault = visit.form.get("vault", "")
     trusted = visit.ask("vault trust")
     return visit.done(f"Vault {vault} belongs to this database again, whose newest round is {trusted.round}.", "vaults")
+
+
+def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:
+    """Return how fast the places of each vault are deleted from."""
+    places: defaultdict[str, list[PlaceFigures]] = defaultdict(list)
+    for figures in visit.service.stores.paces.figures():
+        vault = vault_of(figures.place, specs, visit.service.settings.s3.endpoint_url)
+        if vault is not None:
+            places[vault[1]].append(figures)
+    return places
+
+
+class RateLimit(NamedTuple):
+    """What bounds the deletions in a vault: its cap, or what its store was found to allow."""
+
+    keys_per_second: int
+    is_cap: bool
+    throttled_at: int | None
+
+
+def limits_of(visit: CurrentVisit, instance: str, specs: Sequence[VaultSpec]) -> Mapping[str, RateLimit]:
+    """Return the limit of each of these vaults of an instance that has one now."""
+    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(instance)}
+    return rate_limits(places_of(visit, specs), caps)
+
+
+def rate_limits(places: Mapping[str, Sequence[PlaceFigures]], caps: Mapping[str, int]) -> Mapping[str, RateLimit]:
+    """Return vault → what bounds it: the lower of its cap and of what its store allows. Pure.
+
+    What a store allows is known where each place from which a worker deletes now was refused requests.
+
+    Args:
+        places: vault → its places.
+        caps: vault → keys per second.
+    """
+    limits: dict[str, RateLimit] = {}
+    for vault, of_vault in places.items():
+        active = [figures for figures in of_vault if figures.workers]
+        refused = [figures.throttled_at for figures in active if figures.throttled_at is not None]
+        if active and len(refused) == len(active):
+            limits[vault] = RateLimit(sum(figures.keys_per_second for figures in active), False, max(refused))
+    for vault, keys_per_second in caps.items():
+        limit = limits.get(vault, RateLimit(keys_per_second, True, None))
+        if keys_per_second <= limit.keys_per_second:
+            limits[vault] = limit._replace(keys_per_second=keys_per_second, is_cap=True)
+    return limits

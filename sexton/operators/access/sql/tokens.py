@@ -50,13 +50,6 @@ class TokenStore:
             c.execute(insert(self._db.t.token).values(**values, digest=policy.digest(secret)))
         return token, policy.token_text(id_, secret)
 
-    def authenticate(self, authorization: str) -> tuple[Token, int]:
-        """Return the token in an ``Authorization`` header, and the time; raise ``Unauthenticated`` if it is invalid."""
-        [verdict], now = self.verify([policy.presented(authorization)])
-        if isinstance(verdict, Unauthenticated):
-            raise verdict
-        return verdict, now
-
     def verify(self, presented: Sequence[Presented]) -> tuple[list[Token | Unauthenticated], int]:
         """Return, for each of these, the valid token or why there is none; and the time (ms since 1970)."""
         t = self._db.t.token

@@ -15,8 +15,7 @@ from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, rep
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, PlaceResult, Tablet
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
-from sexton.replication.sql.log_rows import MAX_NAME_CHARACTERS, check_names, ensure_log_rows, is_dropped
-from sexton.storage.policy import ID_CHARACTERS
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows, is_dropped
 
 CopyKey = tuple[str, str]
 """The uid and the backend of a replica."""
@@ -192,7 +191,7 @@ def check_placement(order: Placement) -> None:
     """Check that a placement is complete and names nothing twice.
 
     Raises:
-        BadInput: an id is invalid or appears twice, a tablet has no replica, or a partition is placed and dropped.
+        BadInput: an id appears twice, a tablet has no replica, or a partition is placed and dropped.
     """
     check_names(order.db, order.table)
     if not order.table:
@@ -203,10 +202,6 @@ def check_placement(order: Placement) -> None:
             f"{len(copies):,} replicas and {len(order.dropped):,} dropped partitions are too many for one placement: "
             f"send at most {MAX_PLACED_COPIES:,} of each, partition by partition"
         )
-    _check_ids("tablet", (tablet.tablet for tablet in order.tablets))
-    _check_ids("uid", (copy.uid for copy in copies))
-    _check_ids("backend", (copy.backend for copy in copies))
-    _check_ids("partition", [*(tablet.part for tablet in order.tablets), *order.dropped])
     if len({tablet.tablet for tablet in order.tablets}) < len(order.tablets):
         raise BadInput("a tablet appears twice: name each tablet once, with all its replicas")
     if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
@@ -216,12 +211,6 @@ def check_placement(order: Placement) -> None:
     placed_and_dropped = {tablet.part for tablet in order.tablets} & set(order.dropped)
     if placed_and_dropped:
         raise BadInput(f"partition {min(placed_and_dropped)} is listed both in tablets and in dropped partitions")
-
-
-def _check_ids(kind: str, ids: Iterable[str]) -> None:
-    for id_ in set(ids):
-        if not 0 < len(id_) <= MAX_NAME_CHARACTERS or not ID_CHARACTERS.issuperset(id_):
-            raise BadInput(f"{id_[:40]!r} is not an id of a {kind}: use 1 to 128 letters, digits, '.' and '-'")
 
 
 def _check_copies(tablet: Tablet) -> None:

@@ -30,7 +30,6 @@ from sexton.replication.replicas.model import (
 )
 from sexton.replication.replicas.policy import Judged, ReportedVersions
 from sexton.replication.replicas.sql.rows import to_replica
-from sexton.replication.replicas.version_graph import MAX_VERSION
 from sexton.replication.sql.log_rows import check_names
 
 JUDGED_COLUMNS = (
@@ -128,13 +127,9 @@ def _check_report(backend: str, report: ReplicaReport) -> dict[str, ReportedVers
     versions = {tablet.uid: policy.reported_versions(tablet) for tablet in report.tablets}
     if len(versions) < len(report.tablets):
         raise BadInput("a replica appears twice in the report: send each uid once")
-    if min(report.boot, report.sequence) < 0:
-        raise BadInput("boot and sequence of a report are not negative")
     if max(report.boot, report.sequence) > MAX_BOOT:
         raise BootTooHigh(
             f"boot {report.boot} and sequence {report.sequence} of backend {backend}: the last of each is {MAX_BOOT}; "
             "add one to boot at each start, and to sequence with each page"
         )
-    if any(not (0 <= tablet.rows <= MAX_VERSION and 0 <= tablet.bytes <= MAX_VERSION) for tablet in report.tablets):
-        raise BadInput(f"rows and bytes of a replica are 0 to {MAX_VERSION}")
     return versions

@@ -6,7 +6,6 @@ from sqlalchemy import select
 
 from sexton.client import Sexton
 from sexton.client.errors import RequestRefused
-from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.call_log.store import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
@@ -75,17 +74,3 @@ def test_a_secret_in_the_wrong_place_is_not_logged(ask: Ask, rig: Rig, subtests:
         with subtests.test(path=path):
             assert ask(method, path, body).status_code in (400, 422)
             assert SECRET not in str(CallStore(rig.db).last(100))
-
-
-def test_no_other_scope_makes_tokens(ask: Ask, rig: Rig, subtests: pytest.Subtests) -> None:
-    for scope in ["operate@*", "operate@shop", "read"]:
-        with subtests.test(scope=scope):
-            before = {t.id for t in TokenStore(rig.db).all()}
-            answers: list[httpx.Response] = [
-                ask("POST", "/v1/tokens", {"scope": "admin"}, scope=scope),
-                ask("GET", "/v1/tokens", scope=scope),
-            ]
-
-            assert {answer.status_code for answer in answers} == {403}
-            new = {t.id: str(t.scope) for t in TokenStore(rig.db).all() if t.id not in before}
-            assert set(new.values()) == {scope}  # those with which the requests were sent

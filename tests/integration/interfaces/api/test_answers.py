@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.interfaces.api.bodies import SMALL_BYTES
+from sexton.interfaces.api.guarded_route import SMALL_BYTES
 from sexton.operations.fields import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.filter import Filter

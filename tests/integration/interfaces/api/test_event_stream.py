@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.interfaces.api import event_stream
+from sexton.interfaces.api.routes import rounds
 from sexton.recycle.rounds.ledger import Ledger
 from tests.servers.api import Api
 from tests.servers.api_process import ApiProcess
@@ -18,7 +18,7 @@ from tests.support.rig import Rig
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(rounds, "PERIOD_SECONDS", 0.1)
 
 
 def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, object]]]:
@@ -58,7 +58,7 @@ def test_an_unknown_round_is_refused_before_the_stream(api: Api) -> None:
 
 
 def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(rounds, "LONGEST_SECONDS", 0.0)
     opened = rig.rounds.open("shop", "run", None, rig.policy)
     with _stream(api, opened.round) as answer:
         assert [name for name, _ in _events(answer.iter_lines())] == ["progress"]

@@ -94,20 +94,6 @@ def test_refusals_are_typed(lake: Rig) -> None:
     assert refusals == [*REFUSED]
 
 
-def test_a_token_of_another_instance_changes_nothing(lake: Rig) -> None:
-    with Api(lake) as api:
-        for scope in ("owner@shop", "read@lake"):
-            answer = httpx.post(
-                f"{api.url}/v1/instances/lake/catalog/create-table",
-                json=TABLE,
-                headers={"Authorization": f"Bearer {api.token(scope)}"},
-                timeout=30,
-            )
-            assert answer.status_code == 403
-        with Sexton(api.url, api.token("read@lake")) as reader:
-            assert reader.query("lake", "catalog", "show") == []
-
-
 def test_an_unknown_vault_is_refused_before_anything_is_marked(owner: Sexton, lake: Rig) -> None:
     owner.operate("lake", "catalog", "create-table", **TABLE)
     tablets = owner.query("lake", "catalog", "tablets", table="t")

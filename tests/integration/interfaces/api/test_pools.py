@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from sexton.interfaces.api import guarded_route
-from sexton.interfaces.api.token_verifier import TokenVerifier
+from sexton.interfaces.api.authentication import TokenVerifier
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Unauthenticated
 from sexton.operators.access.model import CallerIdentity

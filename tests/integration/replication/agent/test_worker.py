@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from config.settings import load
 from sexton.interfaces.cli import main as cli
 from sexton.interfaces.cli.commands.serving import served_backend
-from sexton.interfaces.worker.backend import build_backend
+from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import PlainHttp
 from sexton.replication.agent.model import SweepOrder, Swept

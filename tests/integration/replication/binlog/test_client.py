@@ -11,21 +11,21 @@ import pytest
 
 from sexton.client import (
     AsyncSexton,
-    BackendReport,
+    Copy,
     CutDone,
     CutsDone,
     FollowerState,
     JournalAhead,
     NewRecord,
-    PlacedCopy,
-    PlacedTablet,
     Placements,
-    ReportedTablet,
+    ReplicaReport,
     RequestRefused,
     Sexton,
+    Tablet,
+    TabletReport,
     TooOld,
+    methods,
 )
-from sexton.client import records as record_chunks
 from sexton.interfaces.api.routes import journal
 from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
@@ -51,8 +51,8 @@ class Served:
         self.owner, self.backend, self.consumer, self.follower = self.clients = clients
 
     def place(self, tablet: str = "t1", part: str = "p1") -> None:
-        copies = tuple(PlacedCopy(backend=b, uid=f"{tablet}.{b}") for b in ("b1", "b2"))
-        placed = Placements(tablets=(PlacedTablet(tablet=tablet, partition=part, copies=copies),))
+        copies = tuple(Copy(backend=b, uid=f"{tablet}.{b}") for b in ("b1", "b2"))
+        placed = Placements(tablets=(Tablet(tablet=tablet, partition=part, copies=copies),))
         self.owner.place_replicas(DB, "orders", placed)
 
     def commit(self, *seqs: int, table: str = "orders") -> int:
@@ -62,8 +62,8 @@ class Served:
         return self.owner.add_records(DB, made).stored
 
     def report(self, backend: str, *ranges: tuple[int, int], sequence: int = 1, **more: bool) -> object:
-        its = ReportedTablet(uid=f"t1.{backend}", versions=ranges or None, **more)
-        return self.owner.report(backend, BackendReport(boot=1, sequence=sequence, tablets=(its,)))
+        its = TabletReport(uid=f"t1.{backend}", versions=ranges or None, **more)
+        return self.owner.report(backend, ReplicaReport(boot=1, sequence=sequence, tablets=(its,)))
 
     def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """What is wrong with replicas, by the database's rows."""
@@ -88,13 +88,13 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_chunks, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(methods, "CHUNK_BYTES", 1_000)
     served.owner.keep_log(DB, ttl_seconds=60)
     records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
 
     first, again = served.owner.add_records(DB, iter(records)), served.owner.add_records(DB, records)
 
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
+    assert [len(chunk) for chunk in methods.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
     assert (first.stored, again.stored, again.known) == (9, 0, 9)
     assert served.binlogs.readable_seqs() == list(range(1, 10))
     assert served.owner.logs().items[0].records == 9
@@ -103,14 +103,14 @@ def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pyte
 def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
     records = [NewRecord(commit_seq=n, type="ALTER") for n in range(1, 10_002)]
 
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [10_000, 1]
-    assert list(record_chunks.chunks([])) == []
+    assert [len(chunk) for chunk in methods.chunks(records)] == [10_000, 1]
+    assert list(methods.chunks([])) == []
     tables = tuple(f"t{n}" for n in range(1_000))
     records = [NewRecord(commit_seq=n, type="ALTER", tables=tables) for n in range(1, 52)]
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [50, 1]
+    assert [len(chunk) for chunk in methods.chunks(records)] == [50, 1]
     partitions = json.dumps([{"partitionId": n, "version": 1} for n in range(30_000)])
     records = [NewRecord(commit_seq=n, data=partitions) for n in range(1, 4)]
-    assert [len(chunk) for chunk in record_chunks.chunks(records)] == [1, 1, 1]
+    assert [len(chunk) for chunk in methods.chunks(records)] == [1, 1, 1]
 
 
 def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
@@ -196,8 +196,8 @@ def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> Non
 
 def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
     served.place()
-    copies = (PlacedCopy(backend="b1", uid="t1.b1"), PlacedCopy(backend="b3", uid="t1.b3"))
-    moved = Placements(tablets=(PlacedTablet(tablet="t1", partition="p1", copies=copies),))
+    copies = (Copy(backend="b1", uid="t1.b1"), Copy(backend="b3", uid="t1.b3"))
+    moved = Placements(tablets=(Tablet(tablet="t1", partition="p1", copies=copies),))
 
     placed = served.owner.place_replicas(DB, "orders", moved)
 
@@ -288,10 +288,10 @@ def test_the_async_client_sends_the_same_requests(served: Served) -> None:
             stored = await client.add_records(DB, [NewRecord(commit_seq=n, type="ALTER") for n in (1, 2)])
             await client.register_consumer("copy", DB)
             await client.acknowledge("copy", DB, 2)
-            copies = (PlacedCopy(backend="b1", uid="t1.b1"),)
-            tablet = PlacedTablet(tablet="t1", partition="p1", copies=copies)
+            copies = (Copy(backend="b1", uid="t1.b1"),)
+            tablet = Tablet(tablet="t1", partition="p1", copies=copies)
             placed = await client.place_replicas(DB, "orders", Placements(tablets=(tablet,)))
-            told = BackendReport(boot=1, sequence=1, tablets=(ReportedTablet(uid="t1.b1", bad=True),))
+            told = ReplicaReport(boot=1, sequence=1, tablets=(TabletReport(uid="t1.b1", bad=True),))
             heard = await client.report("b1", told)
             unwell = (await client.unwell()).items
             journal, snapshot = await client.journal(0, wait=1), await client.snapshot()

@@ -7,7 +7,6 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.errors import BootTooHigh
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.model import MAX_BOOT, MAX_BOOT_STEP, ReplicaReport, TabletReport
-from sexton.replication.replicas.version_graph import MAX_VERSION
 from tests.integration.replication.binlog_instance import REPLICA_SETTINGS, BinlogInstance
 
 GAP = REPLICA_SETTINGS.gap_persist_seconds
@@ -151,9 +150,6 @@ def test_an_impossible_report_is_refused_as_a_whole(binlogs: BinlogInstance) -> 
     for its in (
         [good, good],
         [ranges((3, 1))],
-        [ranges((0, MAX_VERSION + 1))],
-        [TabletReport(uid="t1.b1", version=-2)],
-        [TabletReport(uid="t1.b1", version=1, rows=-1)],
     ):
         with pytest.raises(BadInput):
             binlogs.report("b1", *its)

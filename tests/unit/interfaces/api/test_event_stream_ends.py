@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from sexton.interfaces.api import event_stream
+from sexton.interfaces.api.routes import rounds
 
 
 async def _away() -> tuple[str, str]:
@@ -13,10 +13,10 @@ async def _away() -> tuple[str, str]:
 
 
 async def _read(stopping: bool) -> list[str]:
-    return [text async for text in event_stream._events(_away, ("progress", "{}"), lambda: stopping)]
+    return [text async for text in rounds.stream(_away, ("progress", "{}"), lambda: stopping)]
 
 
 @pytest.mark.parametrize("stopping", [False, True])
 def test_a_stream_ends_without_an_error(monkeypatch: pytest.MonkeyPatch, stopping: bool) -> None:
-    monkeypatch.setattr(event_stream, "PERIOD_SECONDS", 0.01)
+    monkeypatch.setattr(rounds, "PERIOD_SECONDS", 0.01)
     assert asyncio.run(_read(stopping)) == ["event: progress\ndata: {}\n\n"]

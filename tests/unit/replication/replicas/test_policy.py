@@ -56,7 +56,7 @@ class TestReportedVersions:
     @pytest.mark.parametrize("version", [-2, MAX_VERSION + 1])
     def test_impossible_version_is_refused(self, version: int) -> None:
         with pytest.raises(BadInput, match="is not a version"):
-            policy.reported_versions(TabletReport(uid="u1", version=version))
+            policy.reported_versions(TabletReport.model_construct(uid="u1", version=version))
 
 
 class TestApplyReport:

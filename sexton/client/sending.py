@@ -1,17 +1,36 @@
-"""When a request is sent again: if it was not answered, or if the answer says that the cause is temporary."""
+"""What both clients do to send a request: connect, repeat it while that may help, and send several in a row."""
 
-from typing import Any
+import os
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar
 
 import httpx
 from tenacity import RetryCallState, RetryError, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
-from sexton.client.api_call import ApiCall
+from sexton.client.api_call import ApiCall, Steps
 from sexton.client.errors import Unreachable
+from sexton.kernel.errors import BadInput
 
+T = TypeVar("T")
+TIMEOUT_SECONDS = 30.0
 PATIENCE_SECONDS = 30.0
 TEMPORARY_STATUSES = frozenset({408, 502, 503, 504})
 LONGEST_WAIT_SECONDS = 5.0
 _EXPONENTIAL_WAIT = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_SECONDS)
+
+
+def connection_options(url: str | None, token: str | None, timeout_seconds: float) -> dict[str, Any]:
+    """Return the arguments of ``httpx.Client`` and ``httpx.AsyncClient``.
+
+    Raises:
+        BadInput: neither the arguments nor the environment has the URL and the token.
+    """
+    url = url or os.environ.get("SEXTON_API_URL")
+    token = token or os.environ.get("SEXTON_TOKEN")
+    if not url or not token:
+        raise BadInput("a client needs url and token; or set SEXTON_API_URL and SEXTON_TOKEN")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "User-Agent": "sexton-client"}
+    return {"base_url": url, "headers": headers, "timeout": timeout_seconds}
 
 
 class TemporaryAnswer(Exception):
@@ -77,3 +96,49 @@ def last_answer(call: ApiCall[Any], error: RetryError | httpx.HTTPError | Tempor
     if isinstance(cause, TemporaryAnswer):
         return cause.answer
     raise Unreachable(f"{call.method} {call.path} was not answered: {cause}") from error
+
+
+class SyncSender(ABC):
+    """Send requests and return their answers."""
+
+    @abstractmethod
+    def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
+        """Send one request, repeat it while that may help, and return its answer.
+
+        Args:
+            call: the request.
+            patience_seconds: how long the request is repeated; None: the client's own patience.
+            timeout_seconds: of one attempt; None: the request's own, else the client's.
+        """
+
+    def send_all(self, steps: Steps[T]) -> T:
+        """Send several requests one after the other, and return their result."""
+        answer = None
+        while True:
+            try:
+                call = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = self.send(call)
+
+
+class AsyncSender(ABC):
+    """Send requests and return their answers, in a coroutine."""
+
+    @abstractmethod
+    async def send(
+        self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
+    ) -> T:
+        """Send one request; see ``SyncSender.send``."""
+
+    async def send_all(self, steps: Steps[T]) -> T:
+        """Send several requests one after the other, and return their result."""
+        answer = None
+        while True:
+            try:
+                call = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = await self.send(call)

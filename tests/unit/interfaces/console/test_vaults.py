@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.interfaces.console.paces import RateLimit, rate_limits
+from sexton.interfaces.console.routes.vaults import RateLimit, rate_limits
 from sexton.recycle.pacing.model import PlaceFigures
 
 NOW = 1_795_797_016_331

@@ -1,54 +1,66 @@
-"""Marks that rounds gave up for now: why, and whether they are tried again or discarded."""
+"""Marks: the story of one, and those that rounds gave up for now."""
 
-from fastapi import APIRouter
+import shlex
+
 from starlette.responses import Response
 
 from sexton.insight.status import count_quarantined
+from sexton.insight.views import NOW, Story
 from sexton.insight.wording import quantity
-from sexton.interfaces.api.errors import OtherChange
-from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import GuardedPage
+from sexton.interfaces.api.pools import long
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
+from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 
-routes = APIRouter(prefix=f"{session.PATH}/quarantine", route_class=GuardedPage)
-SHOWN = 100
+MAX_NAME, SHOWN = 2_048, 100
 
 
-@routes.get("")
+@pages.get("/why")
+@long
+def why(visit: CurrentVisit, key: str = "") -> Response:
+    """Show the story of a key or an id as a timeline."""
+    if len(key) > MAX_NAME:
+        raise BadInput(f"a key or an id has up to {MAX_NAME:,} characters, this one has {len(key):,}")
+    stories: tuple[Story, ...] = ()
+    if visit.named is not None:
+        visit.caller.require(Grant.READ, visit.named)
+    if key:
+        stories = visit.ask("why", key=key, instance=visit.named).items
+    cli = f"sexton why {shlex.quote(key) if key else 'KEY'}" + (f" --instance {visit.named}" if visit.named else "")
+    return visit.show("why.html", "why", cli=cli, key=key, stories=stories, blocks=NOW)
+
+
+@pages.get("/quarantine")
 def quarantine(visit: CurrentVisit, after: str = "") -> Response:
     """Show quarantined marks and their reasons."""
     with visit.service.db.read() as c:
         reasons = count_quarantined(visit.service.db, c, visit.instance)
     listed = visit.ask("marks list", state="QUARANTINED", after=after[:2_048], limit=SHOWN)
-    return visit.show(
-        "quarantine.html",
+    return visit.about(
         "quarantine",
-        cli=f"sexton quarantine list {visit.instance}",
-        instance=visit.instance,
+        "sexton quarantine list",
         reasons=reasons,
         marks=listed.items,
         following=listed.next,
     )
 
 
-@routes.post("/retry")
+@pages.post("/quarantine/retry")
 def retry(visit: CurrentVisit) -> Response:
     """Let the next round try marks again."""
     visit.caller.require(Grant.OPERATE, visit.instance)
     with visit.service.db.read() as c:
         counted = count_quarantined(visit.service.db, c, visit.instance).get(visit.form.get("cause", ""))
     # To retry CHANGED deletes objects that exist now: only as many as were shown.
-    if visit.form.get("deletes_current") and counted is not None and str(counted.marks) != visit.form.get("marks", ""):
-        what = quantity(counted.marks, "mark")
-        raise OtherChange(
-            f"{what} with reason {visit.form.get('cause')} are quarantined by now, not as many as the page showed"
-        )
+    if visit.form.get("deletes_current") and counted is not None:
+        what = f"{quantity(counted.marks, 'mark')} with reason {visit.form.get('cause')}"
+        visit.agreed("marks", counted.marks, f"{what} are quarantined by now, not as many as the page showed")
     retried = visit.ask("quarantine retry")
     return visit.done(f"The next round tries {quantity(retried.marks, 'mark')} again.", "quarantine")
 
 
-@routes.post("/discard")
+@pages.post("/quarantine/discard")
 def discard(visit: CurrentVisit) -> Response:
     """Give a mark up; what is left of its files stays."""
     given_up = visit.ask("quarantine discard")
