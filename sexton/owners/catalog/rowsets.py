@@ -1,19 +1,18 @@
 """Resolve dropped or compacted rowsets to exact file names, by the schema under which they were written."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, and_, exists, or_, select
 
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
-from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import IndexFormat, rowset_keys, rowset_prefix
 from sexton.owners.catalog.model import RowsetState
-from sexton.owners.catalog.policy import covered
-from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.catalog.records import OWN_SCHEMA, OWN_TABLET, STANDING, CatalogTransaction
 
+WAITS = "its compaction inputs"
 _ANY_INDEX = ("unknown",)
 """Stands for the inverted indexes of a rowset without a schema."""
 NO_RECORD = Expansion(problem=(Reason.UNEXPANDED, "the catalog has no record of this rowset, so its files are unknown"))
@@ -84,16 +83,8 @@ def _index_files(row: Any, schema: Any) -> tuple[str, Sequence[str], Reason | No
 def resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return rowsets whose schema has a record again, or whose tablet is deleted whole, so that no name is needed."""
     rowset, tablet = tx.t.rowsets, tx.t.tablets
-    readable = or_(exists().where(tx.is_own_schema), ~parents.standing(tx))
-    return tx.ids(
-        select(rowset.c.id).outerjoin(tablet, tx.is_own_tablet).where(tx.in_instance(rowset.c.id, ids), readable)
-    )
-
-
-def visible(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    """Return the rowsets that are visible."""
-    rowset = tx.t.rowsets
-    return tx.ids(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids), rowset.c.state == RowsetState.VISIBLE))
+    readable = or_(exists().where(OWN_SCHEMA), ~STANDING)
+    return tx.ids(select(rowset.c.id).outerjoin(tablet, OWN_TABLET).where(tx.in_instance(rowset.c.id, ids), readable))
 
 
 def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
@@ -109,7 +100,7 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     for row in tx.c.execute(overlapping.where(tx.in_instance(rowset.c.id, ids))):
         ranges[row.id].append((row.first_version, row.last_version))
     columns = rowset.c.id, rowset.c.first_version, rowset.c.last_version
-    queried = select(*columns).join(tx.t.tablets, tx.is_own_tablet).where(tx.in_instance(rowset.c.id, ids))
+    queried = select(*columns).join(tx.t.tablets, OWN_TABLET).where(tx.in_instance(rowset.c.id, ids))
     return [
         row.id
         for row in tx.c.execute(queried)
@@ -117,15 +108,20 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     ]
 
 
-def covering(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:
-    """Return the rowsets that hold versions of a compacted rowset: without their record it would seem live again.
+def expand_dropped(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Return the files of dropped rowsets. A rowset waits while a marked one was compacted into it.
 
-    One whose mark was discarded is not deleted, so nothing has to wait for it.
+    Without its record the compacted one would seem live again; one whose mark was discarded is not deleted.
     """
     rowset = tx.t.rowsets
     other = rowset.alias("other")
     overlaps = and_(_overlap(rowset, other, RowsetState.COMPACTED), tx.has_mark(tx.db.t.mark, "compacted", other.c.id))
-    return set(tx.ids(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids), exists().where(overlaps))))
+    of_marks = tx.in_instance(rowset.c.id, [mark.id for mark in marks])
+    waiting = set(tx.ids(select(rowset.c.id).where(of_marks, exists().where(overlaps))))
+    return {
+        ref: expansion._replace(waits=WAITS) if ref.id in waiting else expansion
+        for ref, expansion in expand(tx, marks).items()
+    }
 
 
 def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
@@ -139,8 +135,13 @@ def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> Col
     )
 
 
-def forget(tx: CatalogTransaction, ids: Sequence[str], *states: RowsetState) -> None:
-    """Remove the records of rowsets that are in one of the states, locked in the order in which writers lock them."""
-    rowset = tx.t.rowsets
-    tx.c.execute(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids)).order_by(rowset.c.id).with_for_update())
-    tx.remove(tx.t.rowsets.c.id, ids, tx.t.rowsets.c.state.in_(states))
+def covered(first: int, last: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    """Return whether every version from ``first`` to ``last`` (both inclusive) is in one of the ranges."""
+    next_version = first
+    for start, end in sorted(ranges):
+        if start > next_version:
+            return False
+        next_version = max(next_version, end + 1)
+        if next_version > last:
+            return True
+    return False

@@ -7,9 +7,8 @@ from sqlalchemy import update
 
 from sexton import contract
 from sexton.marks.model import Ref
-from sexton.owners.catalog import parents
-from sexton.owners.catalog.errors import AlreadyDropped
-from sexton.owners.catalog.model import NewTable, Schema
+from sexton.owners.catalog import kinds
+from sexton.owners.catalog.model import AlreadyDropped, NewTable, Schema
 from tests.integration.owners.catalog.shop import FAR_MS, Shop, recorded_statements
 
 
@@ -85,32 +84,19 @@ def test_expanding_twice_marks_nothing_twice(shop: Shop) -> None:
     assert {r.kind for r in once} == {"table", "tablet"}
 
 
-def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in range(5):
-        shop.table(f"t{n}", 3)
-        shop.catalog.drop_table(f"t{n}")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 7)
-
-    with recorded_statements(shop) as statements:
-        shop.expand_all()
-
-    assert sum("INSERT" in s for s in statements) == 3
-    assert shop.count("mark", kind="tablet") == 15
-
-
-def test_one_large_parent_is_expanded_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tablets_are_marked_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.table("large", 10)
     shop.table("small", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("small")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+    monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
     beats: list[int] = []
 
     with recorded_statements(shop) as statements:
         shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, lambda: beats.append(shop.count("mark", kind="tablet")))
 
     assert shop.count("mark", kind="tablet") == 12
-    assert sum("INSERT" in s for s in statements) == 5
+    assert sum("INSERT" in s for s in statements) == 4
     assert all(second - first <= 3 for first, second in pairwise(beats))
     assert shop.marked("tablet") == sorted(shop.marked("tablet"), key=lambda mark: mark.id)
 
@@ -120,7 +106,7 @@ def test_a_large_parent_may_be_undropped_between_its_parts(shop: Shop, monkeypat
     shop.table("other", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("other")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+    monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
 
     def undrop_once() -> None:
         if shop.count("mark", kind="tablet") == 6 and shop.count("mark", kind="table", id="large"):

@@ -10,8 +10,7 @@ from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database
-from sexton.owners.catalog.errors import CatalogError, WrongState
-from sexton.owners.catalog.model import Written
+from sexton.owners.catalog.model import CatalogError, Written, WrongState
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
 from tests.support.eventually import PATIENCE_SECONDS

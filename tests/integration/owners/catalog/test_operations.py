@@ -5,8 +5,16 @@ import pytest
 from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.owners.catalog.errors import AlreadyDropped, LabelTaken, RecordNotFound, Uncovered, WrongState
-from sexton.owners.catalog.model import NewTable, Schema, Written
+from sexton.owners.catalog.model import (
+    AlreadyDropped,
+    LabelTaken,
+    NewTable,
+    RecordNotFound,
+    Schema,
+    Uncovered,
+    Written,
+    WrongState,
+)
 from sexton.owners.catalog.tables import create
 from tests.integration.owners.catalog.shop import HOUR, Shop
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from sexton import contract
 from sexton.database.engine import Database
-from sexton.owners.catalog.errors import CatalogError
+from sexton.owners.catalog.model import CatalogError
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
 from tests.support.pauses import Pauses

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sexton.owners.catalog.due import START, expand_parents
+from sexton.owners.catalog.scope import CatalogTransaction
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from sexton import contract
 from sexton.database.engine import Database
-from sexton.owners.catalog.due import START, expand_parents
-from sexton.owners.catalog.errors import CatalogError
-from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.catalog.model import CatalogError
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, Shop
 from tests.support.eventually import PATIENCE_SECONDS
