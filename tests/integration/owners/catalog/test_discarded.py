@@ -12,16 +12,14 @@ from sexton.deployment import Deployment
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.model import AlreadyThere, CatalogError, NewTable, Schema
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
-from tests.integration.owners.catalog.shop import OWN, PREPARED, RETAINED, Shop
+from tests.integration.owners.catalog.shop import IDS, OWN, PREPARED, RETAINED, Shop
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE, RETENTION
 
-IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
 TWO_PARENTS = [("index", "partition"), ("partition", "index")]
 AN_HISTORY = 31 * DAY
 """After this long, history is trimmed."""
@@ -40,17 +38,9 @@ def discard(shop: Shop, kind: str, id_: str) -> None:
     QuarantineStore(shop.db).discard("shop", Ref(kind, id_), "anna")
 
 
-def drop(shop: Shop, kind: str) -> None:
-    getattr(shop.catalog, f"drop_{kind}")(IDS[kind])
-
-
-def undrop(shop: Shop, kind: str) -> None:
-    getattr(shop.catalog, f"undrop_{kind}")(IDS[kind])
-
-
 def expand_dropped(shop: Shop, kind: str) -> None:
     """Drop something, and mark its tablets."""
-    drop(shop, kind)
+    shop.drop(kind)
     shop.later(RETAINED)
     shop.expand_all()
 
@@ -65,11 +55,11 @@ def run_rounds(shop: Shop, number: int = 3) -> None:
 def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
     shop.loaded(shop.table("t", 2))
     objects = shop.objects()
-    drop(shop, kind)
+    shop.drop(kind)
     discard(shop, kind, IDS[kind])
 
     with pytest.raises(contract.Refused, match=f"{IDS[kind]} is gone"):
-        undrop(shop, kind)
+        shop.undrop(kind)
     shop.later(30 * DAY)
     shop.round()
 
@@ -85,7 +75,7 @@ def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) ->
 
     with pytest.raises(BadInput, match="undrop it, or discard those first"):
         Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, IDS[kind]), "anna")
-    undrop(shop, kind)
+    shop.undrop(kind)
     shop.round()
 
     assert shop.objects() == objects
@@ -98,7 +88,7 @@ def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
     expand_dropped(shop, kind)
     discard(shop, "tablet", tablets[0])
     with pytest.raises(contract.Refused, match=f"tablet {tablets[0]} is gone"):
-        undrop(shop, kind)
+        shop.undrop(kind)
     run_rounds(shop, 2)
     left = shop.objects()
     shop.later(3 * DAY)
@@ -143,7 +133,7 @@ def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
 @pytest.mark.parametrize("kind", IDS)
 def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     shop.table("t")
-    drop(shop, kind)
+    shop.drop(kind)
     shop.later(RETAINED)
     run_rounds(shop, 1)
     create = {
@@ -153,7 +143,7 @@ def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     }
 
     with pytest.raises(contract.Refused):
-        undrop(shop, kind)
+        shop.undrop(kind)
     with pytest.raises(AlreadyThere, match="was used before"):
         create[kind]()
 
@@ -206,16 +196,16 @@ def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, second: st
     shop.loaded([tablet])
     objects = shop.objects()
     expand_dropped(shop, first)
-    drop(shop, second)
+    shop.drop(second)
     shop.later(60)
     discard(shop, "tablet", tablet)
     with pytest.raises(contract.Refused, match=f"tablet {tablet} is gone"):
-        undrop(shop, first)
+        shop.undrop(first)
     shop.later(RETAINED)
     if is_round_between:
         run_rounds(shop)
     with suppress(contract.ContractError, CatalogError):  # refused if the round has ended it
-        undrop(shop, second)
+        shop.undrop(second)
     run_rounds(shop)
 
     assert shop.objects() == objects != set()
@@ -229,7 +219,7 @@ def test_a_discard_is_not_trimmed_before_both_parents_ended(shop: Shop, first: s
     shop.loaded([tablet])
     objects = shop.objects()
     expand_dropped(shop, first)
-    drop(shop, second)
+    shop.drop(second)
     discard(shop, "tablet", tablet)
     for _ in range(3):
         shop.later(AN_HISTORY)
@@ -250,8 +240,7 @@ def test_a_table_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
     shop.expand_all()
-    hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="t", reason="look first")
-    shop.holds.place(hold, 300 * DAY)
+    shop.hold("table", "t")
     shop.round()
     shop.catalog.undrop_table("t")
     shop.round()

@@ -11,7 +11,6 @@ from sexton.owners.catalog.model import (
     NewTable,
     RecordNotFound,
     Schema,
-    Uncovered,
     Written,
     WrongState,
 )
@@ -159,17 +158,13 @@ def test_r52_inputs_of_an_unfinished_compaction_are_not_marked(shop: Shop) -> No
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet]) + shop.loaded([tablet])
     unwritten = shop.catalog.start_compaction(tablet, inputs, "disk")
-    narrow = shop.catalog.start_compaction(tablet, inputs, "disk", versions=(2, 3))
-    shop.write(narrow.output)
 
     with pytest.raises(WrongState, match="not written yet"):
         shop.catalog.finish_compaction(unwritten.id)
-    with pytest.raises(Uncovered, match=inputs[2]):
-        shop.catalog.finish_compaction(narrow.id)
 
     assert shop.states(inputs) == {"visible"}
     assert shop.marked("compacted") == []
-    assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset, narrow.output.rowset}
+    assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset}
 
 
 def test_a_second_compaction_of_the_same_rowsets_is_refused(shop: Shop) -> None:
