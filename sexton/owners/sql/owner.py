@@ -6,23 +6,17 @@ is live. A mark that touches anything live is kept: an owner's mistake must not 
 no such check.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    TableClause,
-    and_,
-    case,
-    func,
-    select,
-)
+from sqlalchemy import Connection, TableClause, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
 from sexton.marks.keepers import NAMED_LIVE
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import COUNT_SECONDS, OwnerSilent
@@ -33,9 +27,10 @@ from sexton.owners.sql.live_reading import OwnerSlow, reading
 from sexton.owners.sql.live_side import ViewReader
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
-from sexton.owners.sql.orphans import expand_orphans
 from sexton.storage.model import VaultSpec
 
+RECORD, ROWSET = "record", "rowset"
+"""The group of a pattern that captures a file's record, and the kind under which a repair names it as a parent."""
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 SILENT_SECONDS = 300
 """How long a view is not read that did not answer in time, or was slow to fail; meanwhile every mark is kept."""
@@ -82,7 +77,7 @@ class SqlOwner(ViewReader):
         No mark needs a fence, nor does an orphan's: the owner's commit removes it, or fails because it is claimed.
         """
         named = {mark.ref: as_named(mark, fence=False) for mark in marks}
-        return named | expand_orphans(self._db, instance, marks)
+        return named | _expand_orphans(self._db, instance, marks)
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Callable[[], None]
@@ -205,3 +200,33 @@ class SqlOwner(ViewReader):
             until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
             look = self._names[known_as] = _Look(ViewNames(meaning.vaults), meaning, until)
         return look.found
+
+
+def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
+    """Return the orphans among marks with what their keys name as ancestors; without a key pattern, nothing.
+
+    No record of the owner names an orphan, but a hold on an ancestor applies to it.
+    """
+    orphans = [mark for mark in marks if mark.etags and mark.vault is not None]
+    if not orphans:
+        return {}
+    t = db.t.instance
+    with db.read() as c:
+        pattern = c.execute(select(t.c.key_pattern).where(t.c.id == instance)).scalar_one_or_none()
+    if not pattern:
+        return {}
+    compiled = re.compile(pattern)
+    expansions: dict[Ref, Expansion] = {}
+    for mark in orphans:
+        place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
+        above = _named_in(compiled, mark.keys or ())
+        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
+    return expansions
+
+
+def _named_in(pattern: re.Pattern[str], keys: Sequence[str]) -> tuple[Ref, ...]:
+    """Return what keys name: each group of the pattern is a kind, and its text an id. Pure."""
+    matches = (pattern.fullmatch(key) for key in keys)
+    groups: list[Mapping[str, str | None]] = [match.groupdict() for match in matches if match is not None]
+    refs = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+    return tuple(sorted(refs))
