@@ -3,18 +3,23 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, exists, select, text
 
+from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.ranges import within
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.catalog import barrier, explain, front_end, kinds, live
+from sexton.owners.call_options import CallOptions
+from sexton.owners.catalog import barrier, explain, kinds, live
 from sexton.owners.catalog.kinds import KINDS
+from sexton.owners.catalog.plugin import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
 from sexton.owners.plugin import OwnerContext
@@ -24,6 +29,7 @@ from sexton.owners.port import (
     Heartbeat,
     LiveParts,
     Owner,
+    OwnerSilent,
     RecordText,
     Verify,
     nothing_to_verify,
@@ -38,7 +44,15 @@ IN_MEMORY = {
     "rowset": (TABLES.rowsets.c.id, and_(KINDS["dropped"].live, exists().where(OWN_TABLET, STANDING))),
 }
 """The kinds of records that a front end should know → their ids, and the condition that it should know one."""
+MOST_ID_CHARACTERS = 128
+"""See ``layout.check_id``. An id of another form is no reason for silence: it is a finding."""
 SILENCE = "the catalog's tables cannot be read or written"
+
+
+class InventoryAnswer(StrictMessage):
+    """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
+
+    ids: tuple[str, ...]
 
 
 class CatalogOwner(Owner):
@@ -211,12 +225,31 @@ class CatalogOwner(Owner):
 
     def memory_kinds(self, instance: str) -> Sequence[str]:
         """Return the kinds that the front end of the instance is asked about, if it has one."""
-        has_front_end = self._context is not None and front_end.options(self._context, instance).front_end
-        return tuple(IN_MEMORY) if has_front_end else ()
+        return tuple(IN_MEMORY) if self._options(instance).front_end else ()
 
     def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
-        """Return the next ids that the front end has in memory."""
-        return () if self._context is None else front_end.read_ids(self._context, instance, kind, after, limit)
+        """Return the next ids that the front end has in memory; ``OwnerSilent``: no answer, or not in order."""
+        if self._context is None:
+            return ()
+        from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
+
+        given = self._options(instance)
+        call = CallOptions(url=given.front_end, **given.model_dump(exclude={"front_end"}))
+        caller = OwnerCaller(call, self._context.trust)
+        ids = caller.get("inventory", InventoryAnswer, kind=kind, after=after, limit=limit).ids
+        if len(ids) > limit or any(first >= second for first, second in pairwise((after, *ids))):
+            raise OwnerSilent(f"{call.url} must list at most {limit:,} ids of kind {kind} behind {after!r}, in order")
+        try:
+            check_text(*ids)
+        except BadInput as e:
+            raise OwnerSilent(f"{call.url} lists an id of kind {kind} that is none: {e}") from e
+        if too_long := next((id_ for id_ in ids if len(id_) > MOST_ID_CHARACTERS), ""):
+            raise OwnerSilent(f"{call.url} lists an id of {len(too_long):,} characters")
+        return ids
+
+    def _options(self, instance: str) -> FrontEndOptions:
+        given = {} if self._context is None else self._context.registry.instance(instance).owner_options
+        return FrontEndOptions.model_validate(given)
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, or whose drop will mark the files."""
