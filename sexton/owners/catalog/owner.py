@@ -17,7 +17,7 @@ from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.call_options import CallOptions
-from sexton.owners.catalog import barrier, explain, kinds, live
+from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.plugin import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
@@ -171,7 +171,7 @@ class CatalogOwner(Owner):
         if others := [mark for mark in marks if mark.kind not in KINDS or mark.kind == "prepared"]:
             heartbeat()
             with self._read(instance) as tx:
-                live_refs |= live.named_by(tx, others)
+                live_refs |= rowsets.named_by(tx, others)
         return dict.fromkeys(live_refs, "")
 
     def live_objects(self, instance: str) -> int | None:
@@ -180,7 +180,7 @@ class CatalogOwner(Owner):
             self._db.limit_statements(tx.c, COUNT_SECONDS)
             # It reads whole tables; a planner that assumes empty tables would read them once for each row.
             tx.c.execute(text("SET LOCAL enable_nestloop = off"))
-            return live.count_objects(tx)
+            return rowsets.count_live(tx)
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return the marks whose transaction's status, or whose schema, can be read again."""
@@ -196,17 +196,17 @@ class CatalogOwner(Owner):
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of rowsets."""
-        return LiveParts(live.parts(CatalogTransaction(self._db, connection, instance), rows))
+        return LiveParts(rowsets.live_parts(CatalogTransaction(self._db, connection, instance), rows))
 
     def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the files of the rowsets in a part."""
         with self._snapshot(instance, moment) as tx:
-            yield from live.read(tx, part)
+            yield from rowsets.read_live(tx, part)
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return the files of these rowsets (``rowset/ID``) now."""
         with self._read(instance) as tx:
-            return live.entries_of(tx, records)
+            return rowsets.live_entries(tx, records)
 
     def contradictions(self, instance: str) -> Iterator[RecordText]:
         """Yield references to missing records, and wrong counters."""
