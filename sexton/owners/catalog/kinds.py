@@ -28,6 +28,8 @@ BELOW: Mapping[Table, Sequence[Column[str]]] = {
     TABLES.txns: [TABLES.txns.c.parent_id, TABLES.labels.c.txn_id],
 }
 """Records → the columns of other records that name them; those are removed with them."""
+PARENTS_AT_ONCE = 1_000
+"""Parents whose marks one transaction locks at most."""
 TABLETS_AT_ONCE = 100_000
 """Tablets that one transaction marks at most: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
@@ -205,7 +207,9 @@ def ancestors_of_keys(tx: CatalogTransaction, keys: Sequence[str]) -> Mapping[st
     return {key: above[tablet] for key, tablet in tablets.items()}
 
 
-def mark_tablets(tx: CatalogTransaction, kind: str, cutoff: int, after: str) -> str:
+def mark_tablets(
+    tx: CatalogTransaction, kind: str, cutoff: int, after: tuple[str, str] = ("", "")
+) -> tuple[str, str] | None:
     """Mark the next tablets of parents that are due by one statement, but for those that are marked or were discarded.
 
     A parent that an undrop or a claim has locked is left for the next round.
@@ -214,22 +218,26 @@ def mark_tablets(tx: CatalogTransaction, kind: str, cutoff: int, after: str) -> 
         tx: the transaction.
         kind: kind of the parents.
         cutoff: the latest ``retention_starts_at`` that is due, ms since 1970.
-        after: what the last call returned; empty at first.
+        after: what the last call returned: a parent, and a tablet of the parents behind it.
 
     Returns:
-        The last of the tablets, if there are more; otherwise an empty text.
+        Where to continue; None: all are marked.
     """
     mark, tablet, rowset = tx.db.t.mark, tx.t.tablets, tx.t.rowsets
     due = (
         select(mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
-        .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff)
+        .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, mark.c.id > after[0])
         .order_by(mark.c.id)
+        .limit(PARENTS_AT_ONCE)
         .with_for_update(skip_locked=True)
     )
+    parents = tx.ids(due)
+    if not parents:
+        return None
     parent, parent_id = PARENTS[kind], parent_column(kind)
     is_dropped = exists().where(parent.c.id == parent_id, parent.c.instance == tablet.c.instance, parent.c.dropped)
-    is_next = [tx.in_instance(parent_id, tx.ids(due)), is_dropped, tablet.c.id > after]
+    is_next = [tx.in_instance(parent_id, parents), is_dropped, tablet.c.id > after[1]]
     ends = select(tablet.c.id).where(*is_next).order_by(tablet.c.id).offset(TABLETS_AT_ONCE - 1).limit(2)
     page_ends = tx.ids(ends)
     last = page_ends[0] if len(page_ends) == 2 else ""
@@ -245,7 +253,7 @@ def mark_tablets(tx: CatalogTransaction, kind: str, cutoff: int, after: str) -> 
     if kind == "table":  # a tablet of an index or a partition that is marked is deleted with that mark
         tablets = tablets.where(*(~tx.has_mark(mark, part, parent_column(part)) for part in ("index", "partition")))
     tx.mark("tablet", tablets)
-    return last
+    return (after[0], last) if last else (parents[-1], "")
 
 
 def forget_versions(tx: CatalogTransaction) -> None:

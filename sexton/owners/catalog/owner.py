@@ -67,13 +67,12 @@ class CatalogOwner(Owner):
     ) -> None:
         """Mark the tablets of parents that are due."""
         for kind in PARENTS:
-            after, is_end = "", kind not in cutoffs
-            while not is_end:
+            after = ("", "") if kind in cutoffs else None
+            while after is not None:
                 heartbeat()
                 with self._write(instance) as tx:
                     verify(tx.c)
                     after = kinds.mark_tablets(tx, kind, cutoffs[kind], after)
-                is_end = not after
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return that tablets are marked under each kind of parent."""

@@ -84,11 +84,15 @@ def test_a_large_table_is_expanded_by_few_statements(shop: Shop, indexes: int) -
     assert statements["wide"] == statements["slim"]
 
 
-def test_many_tablets_are_marked_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("parents", "parts"), [(1, 5), (2, 4)])
+def test_many_tablets_are_marked_in_parts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, parents: int, parts: int
+) -> None:
     shop.table("large", 10)
     shop.table("small", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("small")
+    monkeypatch.setattr(kinds, "PARENTS_AT_ONCE", parents)
     monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
     beats: list[int] = []
 
@@ -96,7 +100,7 @@ def test_many_tablets_are_marked_in_parts(shop: Shop, monkeypatch: pytest.Monkey
         shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, lambda: beats.append(shop.count("mark", kind="tablet")))
 
     assert shop.count("mark", kind="tablet") == 12
-    assert sum("INSERT" in s for s in statements) == 4
+    assert sum("INSERT" in s for s in statements) == parts
     assert all(second - first <= 3 for first, second in pairwise(beats))
     assert shop.marked("tablet") == sorted(shop.marked("tablet"), key=lambda mark: mark.id)
 
@@ -295,7 +299,7 @@ def undropped_while_expanded(shop: Shop, kind: str) -> None:
     undrop = getattr(Catalog(undropping, "shop"), f"undrop_{kind}")
     thread = threading.Thread(target=undrop, args=[IDS[kind]])
     with expanding.write() as c:
-        kinds.mark_tablets(CatalogTransaction(expanding, c, "shop"), kind, FAR_MS, "")
+        kinds.mark_tablets(CatalogTransaction(expanding, c, "shop"), kind, FAR_MS)
         thread.start()
         wait_until_blocked_or_ended(shop.db, thread)
     thread.join()
