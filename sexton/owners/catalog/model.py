@@ -121,6 +121,19 @@ class ShownRowset(Message):
     last_version: int | None = None
 
 
+class FrontEndOptions(Message):
+    """What an instance of the catalog may be added with. The other options are those of ``CallOptions``.
+
+    ``front_end``: where the front end answers, without ``/v1``; empty: checks compare records and objects only.
+    """
+
+    front_end: str = ""
+    token_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    ca_certs: str = ""
+
+
 class CatalogError(SextonError):
     """The catalog refused an operation; nothing was changed."""
 

@@ -19,7 +19,7 @@ from sexton.marks.policy import as_named
 from sexton.owners.call_options import CallOptions
 from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.plugin import FrontEndOptions
+from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
 from sexton.owners.plugin import OwnerContext

@@ -3,23 +3,10 @@
 from collections.abc import Sequence
 
 from sexton.database.engine import Database
-from sexton.kernel.message import Message
 from sexton.owners.catalog.layout import FILE_NAME
+from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
-
-
-class FrontEndOptions(Message):
-    """What an instance of the catalog may be added with. The other options are those of ``CallOptions``.
-
-    ``front_end``: where the front end answers, without ``/v1``; empty: checks compare records and objects only.
-    """
-
-    front_end: str = ""
-    token_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
-    ca_certs: str = ""
 
 
 def _build(context: OwnerContext) -> Owner:
