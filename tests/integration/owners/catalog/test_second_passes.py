@@ -227,11 +227,7 @@ def test_a_held_tablet_with_an_absorbed_load_can_be_undeleted(shop: Shop) -> Non
 
 
 def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    tablet = shop.due_tablet()
-    shop.round()
-    shop.later(GRACE + 1)
-    opened = shop.rounds.open("shop", "r2", None, shop.policy)
-    order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+    tablet, order = tablet_in_second_pass(shop)
     forget, paused, resumed = shop.catalog_owner.forget, threading.Event(), threading.Event()
 
     def paused_before(instance: str, find_refs: FindRefs) -> None:
