@@ -206,13 +206,14 @@ class OwnerSuite(ABC):
         with beside(register):
             report = bench.round()
         protected_keys = set().union(*(keys[name] for name in protected))
-        for _ in range(ROUNDS):  # a registration that is made just now leaves what is due to a later round
-            left = bench.keys()
+        left = bench.keys()
+        for _ in range(ROUNDS):  # what was due beside a registration may be left to a later round
             assert protected_keys <= left, f"objects of registered copies are gone: {sorted(protected_keys - left)}"
             if unprotected.isdisjoint(left):
                 break
-            report = bench.round()
+            report, left = bench.round(), bench.keys()
 
+        assert protected_keys <= left, f"objects of registered copies are gone: {sorted(protected_keys - left)}"
         assert unprotected.isdisjoint(left), (
             f"{ROUNDS} rounds have not deleted {sorted(unprotected & left)}; the last one: {report}; "
             f"marks: {sorted(bench.marks())}"
