@@ -22,37 +22,9 @@ def _create_tables(db: Database) -> None:
 
 
 def _operations() -> Sequence[OwnerOperation]:
-    """Return what a meta service without a catalog of its own does through Sexton."""
-    from sexton.owners.catalog.store import Catalog
-    from sexton.owners.operations import from_method
+    from sexton.owners.catalog.operations import OPERATIONS
 
-    changes = (
-        Catalog.create_table,
-        Catalog.add_partition,
-        Catalog.add_index,
-        Catalog.alter_index,
-        Catalog.begin,
-        Catalog.begin_sub,
-        Catalog.prepare_rowsets,
-        Catalog.write_rowset,
-        Catalog.precommit,
-        Catalog.commit,
-        Catalog.abort,
-        Catalog.start_compaction,
-        Catalog.finish_compaction,
-        Catalog.drop_table,
-        Catalog.drop_index,
-        Catalog.drop_partition,
-        Catalog.drop_rowset,
-        Catalog.undrop_table,
-        Catalog.undrop_index,
-        Catalog.undrop_partition,
-    )
-    reads = (Catalog.show, Catalog.tablets, Catalog.rowsets)
-    return [
-        *(from_method(Catalog, method, reads=True) for method in reads),
-        *(from_method(Catalog, method) for method in changes),
-    ]
+    return OPERATIONS
 
 
 PLUGIN = OwnerPlugin(
