@@ -14,6 +14,8 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
 from sexton.owners.plugin import OwnerOperation
 
+VAR = inspect.Parameter.VAR_POSITIONAL
+
 
 def from_method(
     store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False
@@ -29,10 +31,10 @@ def from_method(
     hints = get_type_hints(method)
     parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
     name = method.__name__.replace("_", "-")
-    order = _own_order(parameters, hints)
-    takes_order = order is not None
-    if order is None:
-        order = create_model(_class_name(name), __base__=StrictMessage, **_fields(parameters, hints))
+    order = hints[parameters[0].name] if len(parameters) == 1 and parameters[0].kind is not VAR else None
+    takes_order = inspect.isclass(order) and issubclass(order, StrictMessage)
+    if not takes_order:
+        order = create_model(name.title().replace("-", ""), __base__=StrictMessage, **_fields(parameters, hints))
 
     def run(db: Database, instance: str, values: StrictMessage) -> Any:
         _check(values.model_dump())
@@ -40,7 +42,7 @@ def from_method(
         if takes_order:
             return bound(values)
         given = {p.name: getattr(values, p.name) for p in parameters}
-        several = [given.pop(p.name) for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
+        several = [given.pop(p.name) for p in parameters if p.kind is VAR]
         return bound(*(item for items in several for item in items), **given)
 
     about = (inspect.getdoc(method) or "").partition("\n")[0]
@@ -60,22 +62,11 @@ def _check(value: Any) -> None:
             _check(item)
 
 
-def _class_name(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("-"))
-
-
-def _own_order(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> type[StrictMessage] | None:
-    """Return the type of the only parameter, if it is a ``StrictMessage``."""
-    types = [hints[p.name] for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
-    is_order = len(parameters) == len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], StrictMessage)
-    return types[0] if is_order else None
-
-
 def _fields(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an order: type and default of each parameter, with lists in place of collections."""
     fields: dict[str, Any] = {}
     for p in parameters:
         default = ... if p.default is inspect.Parameter.empty else p.default
-        is_several = p.kind is inspect.Parameter.VAR_POSITIONAL
+        is_several = p.kind is VAR
         fields[p.name] = (GenericAlias(Sequence, (hints[p.name],)) if is_several else hints[p.name], default)
     return fields

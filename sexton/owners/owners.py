@@ -3,22 +3,11 @@
 An owner is not asked before its instance has a vault.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.port import (
-    FindRefs,
-    Heartbeat,
-    LiveParts,
-    NotAsked,
-    Owner,
-    RecordText,
-    Verify,
-    nothing_to_verify,
-)
+from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.owners.port import Heartbeat, NotAsked, Owner, Verify, nothing_to_verify
 from sexton.storage.model import VaultSpec
 
 NO_CHECK = "its next check"
@@ -51,80 +40,44 @@ class Owners(Owner):
         self._with_vault: set[str] = set()
         """Instances that were seen to have a vault; none loses its vaults."""
 
-    def vaults_changed(self, instance: str) -> None:
-        self._owner(instance).vaults_changed(instance)
-
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         if self._has_vault(instance):  # otherwise nothing is garbage yet
-            self._owner(instance).mark_due(instance, cutoffs, heartbeat, verify)
+            self.of(instance).mark_due(instance, cutoffs, heartbeat, verify)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         return self._declared(instance).marked_children(instance)
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         if self._has_vault(instance):
-            self._owner(instance).abort_expired(instance, heartbeat)
+            self.of(instance).abort_expired(instance, heartbeat)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
-        expansions = self._owner(instance).expand(instance, marks, heartbeat)
+        expansions = self.of(instance).expand(instance, marks, heartbeat)
         unproven = self._unproven_orphans(instance, marks)
         return {**expansions, **dict.fromkeys(unproven, Expansion(waits=NO_CHECK))}
-
-    def fence(
-        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
-    ) -> Mapping[Ref, tuple[Fenced, str]]:
-        return self._owner(instance).fence(instance, batch, marks, heartbeat)
 
     def keeps_records(self, instance: str) -> bool:
         return self._declared(instance).keeps_records(instance)
 
-    def forget(self, instance: str, find_refs: FindRefs) -> None:
-        self._owner(instance).forget(instance, find_refs)
-
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
-        live_rows = self._owner(instance).live(instance, marks, heartbeat)
+        live_rows = self.of(instance).live(instance, marks, heartbeat)
         return {**dict.fromkeys(self._unproven_orphans(instance, marks), ""), **live_rows}
 
     def live_objects(self, instance: str) -> int | None:
-        return self._owner(instance).live_objects(instance) if self._has_vault(instance) else None
+        return self.of(instance).live_objects(instance) if self._has_vault(instance) else None
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        return self._owner(instance).resolvable(instance, marks) if self._has_vault(instance) else ()
+        return self.of(instance).resolvable(instance, marks) if self._has_vault(instance) else ()
 
-    def live_as_of(self, instance: str) -> int | None:
-        return self._owner(instance).live_as_of(instance)
-
-    def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
-        return self._owner(instance).live_parts(instance, moment, connection, rows)
-
-    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        return self._owner(instance).read_live(instance, moment, part)
-
-    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
-        return self._owner(instance).live_entries_of(instance, records)
-
-    def contradictions(self, instance: str) -> Iterator[RecordText]:
-        return self._owner(instance).contradictions(instance)
-
-    def record_ids(self, instance: str, kind: str, after: str, until: str) -> AbstractContextManager[tuple[Any, Any]]:
-        return self._owner(instance).record_ids(instance, kind, after, until)
-
-    def memory_kinds(self, instance: str) -> Sequence[str]:
-        return self._owner(instance).memory_kinds(instance)
-
-    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
-        return self._owner(instance).memory_ids(instance, kind, after, limit)
-
-    def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
-        return self._owner(instance).refs_of_keys(instance, keys)
-
-    def live_texts(self, instance: str, keys: Collection[str]) -> Iterator[str]:
-        return self._owner(instance).live_texts(instance, keys)
-
-    def records_with(self, instance: str, ids: Collection[str]) -> Iterator[RecordText]:
-        return self._owner(instance).records_with(instance, ids)
+    def of(self, instance: str) -> Owner:
+        """Return the owner of an instance, to be asked; raise ``NotAsked`` before the instance has a vault."""
+        if not self._has_vault(instance):
+            raise NotAsked(
+                f"{instance} has no vault yet, so its owner is not asked; add one: sexton vault add {instance} NAME"
+            )
+        return self._declared(instance)
 
     def _unproven_orphans(self, instance: str, marks: Sequence[DueMark]) -> Sequence[Ref]:
         """Return the orphans among the marks that no recent whole check has found again."""
@@ -133,14 +86,6 @@ class Owners(Owner):
             return ()
         unproven_ids = self._unproven(instance, [mark.id for mark in orphans])
         return [mark.ref for mark in orphans if mark.id in unproven_ids]
-
-    def _owner(self, instance: str) -> Owner:
-        """Return the owner of an instance, to be asked; raise ``NotAsked`` before the instance has a vault."""
-        if not self._has_vault(instance):
-            raise NotAsked(
-                f"{instance} has no vault yet, so its owner is not asked; add one: sexton vault add {instance} NAME"
-            )
-        return self._declared(instance)
 
     def _has_vault(self, instance: str) -> bool:
         if instance not in self._with_vault and self._vaults_of(instance):
@@ -152,3 +97,17 @@ class Owners(Owner):
         if instance not in self._owner_by_instance:
             self._owner_by_instance[instance] = self._owner_of(self._name_of(instance))
         return self._owner_by_instance[instance]
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    """Return the method that asks the owner of the instance, its first argument."""
+
+    def ask(self: Owners, instance: str, *arguments: Any, **more: Any) -> Any:
+        return getattr(self.of(instance), name)(instance, *arguments, **more)
+
+    return ask
+
+
+for _name in {*dir(Owner)} - {*vars(Owners)}:  # the methods that need nothing but the owner of the instance
+    if not _name.startswith("_"):
+        setattr(Owners, _name, _passed_on(_name))

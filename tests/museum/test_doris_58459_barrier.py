@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event
 
 from sexton.contract import Collected
-from sexton.owners.catalog.errors import CatalogError
+from sexton.owners.catalog.model import CatalogError
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.museum.tables import deleted_ids, marks, waits_for_a_lock
 from tests.support.eventually import eventually

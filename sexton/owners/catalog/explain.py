@@ -1,71 +1,87 @@
-"""Explain files and ids of the catalog: the marks that a key's text names, live rowsets, records."""
+"""Explain the catalog's records: what the text of a key names, what a record belongs to, and what contradicts it."""
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import RowMapping, Table, inspect, select
+from sqlalchemy import Column, RowMapping, and_, exists, func, literal, or_, select
 
+from sexton.database.ranges import READ_ROWS
 from sexton.marks.model import Ref
-from sexton.owners.catalog import layout, rowsets
-from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.catalog import kinds, layout
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.records import OWN_SCHEMA, PARENTS, CatalogTransaction
+from sexton.owners.catalog.tables import TABLES
 from sexton.owners.port import RecordText
 
-ROWSET_KINDS = ("prepared", "compacted", "dropped")
-PARENT_KINDS = ("table", "index", "partition")
-"""Kinds of what a tablet belongs to."""
+RECORDS = {**PARENTS, "tablet": TABLES.tablets, "rowset": TABLES.rowsets}
+"""Kind of a record → the records."""
+REFERENCES: tuple[tuple[str, str, Column[str], Column[str]], ...] = (
+    *(("tablet", kind, TABLES.tablets.c[f"{kind}_id"], records.c.id) for kind, records in PARENTS.items()),
+    ("index", "table", TABLES.indexes.c.table_id, TABLES.tables.c.id),
+    ("partition", "table", TABLES.partitions.c.table_id, TABLES.tables.c.id),
+    ("rowset", "tablet", TABLES.rowsets.c.tablet_id, TABLES.tablets.c.id),
+    ("version", "partition", TABLES.versions.c.partition_id, TABLES.partitions.c.id),
+    ("label", "transaction", TABLES.labels.c.txn_id, TABLES.txns.c.id),
+)
+"""Kind of a record, the kind of what it names, the column that names it, and the column that this refers to."""
 
 
 def refs_of_keys(tx: CatalogTransaction, keys: Collection[str]) -> set[Ref]:
     """Return the marks that delete the files with these keys, or whose drop will mark the files."""
-    files = _rowset_files(keys)
-    refs = {Ref(kind, f.rowset) for f in files for kind in ROWSET_KINDS} | {Ref("tablet", f.tablet) for f in files}
-    t = tx.t.tablets
-    if files and _exists(tx, t):
-        is_of_files = tx.in_instance(t.c.id, {f.tablet for f in files})
-        for ids in tx.c.execute(select(t.c.table_id, t.c.index_id, t.c.partition_id).where(is_of_files)):
-            refs |= {Ref(kind, id_) for kind, id_ in zip(PARENT_KINDS, ids, strict=True)}
+    files = _files(keys)
+    refs = {Ref(kind, file.rowset) for file in files for kind in kinds.ROWSET_KINDS}
+    for above in kinds.ancestors(tx, "tablet", [file.tablet for file in files]).values():
+        refs |= set(above)
     return refs
 
 
 def live_texts(tx: CatalogTransaction, keys: Collection[str]) -> Iterator[str]:
     """Yield each rowset that a key names and that is visible, and what it belongs to."""
-    files = _rowset_files(keys)
-    visible = set(rowsets.visible(tx, [file.rowset for file in files])) if files else set()
+    files = _files(keys)
+    visible = kinds.live(tx, "dropped", [file.rowset for file in files])
+    parents = kinds.ancestors(tx, "tablet", [file.tablet for file in files])
     for file in files:
         if file.rowset in visible:
-            yield f"rowset {file.rowset} of tablet {file.tablet}{_parents_text(tx, file.tablet)}"
+            above = "".join(f", {ref.kind} {ref.id}" for ref in reversed(parents[file.tablet][1:]))
+            yield f"rowset {file.rowset} of tablet {file.tablet}{above}"
 
 
 def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[RecordText]:
     """Yield each record of the catalog that has one of these ids."""
-    if not _exists(tx, tx.t.tablets):
-        return
-    t = tx.t
-    tables = (t.tables, t.indexes, t.partitions, t.tablets, t.rowsets)
-    for kind, table in zip((*PARENT_KINDS, "tablet", "rowset"), tables, strict=True):
-        for row in tx.c.execute(select(table).where(tx.in_instance(table.c.id, ids))).mappings():
+    for kind, records in RECORDS.items():
+        for row in tx.c.execute(select(records).where(tx.in_instance(records.c.id, ids))).mappings():
             yield RecordText(kind, row["id"], _record_text(row))
+
+
+def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
+    """Yield each record that refers to a missing one, or whose counters are wrong, once for each contradiction."""
+    rowset, stats, streamed = tx.t.rowsets.c, tx.t.stats.c, tx.c.execution_options(yield_per=READ_ROWS)
+    for kind, other, named, target in REFERENCES:
+        has_target = exists().where(target == named, target.table.c.instance == named.table.c.instance)
+        id_ = next(iter(named.table.primary_key)) if kind != "label" else named.table.c.label
+        found = select(id_, literal(f"its {other} has no record: ") + named)
+        found = found.where(tx.in_instance(named), ~has_target)
+        if kind == "rowset":  # one with a mark is deleted by it; first those without a tablet, which are few
+            lone = found.offset(0).subquery()
+            found = select(lone).where(*(~tx.has_mark(tx.db.t.mark, k, lone.c.id) for k in kinds.ROWSET_KINDS))
+        for row in streamed.execute(found):
+            yield RecordText(kind, *row)
+    is_visible = rowset.state == RowsetState.VISIBLE
+    without_schema = select(rowset.id).where(tx.in_instance(rowset.id), is_visible, ~exists().where(OWN_SCHEMA))
+    for id_ in streamed.execute(without_schema).scalars():
+        yield RecordText("rowset", id_, "the schema it was written under has no record")
+    counted = and_(rowset.tablet_id == stats.tablet_id, rowset.instance == stats.instance, is_visible)
+    sums = ((stats.rowsets, func.count()), (stats.bytes, func.coalesce(func.sum(rowset.bytes), 0)))
+    differs = or_(*(counter != select(total).where(counted).scalar_subquery() for counter, total in sums))
+    for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
+        yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
 
 
 def _record_text(row: RowMapping) -> str:
     """Return the state of one record, and what it belongs to."""
     state = row.get("state") or ("dropped" if row.get("dropped") else "not dropped")
-    parents = (f"{parent} {row[f'{parent}_id']}" for parent in ("tablet", *PARENT_KINDS) if row.get(f"{parent}_id"))
+    parents = (f"{kind} {row[f'{kind}_id']}" for kind in ("tablet", *reversed(PARENTS)) if row.get(f"{kind}_id"))
     return ", ".join([f"the catalog has a record of it: {state}", *parents])
 
 
-def _parents_text(tx: CatalogTransaction, tablet: str) -> str:
-    """Return the table, index and partition of a tablet as text; empty where the catalog has no such tablet."""
-    t = tx.t.tablets
-    ids = tx.c.execute(
-        select(t.c.table_id, t.c.index_id, t.c.partition_id).where(tx.in_instance(t.c.id, [tablet]))
-    ).one_or_none()
-    return "" if ids is None else "".join(f", {kind} {id_}" for kind, id_ in zip(PARENT_KINDS, ids, strict=True))
-
-
-def _exists(tx: CatalogTransaction, table: Table) -> bool:
-    """Return whether the catalog's table is there; a database without a catalog has none."""
-    return inspect(tx.c).has_table(table.name, table.schema)
-
-
-def _rowset_files(keys: Collection[str]) -> list[layout.RowsetFile]:
+def _files(keys: Collection[str]) -> list[layout.RowsetFile]:
     return [file for file in map(layout.parse, sorted(keys)) if file is not None]

@@ -1,10 +1,10 @@
-"""Convert between rowset files and their keys. Pure.
+"""Name the files of rowsets, and read these names. Pure.
 
 Ids contain no ``_``, so a key has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -18,23 +18,11 @@ class IndexFormat(StrEnum):
     V2 = "V2"
 
 
-class FileKind(StrEnum):
-    """The content of a rowset's file."""
-
-    DATA = "data"
-    INDEX_V1 = "index-v1"
-    INDEX_V2 = "index-v2"
-    BITMAP = "bitmap"
-
-
 class RowsetFile(NamedTuple):
-    """One file of a rowset. A bitmap has no segment; only an ``INDEX_V1`` names one inverted index."""
+    """The tablet and the rowset to which a file belongs."""
 
-    kind: FileKind
     tablet: str
     rowset: str
-    segment: int | None = None
-    inverted: str | None = None
 
 
 ROOT = "data/"
@@ -73,31 +61,10 @@ def rowset_prefix(tablet: str, rowset: str) -> str:
     return f"{tablet_prefix(tablet)}{rowset}_"
 
 
-def key(file: RowsetFile) -> str:
-    """Return the key of a file; ``parse`` is its inverse."""
-    prefix = rowset_prefix(file.tablet, file.rowset)
-    if file.kind is FileKind.BITMAP:
-        return f"{prefix}delete_bitmap.db"
-    if file.kind is FileKind.INDEX_V1:
-        check_id(file.inverted or "")
-        return f"{prefix}{file.segment}_{file.inverted}.idx"
-    return f"{prefix}{file.segment}.{'dat' if file.kind is FileKind.DATA else 'idx'}"
-
-
 def parse(name: str) -> RowsetFile | None:
-    """Return the rowset file that a key names; None: it names none."""
+    """Return whose file a key names; None: it names none."""
     match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    part = match.groupdict()
-    tablet, rowset = part["tablet"], part["record"]
-    if part["bitmap"]:
-        return RowsetFile(FileKind.BITMAP, tablet, rowset)
-    if part["v1"]:
-        return RowsetFile(FileKind.INDEX_V1, tablet, rowset, int(part["v1"]), part["inverted"])
-    return RowsetFile(
-        FileKind.DATA if part["data"] else FileKind.INDEX_V2, tablet, rowset, int(part["data"] or part["v2"])
-    )
+    return None if match is None else RowsetFile(match["tablet"], match["record"])
 
 
 def rowset_keys(
@@ -113,18 +80,12 @@ def rowset_keys(
         format_: how its inverted indexes are stored.
         inverted: the inverted indexes of its schema; empty: it has no index file.
     """
-    return [key(f) for f in _files(tablet, rowset, segments, bitmap, format_, inverted)]
-
-
-def _files(
-    tablet: str, rowset: str, segments: int, bitmap: bool, format_: IndexFormat, inverted: Sequence[str]
-) -> Iterator[RowsetFile]:
-    for n in range(segments):
-        yield RowsetFile(FileKind.DATA, tablet, rowset, n)
-        if format_ is IndexFormat.V2 and inverted:
-            yield RowsetFile(FileKind.INDEX_V2, tablet, rowset, n)
-        elif format_ is IndexFormat.V1:
-            for index in inverted:
-                yield RowsetFile(FileKind.INDEX_V1, tablet, rowset, n, index)
-    if bitmap:
-        yield RowsetFile(FileKind.BITMAP, tablet, rowset)
+    prefix = rowset_prefix(tablet, rowset)
+    suffixes = [".dat"]
+    if format_ is IndexFormat.V1:
+        check_id(*inverted)
+        suffixes += [f"_{index}.idx" for index in inverted]
+    elif inverted:
+        suffixes.append(".idx")
+    keys = [f"{prefix}{segment}{suffix}" for segment in range(segments) for suffix in suffixes]
+    return [*keys, f"{prefix}delete_bitmap.db"] if bitmap else keys

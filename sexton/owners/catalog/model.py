@@ -1,4 +1,4 @@
-"""Values of the catalog's records, and of its operations."""
+"""Values of the catalog's records and of its operations, and its errors."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,8 +6,10 @@ from enum import StrEnum
 from pydantic import Field
 
 from sexton.contract import MAX_BYTES
+from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.port import RecordConflict, RecordMissing
 
 
 class TxnStatus(StrEnum):
@@ -117,3 +119,44 @@ class ShownRowset(Message):
     bytes: int
     first_version: int | None = None
     last_version: int | None = None
+
+
+class FrontEndOptions(Message):
+    """What an instance of the catalog may be added with. The other options are those of ``CallOptions``.
+
+    ``front_end``: where the front end answers, without ``/v1``; empty: checks compare records and objects only.
+    """
+
+    front_end: str = ""
+    token_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    ca_certs: str = ""
+
+
+class CatalogError(SextonError):
+    """The catalog refused an operation; nothing was changed."""
+
+
+class RecordNotFound(CatalogError, RecordMissing):
+    """A table, index, partition, tablet, rowset, transaction or job has no record."""
+
+    name = "NOT_FOUND"
+
+
+class AlreadyThere(CatalogError, RecordConflict):
+    """A record with this id exists already."""
+
+
+class AlreadyDropped(CatalogError, RecordConflict):
+    """The object or one of its ancestors was dropped."""
+
+    name = "DROPPED"
+
+
+class LabelTaken(CatalogError, RecordConflict):
+    """A transaction with this label runs or is visible."""
+
+
+class WrongState(CatalogError, RecordConflict):
+    """The transaction or rowset is not in the state that the operation requires."""

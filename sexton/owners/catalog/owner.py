@@ -1,43 +1,83 @@
-"""The reference catalog as an owner: its tables share Sexton's database."""
+"""The reference catalog as an owner: its tables share Sexton's database. Each method opens its own transactions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, Select, and_, exists, select, text
 
+from sexton.database.contract_errors import check_text
+from sexton.database.engine import Database
+from sexton.database.ranges import within
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import StrictMessage
+from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.catalog import ancestors, barrier, named, parents
-from sexton.owners.catalog.count import live_objects
-from sexton.owners.catalog.due import START, expand_parents, forget_versions, time_out
-from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.call_options import CallOptions
+from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.reader import CatalogReader
-from sexton.owners.port import COUNT_SECONDS, FindRefs, Heartbeat, Verify, nothing_to_verify
+from sexton.owners.catalog.model import FrontEndOptions
+from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
+from sexton.owners.catalog.tables import TABLES
+from sexton.owners.plugin import OwnerContext
+from sexton.owners.port import (
+    COUNT_SECONDS,
+    FindRefs,
+    Heartbeat,
+    LiveParts,
+    Owner,
+    OwnerSilent,
+    RecordText,
+    Verify,
+    nothing_to_verify,
+)
+from sexton.owners.reading import limit_statements, silent_on_error
 
 FENCED_KINDS = frozenset({"prepared"})
 """Kinds whose marks a transaction of the catalog may still commit."""
+IN_MEMORY = {
+    **{kind: (records.c.id, KINDS[kind].live) for kind, records in reversed(PARENTS.items())},
+    "tablet": (TABLES.tablets.c.id, STANDING),
+    "rowset": (TABLES.rowsets.c.id, and_(KINDS["dropped"].live, exists().where(OWN_TABLET, STANDING))),
+}
+"""The kinds of records that a front end should know → their ids, and the condition that it should know one."""
+MOST_ID_CHARACTERS = 128
+"""See ``layout.check_id``. An id of another form is no reason for silence: it is a finding."""
+SILENCE = "the catalog's tables cannot be read or written"
 
 
-class CatalogOwner(CatalogReader):
+class InventoryAnswer(StrictMessage):
+    """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
+
+    ids: tuple[str, ...]
+
+
+class CatalogOwner(Owner):
     """The owner of all instances of the catalog. Call ``tables.create`` once before."""
+
+    def __init__(self, db: Database, context: OwnerContext | None = None) -> None:
+        """Store the database. ``context``: names the front ends of instances; None: they have none."""
+        self._db, self._context = db, context
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         """Mark the tablets of parents that are due."""
-        for kind in parents.PARENTS:
-            cursor = START if kind in cutoffs else None
-            while cursor is not None:
+        for kind in PARENTS:
+            after = ("", "") if kind in cutoffs else None
+            while after is not None:
                 heartbeat()
                 with self._write(instance) as tx:
                     verify(tx.c)
-                    cursor = expand_parents(tx, kind, cutoffs[kind], cursor)
+                    after = kinds.mark_tablets(tx, kind, cutoffs[kind], after)
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return that tablets are marked under each kind of parent."""
         del instance
-        return {"tablet": parents.PARENTS}
+        return {"tablet": tuple(PARENTS)}
 
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort loads whose time is up."""
@@ -45,9 +85,9 @@ class CatalogOwner(CatalogReader):
         while more:
             heartbeat()
             with self._write(instance) as tx:
-                more = time_out(tx)
+                more = barrier.time_out(tx)
         with self._write(instance) as tx:
-            forget_versions(tx)
+            kinds.forget_versions(tx)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return the files of marks; those of other kinds than the catalog's name their own.
@@ -59,11 +99,10 @@ class CatalogOwner(CatalogReader):
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:
-                refs_above = ancestors.find(tx, kind.name, [mark.id for mark in kind_marks])
-                for ref, expansion in kind.expand(tx, kind_marks).items():
-                    above = (*expansion.above, *refs_above.get(ref.id, ()))
-                    fence = expansion.fence and kind.name in FENCED_KINDS
-                    expansions[ref] = expansion._replace(above=above, fence=fence)
+                refs_above = kinds.ancestors(tx, kind, [mark.id for mark in kind_marks])
+                for ref, expansion in KINDS[kind].expand(tx, kind_marks).items():
+                    fence = expansion.fence and kind in FENCED_KINDS
+                    expansions[ref] = expansion._replace(above=refs_above.get(ref.id, ()), fence=fence)
         return expansions | self._expand_orphans(instance, marks, heartbeat)
 
     def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
@@ -73,7 +112,7 @@ class CatalogOwner(CatalogReader):
             return {}
         heartbeat()
         with self._read(instance) as tx:
-            refs_above = ancestors.of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
+            refs_above = kinds.ancestors_of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
         expansions: dict[Ref, Expansion] = {}
         for mark in orphans:
             above = refs_above.get((mark.keys or ("",))[0])
@@ -117,9 +156,9 @@ class CatalogOwner(CatalogReader):
         with self._write(instance) as tx:
             for ref in find_refs(tx.c):
                 ids[ref.kind].append(ref.id)
-            for kind in KINDS.values():
-                if kind.name in ids:
-                    kind.forget(tx, ids[kind.name])
+            for kind in KINDS:
+                if kind in ids:
+                    kinds.forget(tx, kind, ids[kind])
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
         """Return the marks of visible objects, and of rowsets whose versions no visible rowset holds."""
@@ -127,11 +166,11 @@ class CatalogOwner(CatalogReader):
         for kind, kind_marks in _by_kind(marks):
             heartbeat()
             with self._read(instance) as tx:
-                live_refs.update(Ref(kind.name, id_) for id_ in kind.live(tx, [mark.id for mark in kind_marks]))
+                live_refs.update(Ref(kind, id_) for id_ in kinds.live(tx, kind, [mark.id for mark in kind_marks]))
         if others := [mark for mark in marks if mark.kind not in KINDS or mark.kind == "prepared"]:
             heartbeat()
             with self._read(instance) as tx:
-                live_refs |= named.live(tx, others)
+                live_refs |= rowsets.named_by(tx, others)
         return dict.fromkeys(live_refs, "")
 
     def live_objects(self, instance: str) -> int | None:
@@ -140,19 +179,111 @@ class CatalogOwner(CatalogReader):
             self._db.limit_statements(tx.c, COUNT_SECONDS)
             # It reads whole tables; a planner that assumes empty tables would read them once for each row.
             tx.c.execute(text("SET LOCAL enable_nestloop = off"))
-            return live_objects(tx)
+            return rowsets.count_live(tx)
 
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return the marks whose transaction's status, or whose schema, can be read again."""
         resolvable: set[Ref] = set()
         with self._read(instance) as tx:
             for kind, kind_marks in _by_kind(marks):
-                resolvable.update(Ref(kind.name, id_) for id_ in kind.resolvable(tx, [mark.id for mark in kind_marks]))
+                ids = KINDS[kind].resolvable(tx, [mark.id for mark in kind_marks])
+                resolvable.update(Ref(kind, id_) for id_ in ids)
         return resolvable
 
+    def live_as_of(self, instance: str) -> int | None:
+        """Return None: the records are true when they are read."""
 
-def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[CatalogKind, Sequence[DueMark]]]:
+    def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
+        """Return ranges of rowsets."""
+        return LiveParts(rowsets.live_parts(CatalogTransaction(self._db, connection, instance), rows))
+
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the files of the rowsets in a part."""
+        with self._snapshot(instance, moment) as tx:
+            yield from rowsets.read_live(tx, part)
+
+    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+        """Return the files of these rowsets (``rowset/ID``) now."""
+        with self._read(instance) as tx:
+            return rowsets.live_entries(tx, records)
+
+    def contradictions(self, instance: str) -> Iterator[RecordText]:
+        """Yield references to missing records, and wrong counters."""
+        with self._snapshot(instance) as tx:
+            yield from explain.contradictions(tx)
+
+    @contextmanager
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[tuple[Connection, Select[Any]]]:
+        """Open the ids of a kind that a peer should know: it need not know what was dropped."""
+        if kind not in IN_MEMORY:
+            raise BadInput(f"the catalog has no records of kind {kind!r}; use one of: {', '.join(IN_MEMORY)}")
+        column, is_live = IN_MEMORY[kind]
+        with self._db.snapshot() as c:
+            of_instance = column.table.c.instance == instance
+            yield c, select(column.label("id")).where(of_instance, is_live, within(column, after, until))
+
+    def memory_kinds(self, instance: str) -> Sequence[str]:
+        """Return the kinds that the front end of the instance is asked about, if it has one."""
+        return tuple(IN_MEMORY) if self._options(instance).front_end else ()
+
+    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
+        """Return the next ids that the front end has in memory; ``OwnerSilent``: no answer, or not in order."""
+        if self._context is None:
+            return ()
+        from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
+
+        given = self._options(instance)
+        call = CallOptions(url=given.front_end, **given.model_dump(exclude={"front_end"}))
+        caller = OwnerCaller(call, self._context.trust)
+        ids = caller.get("inventory", InventoryAnswer, kind=kind, after=after, limit=limit).ids
+        if len(ids) > limit or any(first >= second for first, second in pairwise((after, *ids))):
+            raise OwnerSilent(f"{call.url} must list at most {limit:,} ids of kind {kind} behind {after!r}, in order")
+        try:
+            check_text(*ids)
+        except BadInput as e:
+            raise OwnerSilent(f"{call.url} lists an id of kind {kind} that is none: {e}") from e
+        if too_long := next((id_ for id_ in ids if len(id_) > MOST_ID_CHARACTERS), ""):
+            raise OwnerSilent(f"{call.url} lists an id of {len(too_long):,} characters")
+        return ids
+
+    def _options(self, instance: str) -> FrontEndOptions:
+        given = {} if self._context is None else self._context.registry.instance(instance).owner_options
+        return FrontEndOptions.model_validate(given)
+
+    def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
+        """Return the marks that delete the files with these keys, or whose drop will mark the files."""
+        with self._read(instance) as tx:
+            return explain.refs_of_keys(tx, keys)
+
+    def live_texts(self, instance: str, keys: Collection[str]) -> Iterator[str]:
+        """Yield the visible rowsets that these keys name."""
+        with self._read(instance) as tx:
+            yield from explain.live_texts(tx, keys)
+
+    def records_with(self, instance: str, ids: Collection[str]) -> Iterator[RecordText]:
+        """Yield the records with one of these ids."""
+        with self._read(instance) as tx:
+            yield from explain.records_with(tx, ids)
+
+    @contextmanager
+    def _read(self, instance: str) -> Iterator[CatalogTransaction]:
+        with silent_on_error(SILENCE), self._db.read() as c:
+            yield CatalogTransaction(self._db, c, instance)
+
+    @contextmanager
+    def _snapshot(self, instance: str, moment: str = "") -> Iterator[CatalogTransaction]:
+        with silent_on_error(SILENCE), self._db.snapshot(moment) as c:
+            limit_statements(self._db, c)
+            yield CatalogTransaction(self._db, c, instance)
+
+    @contextmanager
+    def _write(self, instance: str) -> Iterator[CatalogTransaction]:
+        with silent_on_error(SILENCE), self._db.write() as c:
+            yield CatalogTransaction(self._db, c, instance)
+
+
+def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[str, Sequence[DueMark]]]:
     marks_by_kind: dict[str, list[DueMark]] = defaultdict(list)
     for mark in marks:
         marks_by_kind[mark.kind].append(mark)
-    return ((KINDS[name], kind_marks) for name, kind_marks in marks_by_kind.items() if name in KINDS)
+    return ((kind, kind_marks) for kind, kind_marks in marks_by_kind.items() if kind in KINDS)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from sexton.database.engine import Database
-from sexton.owners.catalog.front_end import FrontEndOptions
 from sexton.owners.catalog.layout import FILE_NAME
+from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
 

@@ -1,7 +1,6 @@
 """The catalog's own tables, in Sexton's database: schema ``sexton_catalog``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Index, MetaData, Table
@@ -15,28 +14,6 @@ SCHEMA = "sexton_catalog"
 CREATE_LOCK = 0x5E71
 """Advisory lock key: two processes must not both create the tables."""
 _METADATA = MetaData(schema=SCHEMA)
-
-
-@dataclass(frozen=True)
-class CatalogTables:
-    """Every table of the catalog. Each holds the rows of all instances; ``versions`` holds versions of partitions."""
-
-    tables: Table
-    indexes: Table
-    schemas: Table
-    partitions: Table
-    versions: Table
-    tablets: Table
-    stats: Table
-    rowsets: Table
-    txns: Table
-    labels: Table
-    jobs: Table
-
-    @property
-    def metadata(self) -> MetaData:
-        """Return the metadata of all these tables."""
-        return self.tables.metadata
 
 
 def _table(
@@ -57,26 +34,28 @@ def _table(
     return Table(name, _METADATA, *keys, word("instance", key=True), *columns[len(keys) :], *indexes, *of_some)
 
 
-TABLES = CatalogTables(
-    tables=_table("tables", word("id", key=True), boolean("dropped", default=False)),
-    indexes=_table(
+class CatalogTables:
+    """Every table of the catalog. Each holds the rows of all instances; ``versions`` holds versions of partitions."""
+
+    tables = _table("tables", word("id", key=True), boolean("dropped", default=False))
+    indexes = _table(
         "indexes",
         word("id", key=True),
         word("table_id"),
         boolean("base", default=False),
         boolean("dropped", default=False),
         indexed=["table_id"],
-    ),
-    schemas=_table(
+    )
+    schemas = _table(
         "schemas", word("index_id", key=True), bigint("version", key=True), word("format"), jsonb("inverted", null=True)
-    ),
-    partitions=_table(
+    )
+    partitions = _table(
         "partitions", word("id", key=True), word("table_id"), boolean("dropped", default=False), indexed=["table_id"]
-    ),
-    versions=_table(
+    )
+    versions = _table(
         "versions", word("partition_id", key=True), word("table_id"), bigint("value"), indexed=["table_id"]
-    ),
-    tablets=_table(
+    )
+    tablets = _table(
         "tablets",
         word("id", key=True),
         word("table_id"),
@@ -84,9 +63,9 @@ TABLES = CatalogTables(
         word("partition_id"),
         indexed=["table_id", "index_id", "partition_id"],
         paged=True,
-    ),
-    stats=_table("stats", word("tablet_id", key=True), bigint("rowsets"), bigint("bytes")),
-    rowsets=_table(
+    )
+    stats = _table("stats", word("tablet_id", key=True), bigint("rowsets"), bigint("bytes"))
+    rowsets = _table(
         "rowsets",
         word("id", key=True),
         word("tablet_id"),
@@ -102,8 +81,8 @@ TABLES = CatalogTables(
         word("vault"),
         word("owner_txn"),
         indexed=["tablet_id", "owner_txn"],
-    ),
-    txns=_table(
+    )
+    txns = _table(
         "txns",
         word("id", key=True),
         word("label", null=True),
@@ -112,16 +91,16 @@ TABLES = CatalogTables(
         word("parent_id", null=True),
         indexed=["parent_id"],
         of_some=[index("txns_running", "instance", "timeout_at", where="status = 'PREPARED' AND parent_id IS NULL")],
-    ),
-    labels=_table(
+    )
+    labels = _table(
         "labels",
         word("txn_id", key=True),
         word("label", key=True),
         boolean("active", default=False),
         # One transaction of a label may run or be visible; the database itself refuses a second one.
         of_some=[index("labels_one", "instance", "label", where="active", unique=True)],
-    ),
-    jobs=_table(
+    )
+    jobs = _table(
         "jobs",
         word("id", key=True),
         word("tablet_id"),
@@ -129,8 +108,10 @@ TABLES = CatalogTables(
         jsonb("inputs", null=True),
         instant("expires_at", null=True),
         indexed=["tablet_id"],
-    ),
-)
+    )
+
+
+TABLES = CatalogTables()
 
 
 def create(db: Database) -> None:
@@ -140,4 +121,4 @@ def create(db: Database) -> None:
         schema.refuse_foreign(c, SCHEMA)
         c.execute(CreateSchema(SCHEMA, if_not_exists=True))
         schema.refuse_foreign(c, SCHEMA)  # it may have been created in between
-        TABLES.metadata.create_all(c)
+        _METADATA.create_all(c)

@@ -6,36 +6,36 @@ is live. A mark that touches anything live is kept: an owner's mistake must not 
 no such check.
 """
 
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    TableClause,
-    and_,
-    case,
-    func,
-    select,
-)
+from sqlalchemy import Connection, Select, TableClause, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
+from sexton.database.ranges import within
+from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import NAMED_LIVE
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.live import LiveEntry, Part, short_key
+from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import COUNT_SECONDS, OwnerSilent
+from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
+from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
 from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_reading import OwnerSlow, reading
-from sexton.owners.sql.live_side import ViewReader
 from sexton.owners.sql.live_view import is_about
 from sexton.owners.sql.loose_keys import LooseKeys
-from sexton.owners.sql.orphans import expand_orphans
 from sexton.storage.model import VaultSpec
 
+RECORD, ROWSET = "record", "rowset"
+"""The group of a pattern that captures a file's record, and the kind under which a repair names it as a parent."""
+SILENT = "the owner's records cannot be read"
 OLDER = "the live view was last true before the mark was made; it is deleted after the next refresh"
 SILENT_SECONDS = 300
 """How long a view is not read that did not answer in time, or was slow to fail; meanwhile every mark is kept."""
@@ -66,12 +66,22 @@ class _Look(NamedTuple, Generic[Found]):
         return self.meaning == meaning and time.monotonic() <= self.until
 
 
-class SqlOwner(ViewReader):
-    """The owner of a database whose own transactions insert its marks."""
+class SqlOwner(Owner):
+    """The owner of a database whose own transactions insert its marks.
+
+    It shows the live view to checks in parts, which are read in parallel, also on other machines, each object under one
+    name: URLs are resolved here.
+    """
 
     def __init__(self, db: Database, registry: Registry, max_age_seconds: int = live_moment.MAX_AGE_SECONDS) -> None:
-        """Store the ports, as ``ViewReader`` does."""
-        super().__init__(db, registry, max_age_seconds)
+        """Store the ports.
+
+        Args:
+            db: the owner's database, which is Sexton's too.
+            registry: names the view and the vaults of each instance.
+            max_age_seconds: how old a copy of the live view may be.
+        """
+        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
         self._names: dict[tuple[str, str], _Look[ViewNames]] = {}
         self._loose: dict[tuple[str, str], _Look[LooseKeys]] = {}
         self._silences: dict[str, tuple[str, float]] = {}
@@ -82,7 +92,7 @@ class SqlOwner(ViewReader):
         No mark needs a fence, nor does an orphan's: the owner's commit removes it, or fails because it is claimed.
         """
         named = {mark.ref: as_named(mark, fence=False) for mark in marks}
-        return named | expand_orphans(self._db, instance, marks)
+        return named | _expand_orphans(self._db, instance, marks)
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Callable[[], None]
@@ -205,3 +215,122 @@ class SqlOwner(ViewReader):
             until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
             look = self._names[known_as] = _Look(ViewNames(meaning.vaults), meaning, until)
         return look.found
+
+    def live_as_of(self, instance: str) -> int | None:
+        """Return as of when the view is true, if it is a copy."""
+        with self._reading(instance) as (live, view):
+            live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
+            as_of = live_moment.read(live, view, is_about(view, instance))
+        with silent_on_error(SILENT), self._db.read() as c:
+            live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
+        return as_of
+
+    def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
+        """Return ranges of keys of the view."""
+        with self._reading(instance, moment) as (live, view):
+            as_of = live_moment.read(live, view, is_about(view, instance))
+            return LiveParts(live_view.parts(live, view, instance, rows), as_of)
+
+    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
+        """Yield the rows of a part of the view."""
+        vaults = self._vaults(instance)
+        with self._reading(instance, moment) as (live, view):
+            exists = self._is_only_instance_of(view)
+            for page in live_view.read(live, view, instance, part):
+                yield [_resolved(entry, vaults, exists=exists) for entry in page]
+
+    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+        """Return the rows of these records now."""
+        vaults = self._vaults(instance)
+        with self._reading(instance) as (live, view):
+            exists = self._is_only_instance_of(view)
+            entries = live_view.entries_of(live, view, instance, records)
+        return [_resolved(entry, vaults, exists=exists) for entry in entries]
+
+    @contextmanager
+    def record_ids(self, instance: str, kind: str, after: str, until: str) -> Iterator[tuple[Connection, Select[Any]]]:
+        """Open the ids of the view, with the login that reads it."""
+        name = live_view.named(self._db, self._registry.instance(instance))
+        if name is None:
+            raise BadInput(_no_view(instance))
+        with reading(self._db, instance, name, moment="") as c:
+            view = live_view.load(c, name)
+            is_of_kind = and_(is_about(view, instance), view.c.kind == kind)
+            yield c, select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
+
+    @contextmanager
+    def _reading(self, instance: str, moment: str | None = None) -> Iterator[tuple[Connection, TableClause]]:
+        """Open a transaction that reads the view for a check: in a snapshot, or now."""
+        with silent_on_error(SILENT):
+            name = live_view.named(self._db, self._registry.instance(instance))
+        if name is None:
+            raise NoLiveSide(f"{_no_view(instance)} (docs/integration.md)")
+        limits = {"seconds": STATEMENT_SECONDS, "look_seconds": STATEMENT_SECONDS}
+        with reading(self._db, instance, name, moment=moment, **limits) as live:
+            view = live_view.load(live, name)
+            if "instance" not in view.c and not self._is_only_instance_of(view):
+                raise NoLiveSide(
+                    f"{name} has no column instance, but several instances name it, so it is unknown to which one a "
+                    "row belongs; add the column"
+                )
+            yield live, view
+
+    def _vaults(self, instance: str) -> Mapping[str, VaultSpec]:
+        return {spec.name: spec for spec in self._registry.vaults(instance)}
+
+    def _is_only_instance_of(self, view: TableClause) -> bool:
+        """Return whether one instance names the view, so that a row without an instance is about this one."""
+        return sum(other.live_view == view.fullname for other in self._registry.instances()) == 1
+
+
+def _no_view(instance: str) -> str:
+    return (
+        f"{instance} does not show which objects are live; create a view and name it: "
+        f"sexton instance live-view {instance} VIEW"
+    )
+
+
+def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool) -> LiveEntry:
+    """Return the entry under the vault and key that a listing shows.
+
+    ``exists``: one instance names the view, so the object of a row without an instance must exist, too.
+    """
+    if exists and not entry.live:
+        entry = entry._replace(live=True)
+    entry = live_keys.resolved(entry, vaults)
+    # No object of S3 has such a key: the row is a loss with a name that can be stored.
+    return entry._replace(key=short_key(entry.key)) if _is_in_s3(entry, vaults) else entry
+
+
+def _is_in_s3(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> bool:
+    return entry.vault in vaults and vaults[entry.vault].kind == "s3"
+
+
+def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
+    """Return the orphans among marks with what their keys name as ancestors; without a key pattern, nothing.
+
+    No record of the owner names an orphan, but a hold on an ancestor applies to it.
+    """
+    orphans = [mark for mark in marks if mark.etags and mark.vault is not None]
+    if not orphans:
+        return {}
+    t = db.t.instance
+    with db.read() as c:
+        pattern = c.execute(select(t.c.key_pattern).where(t.c.id == instance)).scalar_one_or_none()
+    if not pattern:
+        return {}
+    compiled = re.compile(pattern)
+    expansions: dict[Ref, Expansion] = {}
+    for mark in orphans:
+        place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
+        above = _named_in(compiled, mark.keys or ())
+        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
+    return expansions
+
+
+def _named_in(pattern: re.Pattern[str], keys: Sequence[str]) -> tuple[Ref, ...]:
+    """Return what keys name: each group of the pattern is a kind, and its text an id. Pure."""
+    matches = (pattern.fullmatch(key) for key in keys)
+    groups: list[Mapping[str, str | None]] = [match.groupdict() for match in matches if match is not None]
+    refs = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+    return tuple(sorted(refs))

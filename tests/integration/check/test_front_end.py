@@ -12,8 +12,7 @@ import pytest
 from sexton.check import checker
 from sexton.check.policy import APART_MS
 from sexton.owners.catalog.model import Schema
-from sexton.owners.catalog.owner import CatalogOwner
-from sexton.owners.catalog.reader import KINDS_IN_MEMORY
+from sexton.owners.catalog.owner import IN_MEMORY, CatalogOwner
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.plugins import add_instance
 from tests.integration.owners.catalog.shop import Shop
@@ -27,7 +26,7 @@ class FrontEnd:
     """A front end that has ids in memory, by kind, and answers checks."""
 
     def __init__(self) -> None:
-        self.ids: dict[str, set[str]] = {kind: set() for kind in KINDS_IN_MEMORY}
+        self.ids: dict[str, set[str]] = {kind: set() for kind in IN_MEMORY}
         self.answer: object = None
         """What it answers instead of ids; None: ids."""
         self.asked: list[tuple[str, str, int]] = []
@@ -59,7 +58,7 @@ class FrontEnd:
 
     def know(self, shop: Shop) -> None:
         """Have in memory what the records of the shop are now."""
-        for kind in KINDS_IN_MEMORY:
+        for kind in IN_MEMORY:
             with shop.catalog_owner.record_ids("shop", kind, "", "") as (c, query):
                 self.ids[kind] = set(c.execute(query).scalars())
 
@@ -95,7 +94,7 @@ def test_three_sides_that_agree_have_no_finding(shop: Shop, front_end: FrontEnd)
     report = shop.check()
 
     assert (report.whole, report.found) == (True, {})
-    assert {kind for kind, _, _ in front_end.asked} == set(KINDS_IN_MEMORY)
+    assert {kind for kind, _, _ in front_end.asked} == set(IN_MEMORY)
 
 
 def test_differences_of_a_front_end_are_findings(shop: Shop, front_end: FrontEnd) -> None:

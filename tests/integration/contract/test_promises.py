@@ -143,51 +143,29 @@ def test_undrop_of_a_claimed_or_deleted_mark_is_refused(rig: Rig) -> None:
     assert rig.row("dropped", "claimed").state == "CLAIMED"
 
 
-def test_undrop_checks_ancestors_and_descendants(rig: Rig) -> None:
+DEEP = [("part", "p", ("dropped", "table")), ("tablet", "leaf", ("part", "p"))]
+UNDROPPABLE = {
+    "a claimed child": ([DEEP[0]], False, "part p is claimed"),
+    "a claimed grandchild": (DEEP, False, "tablet leaf is claimed"),
+    "a deleted child": ([("tablet", "leaf", ("dropped", "table"))], True, "tablet leaf is gone"),
+    "a deleted child of a marked one": (DEEP, True, "tablet leaf is gone"),
+}
+
+
+@pytest.mark.parametrize("below", UNDROPPABLE)
+def test_undrop_is_refused_for_what_is_claimed_or_deleted_below(rig: Rig, below: str) -> None:
+    children, is_deleted, why = UNDROPPABLE[below]
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
-    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
-    rig.mark("tablet", NewMark(id="leaf", vault="disk", prefix="t/p/l/", parent=("part", "p")))
+    for kind, id_, parent in children:
+        rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"t/{id_}.dat",), parent=parent))
+    with pytest.raises(Refused, match=f"{id_}: its ancestor dropped table is marked"):
+        undrop(rig, id_, kind=kind)
+    taken = token(rig, kind)
+    claim(rig, taken, kind, id_)
+    if is_deleted:
+        finish(rig, taken, kind, id_)
 
-    with pytest.raises(Refused, match="leaf: its ancestor dropped table is marked"):
-        undrop(rig, "leaf", kind="tablet")
-    claim(rig, token(rig, "tablet"), "tablet", "leaf")
-    with pytest.raises(Refused, match="table: its descendant tablet leaf is claimed"):
-        undrop(rig, "table")
-
-    assert rig.count("mark") == 3
-
-
-def test_undrop_finds_a_deleted_descendant(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
-    rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/l.dat",), parent=("dropped", "table")))
-    taken = token(rig, "tablet")
-    claim(rig, taken, "tablet", "leaf")
-    finish(rig, taken, "tablet", "leaf")
-
-    with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
-        undrop(rig, "table")
-
-
-def test_undrop_finds_a_deleted_descendant_of_a_marked_one(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
-    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
-    rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/p/l.dat",), parent=("part", "p")))
-    taken = token(rig, "tablet")
-    claim(rig, taken, "tablet", "leaf")
-    finish(rig, taken, "tablet", "leaf")
-
-    with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
-        undrop(rig, "table")
-
-    assert rig.row("dropped", "table").state == "MARKED"
-
-
-def test_undrop_is_refused_while_a_child_is_claimed(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
-    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
-    claim(rig, token(rig, "part"), "part", "p")
-
-    with pytest.raises(Refused, match="table: its descendant part p is claimed"):
+    with pytest.raises(Refused, match=f"table: its descendant {why}"):
         undrop(rig, "table")
 
     assert rig.row("dropped", "table").state == "MARKED"

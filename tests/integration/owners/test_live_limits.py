@@ -20,7 +20,7 @@ from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.stored import examine_roles, examine_work
 from sexton.marks.model import DueMark
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_reading, live_side, owner
+from sexton.owners.sql import live_reading, owner
 from tests.support.kept import kept_texts
 from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
 from tests.support.transactions import owner_write
@@ -34,7 +34,7 @@ MARK = DueMark("dropped", "m", 0, "disk", None, ("data/a",), 0)
 def set_limits(monkeypatch: pytest.MonkeyPatch, statement: int, lock: int) -> None:
     """Limit statements that read a view, and their waits for locks, to so many seconds."""
     monkeypatch.setattr(live_reading, "STATEMENT_SECONDS", statement)
-    monkeypatch.setattr(live_side, "STATEMENT_SECONDS", statement)
+    monkeypatch.setattr(owner, "STATEMENT_SECONDS", statement)
     monkeypatch.setattr(engine, "OPTIONS", re.sub(r"lock_timeout=\d+", f"lock_timeout={lock * 1000}", OPTIONS))
 
 

@@ -12,6 +12,7 @@ from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.tables import create
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
@@ -97,6 +98,7 @@ def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
 
     of_another_owner = stories_of(worker, "data/12/ab-1_0.dat")
     worker.sql("UPDATE {}instance SET owner = 'catalog', knows_live = true")
+    create(worker.db)
     worker.owner = CatalogOwner(worker.db)
     of_the_catalog = stories_of(worker, "data/12/ab-1_0.dat")
 

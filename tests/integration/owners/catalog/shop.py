@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mypy_boto3_s3 import S3Client
-from sqlalchemy import event, func, select, update
+from sqlalchemy import delete, event, func, select, update
 
 from config.settings import owner_policy
 from sexton.check import model as check_model
@@ -18,6 +18,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
 from sexton.marks.sql.rows import due_columns, due_mark
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog import layout
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import NewTable, Output, Schema, Written
@@ -29,6 +30,8 @@ from sexton.owners.plugins import add_instance
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
 
+IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
+"""What ``Shop.table`` makes by default, and ``Shop.drop`` drops."""
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
 RETAINED = 10_800 + 1
 """Seconds after which dropped objects are due."""
@@ -141,6 +144,39 @@ class Shop(Rig):
         new = NewTable(id=name, indexes=indexes or {f"{name}-i": Schema()}, partitions=dict.fromkeys(parts, tablets))
         self.catalog.create_table(new)
         return self.catalog.tablets(table=name)
+
+    def drop(self, kind: str) -> None:
+        """Drop the table ``t``, its index or its partition."""
+        getattr(self.catalog, f"drop_{kind}")(IDS[kind])
+
+    def undrop(self, kind: str) -> None:
+        """Undrop what ``drop`` has dropped."""
+        getattr(self.catalog, f"undrop_{kind}")(IDS[kind])
+
+    def due_tablet(self) -> str:
+        """Return a tablet with a rowset, whose table ``t`` is dropped and due."""
+        [tablet] = self.table()
+        self.loaded([tablet])
+        self.catalog.drop_table("t")
+        self.later(RETAINED)
+        return tablet
+
+    def hold(self, kind: str, id_: str, seconds: int = 7 * DAY) -> int:
+        """Place a hold on a mark; return its id."""
+        hold = Hold(instance="shop", scope="mark", mark_kind=kind, mark_id=id_, reason="look first")
+        return self.holds.place(hold, seconds)[0].id
+
+    def lose(self, table: Any, **where: Any) -> None:
+        """Remove records of a catalog table, by default all, as an accident would."""
+        with self.db.write() as c:
+            c.execute(delete(table).where(*[table.c[k] == v for k, v in where.items()]))
+
+    @contextmanager
+    def without(self, table: Any) -> Iterator[None]:
+        """Make a catalog table unreadable while the context lasts."""
+        self.sql(f"ALTER TABLE {table.fullname} RENAME TO away")
+        yield
+        self.sql(f"ALTER TABLE {table.schema}.away RENAME TO {table.name}")
 
     def prepared(self, tablets: Sequence[str], vault: str = "disk", *, label: str = "", timeout: int = HOUR) -> str:
         """Begin a load and prepare a rowset for each tablet; return the transaction."""

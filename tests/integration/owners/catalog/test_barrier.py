@@ -1,17 +1,20 @@
-"""The owner of a prepared rowset is aborted before the rowset's files are deleted."""
+"""The owner of a prepared rowset is aborted before the rowset's files are deleted, also by two shards at once."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, select, update
 
 from sexton import contract
 from sexton.kernel import crash_points
-from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.owners.catalog.barrier import FENCE_BATCH
 from sexton.owners.catalog.layout import rowset_prefix
+from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.port import Heartbeat
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat, recorded_statements
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.kept import kept_texts
 
@@ -204,15 +207,17 @@ def test_r10_rowsets_of_an_aborted_or_unknown_load_are_deleted(shop: Shop, recor
 
 @pytest.mark.slow
 def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None:
-    for tablet in shop.table(tablets=257):
+    for tablet in shop.table(tablets=FENCE_BATCH + 1):
         shop.written([tablet])
     wait(shop)
 
-    report = shop.round()
+    with recorded_statements(shop) as statements:
+        report = shop.round()
     shop.second_pass()
 
-    assert report.deleted == 257
-    assert shop.number(shop.t.txns, status="ABORTED") == 257
+    assert sum(s.startswith("UPDATE") and "txns" in s and "RETURNING" in s for s in statements) == 2
+    assert report.deleted == FENCE_BATCH + 1
+    assert shop.number(shop.t.txns, status="ABORTED") == FENCE_BATCH + 1
     assert shop.number(shop.t.rowsets) == 0
     assert shop.objects() == set()
     assert {r.kind for r in shop.refs()} == {"txn_label"}
@@ -283,3 +288,103 @@ def test_a_running_load_in_another_vault_is_left_alone(shop: Shop, tmp_path: Pat
     assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
     assert len(shop.objects("two")) == 1
     assert shop.catalog_owner.live("shop", shop.marked("prepared"), no_heartbeat) == {}
+
+
+def fence(shop: Shop, *ids: str) -> dict[str, tuple[Fenced, str]]:
+    answers = shop.catalog_owner.fence("shop", 1, shop.fence(*ids), no_heartbeat)
+    return {ref.id: answer for ref, answer in answers.items()}
+
+
+def test_the_fence_aborts_a_running_load_and_marks_its_label(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    txn, other = shop.prepared(tablets), shop.prepared(tablets)
+    mine = [m.id for m in shop.marked("prepared") if shop.row("prepared", m.id).owner_txn == f"txn.{txn}"]
+
+    answers = fence(shop, *mine)
+
+    assert {a for a, _ in answers.values()} == {Fenced.FENCED}
+    assert set(answers) == set(mine)
+    assert [shop.record(shop.t.txns, t).status for t in (txn, other)] == ["ABORTED", "PREPARED"]
+    assert Ref("txn_label", txn) in shop.refs()
+    assert shop.catalog.begin(shop.record(shop.t.txns, txn).label, 60)
+
+
+def test_a_part_of_an_unknown_load_is_aborted_alone(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("whole", 60)
+    part = shop.catalog.begin_sub(txn)
+    [output] = shop.catalog.prepare_rowsets(part, tablets, "disk")
+    shop.lose(shop.t.txns, id=txn)
+
+    answers = fence(shop, output.rowset)
+
+    assert answers[output.rowset][0] is Fenced.FENCED
+    assert shop.record(shop.t.txns, part).status == "ABORTED"
+
+
+def test_a_part_of_a_committed_load_is_not_fenced(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("whole", 60)
+    part = shop.catalog.begin_sub(txn)
+    [output] = shop.catalog.prepare_rowsets(part, tablets, "disk")
+    shop.change(shop.t.txns, txn, status="COMMITTED")
+
+    answers = fence(shop, output.rowset)
+
+    assert answers[output.rowset][0] is Fenced.IN_USE
+    assert [shop.record(shop.t.txns, t).status for t in (txn, part)] == ["COMMITTED", "PREPARED"]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        ("PRECOMMITTED", Fenced.IN_USE),
+        ("COMMITTED", Fenced.IN_USE),
+        ("VISIBLE", Fenced.IN_USE),
+        ("ABORTED", Fenced.FENCED),
+        ("PREPRAED", Fenced.UNKNOWN),
+        ("", Fenced.UNKNOWN),
+    ],
+)
+def test_the_fence_answers_by_status_and_does_not_change_it(shop: Shop, status: str, answer: Fenced) -> None:
+    txn = shop.prepared(shop.table())
+    shop.change(shop.t.txns, txn, status=status)
+
+    [(said, why)] = fence(shop).values()
+
+    assert said is answer
+    assert status in why or status == "ABORTED"
+    assert shop.record(shop.t.txns, txn).status == status
+    mended = shop.catalog_owner.resolvable("shop", shop.marked("prepared"))
+    assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
+
+
+def test_a_mark_of_an_unknown_owner_is_kept(shop: Shop) -> None:
+    shop.prepared(shop.table())
+    shop.sql("UPDATE {}mark SET owner_txn = 'somebody'")
+
+    [(said, why)] = fence(shop).values()
+
+    assert said is Fenced.UNKNOWN
+    assert "'somebody'" in why
+
+
+@pytest.mark.slow
+def test_shards_abort_the_same_loads_without_a_deadlock(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    for n in range(120):
+        shop.prepared(tablets, label=f"l{n}")
+    mark = shop.db.t.mark
+    with shop.db.read() as c:
+        rows = c.execute(select(mark.c.id, mark.c.owner_txn, mark.c.parent_id).where(mark.c.kind == "prepared")).all()
+    of = [[Ref("prepared", r.id) for r in rows if r.parent_id == t] for t in tablets]
+    of[1].reverse()
+    with shop.db.write() as c:
+        c.execute(update(mark).values(state="FENCED"))
+    for _ in range(15):
+        with shop.db.write() as c:
+            c.execute(update(shop.t.txns).values(status=TxnStatus.PREPARED))
+        with ThreadPoolExecutor(2) as pool:
+            calls = [pool.submit(shop.catalog_owner.fence, "shop", n, of[n], no_heartbeat) for n in (0, 1)]
+            for call in calls:
+                assert {answer for answer, _ in call.result().values()} == {"fenced"}

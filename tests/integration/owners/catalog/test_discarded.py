@@ -1,79 +1,105 @@
-"""A record whose mark an operator discarded is reported and stays, with its files."""
+"""The files of a mark that an operator discarded are not deleted by any later round, and what is discarded stays so."""
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
-from config.settings import Settings
+from config.settings import Settings, owner_policy
 from sexton import contract
 from sexton.deployment import Deployment
+from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.owners.catalog.errors import AlreadyThere, CatalogError
-from sexton.owners.catalog.model import NewTable, Schema
+from sexton.owners.catalog.model import AlreadyThere, CatalogError, NewTable, Schema
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
-from tests.support.rig import DAY, DEPLOYMENT
+from sexton.recycle.planning.policy import policy
+from tests.integration.owners.catalog.shop import IDS, OWN, PREPARED, RETAINED, Shop
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import DAY, DEPLOYMENT, GRACE, RETENTION
+
+TWO_PARENTS = [("index", "partition"), ("partition", "index")]
+AN_HISTORY = 31 * DAY
+"""After this long, history is trimmed."""
+
+
+def quarantine(shop: Shop, kind: str, id_: str) -> None:
+    mark = shop.db.t.mark
+    with shop.db.write() as c:
+        is_mark = (mark.c.kind == kind) & (mark.c.id == id_)
+        assert c.execute(mark.update().where(is_mark).values(quarantined_reason="BAD_KEY")).rowcount == 1
 
 
 def discard(shop: Shop, kind: str, id_: str) -> None:
     """Quarantine a mark, and discard it as an operator does."""
-    with shop.db.write() as c:
-        mark = shop.db.t.mark
-        is_mark = (mark.c.kind == kind) & (mark.c.id == id_)
-        assert c.execute(mark.update().where(is_mark).values(quarantined_reason="BAD_KEY")).rowcount == 1
+    quarantine(shop, kind, id_)
     QuarantineStore(shop.db).discard("shop", Ref(kind, id_), "anna")
 
 
-def reported(shop: Shop) -> set[str]:
-    """Return the records that a check reports because nothing deletes them."""
-    texts = shop.catalog_owner.contradictions("shop")
-    return {f"{text.kind}/{text.id}" for text in texts if "has no mark" in text.text}
+def expand_dropped(shop: Shop, kind: str) -> None:
+    """Drop something, and mark its tablets."""
+    shop.drop(kind)
+    shop.later(RETAINED)
+    shop.expand_all()
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+def run_rounds(shop: Shop, number: int = 3) -> None:
+    for _ in range(number):
+        shop.round()
+        shop.second_pass()
+
+
+@pytest.mark.parametrize("kind", IDS)
 def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
     shop.loaded(shop.table("t", 2))
-    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
     objects = shop.objects()
-    getattr(shop.catalog, f"drop_{kind}")(id_)
-    before = reported(shop)
-    discard(shop, kind, id_)
-    after = reported(shop)
+    shop.drop(kind)
+    discard(shop, kind, IDS[kind])
 
-    with pytest.raises(contract.Refused, match=f"{id_} is gone"):
-        getattr(shop.catalog, f"undrop_{kind}")(id_)
+    with pytest.raises(contract.Refused, match=f"{IDS[kind]} is gone"):
+        shop.undrop(kind)
     shop.later(30 * DAY)
     shop.round()
 
-    assert (before, after) == (set(), {f"{kind}/{id_}"})
-    assert objects
-    assert shop.objects() == objects
+    assert shop.objects() == objects != set()
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+@pytest.mark.parametrize("kind", IDS)
 def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) -> None:
     shop.loaded(shop.table("t", 2))
     objects = shop.objects()
-    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
-    getattr(shop.catalog, f"drop_{kind}")(id_)
-    shop.later(RETAINED)
-    shop.expand_all()
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        c.execute(mark.update().where(mark.c.kind == kind).values(quarantined_reason="BAD_KEY"))
+    expand_dropped(shop, kind)
+    quarantine(shop, kind, IDS[kind])
 
     with pytest.raises(BadInput, match="undrop it, or discard those first"):
-        Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
-    getattr(shop.catalog, f"undrop_{kind}")(id_)
+        Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, IDS[kind]), "anna")
+    shop.undrop(kind)
     shop.round()
 
     assert shop.objects() == objects
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
+    tablets = shop.table("t", 2)
+    shop.loaded(tablets)
+    expand_dropped(shop, kind)
+    discard(shop, "tablet", tablets[0])
+    with pytest.raises(contract.Refused, match=f"tablet {tablets[0]} is gone"):
+        shop.undrop(kind)
+    run_rounds(shop, 2)
+    left = shop.objects()
+    shop.later(3 * DAY)
+    shop.check()
+
+    assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (0, 0)
+    assert [key.split("/")[1] for key in left] == [tablets[0]]
+    assert [(f.type, f.key) for f in shop.runs.findings("shop", 0, 100)] == [("ORPHAN", key) for key in left]
 
 
 def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
     [tablet] = shop.table()
-    shop.loaded([tablet])
     rowset = shop.loaded([tablet])[0]
     files = set(shop.keys(rowset))
     shop.catalog.drop_rowset(rowset)
@@ -89,66 +115,34 @@ def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
     assert files <= shop.objects()
 
 
-def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
-    tablets = shop.table()
-    txn, [rowset] = shop.written(tablets)
-    dropped = shop.loaded(tablets)[0]
-    shop.catalog.drop_rowset(dropped)
-    shop.catalog.abort(txn)
-    before = reported(shop)
-    shop.later(HOUR + PREPARED)
-    for kind, id_ in (("prepared", rowset), ("dropped", dropped), ("txn_label", txn)):
-        discard(shop, kind, id_)
-    assert before == set()
-    assert reported(shop) == {f"rowset/{rowset}", f"rowset/{dropped}", f"txn/{txn}"}
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.round()
+def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = [shop.loaded([tablet])[0] for _ in range(2)]
+    output = shop.compacted(tablet, inputs)
+    discard(shop, "compacted", inputs[0])
+    kept = set(shop.keys(inputs[0]))
+    shop.catalog.drop_rowset(output)
+    for _ in range(2):
+        shop.later(AN_HISTORY)
+        shop.round()
 
-    assert shop.objects() == set()
-    assert reported(shop) == {f"txn/{txn}"}
+    assert shop.objects() == kept
 
 
-@pytest.mark.parametrize("kind", ["index", "partition"])
-def test_a_discarded_part_of_a_dropped_table_stays_dropped(shop: Shop, kind: str) -> None:
-    shop.loaded(shop.table())
-    id_ = f"t-{kind[0]}"
-    getattr(shop.catalog, f"drop_{kind}")(id_)
-    discard(shop, kind, id_)
-    shop.catalog.drop_table("t")
-
-    with pytest.raises(contract.Refused, match="ancestor table t"):
-        getattr(shop.catalog, f"undrop_{kind}")(id_)
-    shop.later(RETAINED)
-    shop.round()
-
-    assert shop.objects() == set()
-
-
-def test_what_was_deleted_is_not_undropped(shop: Shop) -> None:
-    shop.table()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.round()
-    shop.second_pass()
-
-    with pytest.raises(contract.Refused):
-        shop.catalog.undrop_table("t")
-
-
-@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+@pytest.mark.parametrize("kind", IDS)
 def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
     shop.table("t")
-    getattr(shop.catalog, f"drop_{kind}")({"table": "t", "index": "t-i", "partition": "t-p"}[kind])
+    shop.drop(kind)
     shop.later(RETAINED)
-    shop.round()
-    shop.second_pass()
-
+    run_rounds(shop, 1)
     create = {
         "table": partial(shop.table, "t"),
         "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"t-i": Schema()})),
         "partition": partial(shop.catalog.add_partition, "t", "t-p", 1),
     }
+
+    with pytest.raises(contract.Refused):
+        shop.undrop(kind)
     with pytest.raises(AlreadyThere, match="was used before"):
         create[kind]()
 
@@ -159,9 +153,7 @@ def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop, is_discarde
     shop.loaded([tablet])
     _, [rowset] = shop.written([tablet])
     [key] = shop.keys(rowset)
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.expand_all()
+    expand_dropped(shop, "table")
     discard(shop, "tablet", tablet)
     shop.round()
     assert shop.number(shop.t.tables) == 0
@@ -169,10 +161,9 @@ def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop, is_discarde
 
     if is_discarded:
         discard(shop, "prepared", rowset)
-    shop.later(PREPARED)
-    shop.round()
-    shop.later(2 * RETAINED)
-    shop.round()
+    for seconds in (PREPARED, 2 * RETAINED):
+        shop.later(seconds)
+        shop.round()
 
     texts = [text.text for text in shop.catalog_owner.contradictions("shop")]
     assert (key in shop.objects()) == is_discarded
@@ -190,10 +181,67 @@ def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> Non
     shop.expand_all()
     if is_discarded:
         discard(shop, "tablet", dropped)
-    for _ in range(2):
-        shop.round()
-        shop.second_pass()
+    run_rounds(shop, 2)
     assert not shop.catalog.tablets(partition="p1")
 
     with pytest.raises((CatalogError, contract.ContractError)):
         shop.catalog.commit(txn)
+
+
+@pytest.mark.parametrize("is_round_between", [False, True])
+@pytest.mark.parametrize(("first", "second"), TWO_PARENTS)
+def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, second: str, is_round_between: bool) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    objects = shop.objects()
+    expand_dropped(shop, first)
+    shop.drop(second)
+    shop.later(60)
+    discard(shop, "tablet", tablet)
+    with pytest.raises(contract.Refused, match=f"tablet {tablet} is gone"):
+        shop.undrop(first)
+    shop.later(RETAINED)
+    if is_round_between:
+        run_rounds(shop)
+    with suppress(contract.ContractError, CatalogError):  # refused if the round has ended it
+        shop.undrop(second)
+    run_rounds(shop)
+
+    assert shop.objects() == objects != set()
+    assert not list(shop.catalog_owner.contradictions("shop"))
+
+
+@pytest.mark.parametrize(("first", "second"), TWO_PARENTS)
+def test_a_discard_is_not_trimmed_before_both_parents_ended(shop: Shop, first: str, second: str) -> None:
+    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {second: 60 * DAY})})
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    objects = shop.objects()
+    expand_dropped(shop, first)
+    shop.drop(second)
+    discard(shop, "tablet", tablet)
+    for _ in range(3):
+        shop.later(AN_HISTORY)
+        run_rounds(shop, 2)
+
+    assert shop.objects() == objects != set()
+
+
+def test_a_table_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None:
+    shop.loaded(shop.table("t", 1, partitions=("p1", "p2")))
+    [kept] = shop.catalog.tablets(partition="p1")
+    shop.catalog.drop_partition("p1")
+    shop.later(RETAINED)
+    shop.expand_all()
+    discard(shop, "tablet", kept)
+    with installed(crash_at("claim.committed")), suppress(Crash):
+        shop.round()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.expand_all()
+    shop.hold("table", "t")
+    shop.round()
+    shop.catalog.undrop_table("t")
+    shop.round()
+
+    assert not list(shop.catalog_owner.contradictions("shop"))

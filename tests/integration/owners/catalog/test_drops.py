@@ -1,16 +1,27 @@
-"""A drop is one mark; its undrop restores the whole subtree, or is refused with a reason."""
+"""A drop is one mark; its undrop restores the whole subtree also beside rounds, or is refused with a reason."""
 
+import threading
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, update
+from sqlalchemy.exc import OperationalError
 
 from sexton import contract
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import installed
 from sexton.marks.model import Ref
-from sexton.owners.catalog import parents
-from sexton.owners.catalog.errors import AlreadyDropped
-from sexton.owners.catalog.model import NewTable, Schema
-from tests.integration.owners.catalog.shop import FAR_MS, Shop, recorded_statements
+from sexton.owners.catalog import kinds
+from sexton.owners.catalog.model import AlreadyDropped, CatalogError, NewTable, Schema
+from sexton.owners.catalog.records import CatalogTransaction
+from sexton.owners.catalog.store import Catalog
+from tests.integration.owners.catalog.shop import FAR_MS, IDS, RETAINED, Shop, recorded_statements
+from tests.support.crashes import Crash, crash_at
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.locks import wait_until_blocked_or_ended
+from tests.support.rig import GRACE
 
 
 def claim(shop: Shop, kind: str, id_: str) -> None:
@@ -20,16 +31,16 @@ def claim(shop: Shop, kind: str, id_: str) -> None:
         assert c.execute(update(mark).where(mark.c.kind == kind, mark.c.id == id_).values(**values)).rowcount == 1
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+@pytest.mark.parametrize("kind", IDS)
 def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop, kind: str) -> None:
     tablets = shop.table(tablets=3)
-    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
-    getattr(shop.catalog, f"drop_{kind}")(id_)
+    id_ = IDS[kind]
+    shop.drop(kind)
     marked = shop.refs()
     with pytest.raises(AlreadyDropped):
         shop.prepared(tablets)
 
-    getattr(shop.catalog, f"undrop_{kind}")(id_)
+    shop.undrop(kind)
 
     assert marked == {Ref(kind, id_)}
     assert shop.refs() == set()
@@ -73,44 +84,23 @@ def test_a_large_table_is_expanded_by_few_statements(shop: Shop, indexes: int) -
     assert statements["wide"] == statements["slim"]
 
 
-def test_expanding_twice_marks_nothing_twice(shop: Shop) -> None:
-    shop.table(tablets=3)
-    shop.catalog.drop_table("t")
-
-    shop.expand_all()
-    once = shop.refs()
-    shop.expand_all()
-
-    assert shop.refs() == once
-    assert {r.kind for r in once} == {"table", "tablet"}
-
-
-def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in range(5):
-        shop.table(f"t{n}", 3)
-        shop.catalog.drop_table(f"t{n}")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 7)
-
-    with recorded_statements(shop) as statements:
-        shop.expand_all()
-
-    assert sum("INSERT" in s for s in statements) == 3
-    assert shop.count("mark", kind="tablet") == 15
-
-
-def test_one_large_parent_is_expanded_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("parents", "parts"), [(1, 5), (2, 4)])
+def test_many_tablets_are_marked_in_parts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, parents: int, parts: int
+) -> None:
     shop.table("large", 10)
     shop.table("small", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("small")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+    monkeypatch.setattr(kinds, "PARENTS_AT_ONCE", parents)
+    monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
     beats: list[int] = []
 
     with recorded_statements(shop) as statements:
         shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, lambda: beats.append(shop.count("mark", kind="tablet")))
 
     assert shop.count("mark", kind="tablet") == 12
-    assert sum("INSERT" in s for s in statements) == 5
+    assert sum("INSERT" in s for s in statements) == parts
     assert all(second - first <= 3 for first, second in pairwise(beats))
     assert shop.marked("tablet") == sorted(shop.marked("tablet"), key=lambda mark: mark.id)
 
@@ -120,7 +110,7 @@ def test_a_large_parent_may_be_undropped_between_its_parts(shop: Shop, monkeypat
     shop.table("other", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("other")
-    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 3)
+    monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
 
     def undrop_once() -> None:
         if shop.count("mark", kind="tablet") == 6 and shop.count("mark", kind="table", id="large"):
@@ -142,18 +132,6 @@ def test_a_tablet_mark_names_its_parents_and_vaults(shop: Shop) -> None:
     row = shop.row("tablet", tablet)
     assert (row.parent_kind, row.parent_id, row.vault) == ("partition", "t-p", None)
     assert (row.prefix, row.bytes) == (f"data/{tablet}/", 30)
-
-
-def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
-    shop.table()
-    shop.catalog.drop_table("t")
-    marked_at = shop.marked("table")[0].retention_starts_at
-
-    shop.catalog_owner.mark_due(
-        "shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None
-    )
-
-    assert shop.refs() == {Ref("table", "t")}
 
 
 def test_a_partition_dropped_first_expands_its_own_tablets(shop: Shop) -> None:
@@ -250,3 +228,136 @@ def test_an_index_of_a_dropped_table_is_not_altered(shop: Shop) -> None:
 
     with pytest.raises(AlreadyDropped, match="t of the tables was dropped"):
         shop.catalog.alter_index("t-i", 2, Schema())
+
+
+@pytest.mark.slow
+def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
+    tablets = shop.table()
+    shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])
+    shop.later(2_000)
+    shop.round()
+    live = shop.objects()
+    shop.catalog.drop_partition("t-p")
+    shop.hold("partition", "t-p")
+    shop.later(RETAINED)
+    shop.round()
+
+    shop.catalog.undrop_partition("t-p")
+
+    assert shop.count("mark_history", kind="compacted") == 2
+    assert shop.objects() == live
+    assert shop.count("mark", kind="tablet") == 0
+
+
+@pytest.mark.slow
+def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> None:
+    shop.loaded(shop.table())
+    shop.catalog.drop_partition("t-p")
+    shop.later(RETAINED)
+    shop.round()
+    shop.second_pass()
+    shop.round()
+    assert shop.count("mark_history", kind="partition") == 1
+    shop.catalog.drop_table("t")
+
+    shop.catalog.undrop_table("t")
+
+    assert shop.count("mark", kind="table") == 0
+
+
+def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> None:
+    txn, _ = shop.written(shop.table())
+    ever = shop.now() + 864_000_000
+    shop.change(shop.t.txns, txn, timeout_at=ever)
+    shop.catalog.precommit(txn)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    with installed(crash_at("owner.fenced")), pytest.raises(Crash):
+        shop.round()
+    shop.catalog.undrop_table("t")
+    shop.later(120)
+    shop.round()
+
+    shop.catalog.commit(txn)
+
+    assert shop.count("mark", kind="prepared") == 0
+
+
+@pytest.fixture
+def loaded(database_url: str, tmp_path: Path) -> Iterator[Shop]:
+    """A shop on PostgreSQL, where two transactions may write at once."""
+    shop = Shop(database_url).register()
+    shop.local(tmp_path / "disk")
+    shop.loaded(shop.table("t", 2))
+    yield shop
+    shop.close()
+
+
+def undropped_while_expanded(shop: Shop, kind: str) -> None:
+    """Undrop in a connection of its own, while the transaction that marks the tablets is open."""
+    undropping, expanding = Database.open(shop.url), Database.open(shop.url)
+    undrop = getattr(Catalog(undropping, "shop"), f"undrop_{kind}")
+    thread = threading.Thread(target=undrop, args=[IDS[kind]])
+    with expanding.write() as c:
+        kinds.mark_tablets(CatalogTransaction(expanding, c, "shop"), kind, FAR_MS)
+        thread.start()
+        wait_until_blocked_or_ended(shop.db, thread)
+    thread.join()
+    undropping.close()
+    expanding.close()
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_no_mark_of_a_tablet_is_left(loaded: Shop, kind: str) -> None:
+    loaded.drop(kind)
+
+    undropped_while_expanded(loaded, kind)
+
+    assert loaded.marked("tablet") == []
+
+
+def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
+    before = loaded.objects()
+    loaded.catalog.drop_table("t")
+    undropped_while_expanded(loaded, "table")
+    loaded.later(RETAINED)
+    loaded.round()
+    in_use = loaded.objects()
+    loaded.catalog.drop_partition("t-p")
+    loaded.round()
+
+    assert (in_use, loaded.objects()) == (before, before)
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
+    loaded.drop(kind)
+    loaded.later(RETAINED)
+    loaded.round()
+    loaded.later(GRACE + 700)
+    undropping, answers, faults = Database.open(loaded.url), list[BaseException](), list[str]()
+
+    def undrop() -> None:
+        try:
+            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(IDS[kind])
+        except (CatalogError, contract.ContractError, OperationalError) as e:
+            answers.append(e)
+
+    thread = threading.Thread(target=undrop)
+    record = {"table": "tables", "index": "indexes", "partition": "partitions"}[kind]
+
+    def before(*arguments: object) -> None:
+        if str(arguments[2]).startswith(f"DELETE FROM sexton_catalog.{record} ") and not thread.ident:
+            thread.start()
+            wait_until_blocked_or_ended(loaded.db, thread)
+
+    event.listen(loaded.owners.engine, "before_cursor_execute", before)
+    event.listen(loaded.owners.engine, "handle_error", lambda context: faults.append(str(context.original_exception)))
+    for _ in range(2):  # a parent ends in the round after its tablets
+        if not thread.ident:
+            loaded.round()
+    thread.join(PATIENCE_SECONDS)
+    undropping.close()
+
+    assert not faults
+    assert [type(answer) for answer in answers] == [contract.Refused]

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from config.settings import owner_policy
 from sexton import contract
 from sexton.marks.model import Ref
-from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.model import Schema
-from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.integration.owners.catalog.shop import GRACE, HOUR, RETAINED, Shop
+from sexton.owners.catalog.plugin import PLUGIN
+from sexton.owners.catalog.tables import TABLES
+from sexton.recycle.planning.policy import policy
+from tests.integration.owners.catalog.shop import GRACE, HOUR, OWN, RETAINED, RETENTION, Shop
 from tests.servers.fault_proxy import FaultProxy
+from tests.support.kept import kept_texts
 
 
 def rounds(shop: Shop) -> list[int]:
@@ -24,7 +27,7 @@ def rounds(shop: Shop) -> list[int]:
 
 def leftovers(shop: Shop, *but: str) -> dict[str, int]:
     """Return which of the catalog's tables still hold rows."""
-    found = {name: shop.number(table) for name, table in vars(shop.t).items() if name not in but}
+    found = {table.name: shop.number(table) for table in TABLES.tables.metadata.sorted_tables if table.name not in but}
     return {name: n for name, n in found.items() if n}
 
 
@@ -176,41 +179,6 @@ def test_a_tablet_waits_in_both_vaults_for_the_unproven_one(shop: Shop, tmp_path
     assert leftovers(shop, "txns", "labels") == {}
 
 
-def test_r37_a_held_and_expanded_table_is_undropped_readable(shop: Shop) -> None:
-    tablets = shop.table(tablets=2, partitions=["p1", "p2"])
-    rowsets = shop.loaded(tablets)
-    shop.catalog.drop_table("t")
-    hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="t", reason="wait", placed_by="me")
-    shop.holds.place(hold, 100 * HOUR)
-    shop.later(RETAINED)
-    report = shop.round()
-    expanded = {r.kind for r in shop.refs()}
-
-    shop.catalog.undrop_table("t")
-
-    assert report.deleted == 0
-    assert expanded >= {"table", "tablet"}
-    assert {r.kind for r in shop.refs()} == {"txn_label"}
-    assert shop.catalog_owner.live_objects("shop") == 4
-    assert shop.objects() == set(shop.keys(*rowsets))
-
-
-def test_r37_a_table_with_claimed_tablets_is_not_undropped(shop: Shop) -> None:
-    tablets = shop.table(tablets=2)
-    shop.loaded(tablets)
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.round()
-
-    with pytest.raises(contract.Refused, match=f"tablet ({'|'.join(tablets)}) is claimed"):
-        shop.catalog.undrop_table("t")
-    rounds(shop)
-    with pytest.raises(contract.Refused, match="t is gone"):
-        shop.catalog.undrop_table("t")
-
-    assert shop.record(shop.t.tables, "t") is None
-
-
 def test_r46_a_table_with_a_deleted_partition_is_not_undropped(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.loaded(shop.catalog.tablets())
@@ -272,15 +240,95 @@ def test_a_tablet_in_an_unknown_vault_waits_for_the_vault(shop: Shop, tmp_path: 
     assert shop.objects("warm") == set()
 
 
-def test_a_table_ends_after_its_tablet_was_discarded(shop: Shop) -> None:
-    [tablet] = shop.table()
-    [row] = shop.loaded([tablet])
-    shop.change(shop.t.rowsets, row, vault="lost")
+def test_a_hold_on_a_live_table_blocks_its_dropped_rowset(shop: Shop) -> None:
+    [row] = shop.loaded(shop.table())
+    shop.catalog.drop_rowset(row)
+    placed, before = shop.hold("table", "t"), shop.objects()
+    shop.later(RETAINED)
+
+    report = shop.round()
+
+    assert shop.objects() == before
+    assert kept_texts(report) == {f"hold {placed}": 1}
+
+
+def test_a_hold_blocks_a_partition_of_an_expanded_table(shop: Shop) -> None:
+    shop.loaded(shop.table())
     shop.catalog.drop_table("t")
+    shop.expand_all()
+    shop.hold("partition", "t-p")
+    before = shop.objects()
+    shop.later(RETAINED)
+
+    shop.round()
+
+    assert shop.objects() == before
+
+
+def test_a_load_into_a_held_table_is_not_aborted(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("long", 5 * 86_400)
+    [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
+    shop.write(output)
+    shop.catalog.drop_table("t")
+    shop.hold("table", "t")
     shop.later(RETAINED)
     shop.round()
+    shop.catalog.undrop_table("t")
 
-    QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "the vault is lost for good")
+    shop.catalog.commit(txn)
+
+    assert shop.count("mark", kind="prepared") == 0
+
+
+def test_a_longer_retention_blocks_an_expanded_table(shop: Shop) -> None:
+    shop.loaded(shop.table())
+    before = shop.objects()
+    shop.catalog.drop_table("t")
+    placed = shop.hold("table", "t")
+    shop.later(RETAINED)
+    shop.round()
+    assert shop.count("mark", kind="tablet") == 1
+
+    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {"table": 30 * 86_400})})
+    shop.round()
+    shop.holds.release(placed)
     shop.round()
 
-    assert Ref("table", "t") not in shop.refs()
+    assert shop.objects() == before
+    assert shop.count("mark", kind="tablet") == 0
+
+
+def test_an_unreadable_table_keeps_only_its_own_marks(shop: Shop) -> None:
+    shop.due_tablet()
+    with shop.without(shop.t.txns):
+        report = shop.round()
+
+    assert shop.objects() == set()
+    assert any(why.startswith("owner: the catalog's tables cannot be read") for why in kept_texts(report))
+
+
+def test_an_observed_instance_shows_what_its_owner_would_mark(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.registry.observe("shop")
+    opened = shop.rounds.open("shop", "observes", None, shop.policy)
+
+    shop.recycler.mark_due(opened, lambda: None)
+
+    assert {(k.kind, k.marks) for k in shop.plan().kinds} >= {("table", 1), ("tablet", 1)}
+    assert shop.row("tablet", tablet).state == "MARKED"
+
+
+def test_a_plan_does_not_count_children_of_marks_that_wait(shop: Shop) -> None:
+    [tablet] = shop.table()
+    rowsets = [shop.loaded([tablet])[0] for _ in range(3)]
+    shop.compacted(tablet, rowsets)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()  # claims the tablet with three compacted rowsets; its second pass is due in an hour
+    shop.round()
+    assert shop.count("mark", state="CLAIMED", first_pass_at=None, absorbed=True) == 3
+
+    assert shop.plan().claimed == 0

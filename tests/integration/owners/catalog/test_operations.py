@@ -5,8 +5,15 @@ import pytest
 from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.owners.catalog.errors import AlreadyDropped, LabelTaken, RecordNotFound, Uncovered, WrongState
-from sexton.owners.catalog.model import NewTable, Schema, Written
+from sexton.owners.catalog.model import (
+    AlreadyDropped,
+    LabelTaken,
+    NewTable,
+    RecordNotFound,
+    Schema,
+    Written,
+    WrongState,
+)
 from sexton.owners.catalog.tables import create
 from tests.integration.owners.catalog.shop import HOUR, Shop
 
@@ -151,17 +158,13 @@ def test_r52_inputs_of_an_unfinished_compaction_are_not_marked(shop: Shop) -> No
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet]) + shop.loaded([tablet])
     unwritten = shop.catalog.start_compaction(tablet, inputs, "disk")
-    narrow = shop.catalog.start_compaction(tablet, inputs, "disk", versions=(2, 3))
-    shop.write(narrow.output)
 
     with pytest.raises(WrongState, match="not written yet"):
         shop.catalog.finish_compaction(unwritten.id)
-    with pytest.raises(Uncovered, match=inputs[2]):
-        shop.catalog.finish_compaction(narrow.id)
 
     assert shop.states(inputs) == {"visible"}
     assert shop.marked("compacted") == []
-    assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset, narrow.output.rowset}
+    assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset}
 
 
 def test_a_second_compaction_of_the_same_rowsets_is_refused(shop: Shop) -> None:

@@ -1,17 +1,22 @@
 """Rounds delete exactly the files of compacted and dropped rowsets, named by the schema they were written with."""
 
 import pytest
-from sqlalchemy import delete, insert
+from sqlalchemy import insert
 
+from config.settings import owner_policy
 from sexton import contract
 from sexton.marks.model import Reason, Ref
+from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema
+from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.planning.policy import policy
 from sexton.storage.local.vault import LocalVault
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, recorded_statements
+from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop, recorded_statements
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.support.kept import kept_texts
+from tests.support.rig import GRACE, RETENTION
 
 V1, V2 = IndexFormat.V1, IndexFormat.V2
 INVERTED = ("1", "2", "3", "4")
@@ -57,8 +62,7 @@ def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> 
     with shop.db.read() as c:
         schema = c.execute(shop.t.schemas.select()).one()._asdict()
     shop.catalog.drop_rowset(old, new)
-    with shop.db.write() as c:
-        c.execute(delete(shop.t.schemas))
+    shop.lose(shop.t.schemas)
     shop.later(RETAINED)
 
     first = shop.round()
@@ -85,8 +89,7 @@ def test_a_retry_keeps_records_of_files_without_schema(
     [rowset] = shop.loaded(shop.table(i=Schema(format=V1, inverted=("7",))))
     [data, index] = sorted(shop.keys(rowset))
     shop.catalog.drop_rowset(rowset)
-    with shop.db.write() as c:
-        c.execute(delete(shop.t.schemas))
+    shop.lose(shop.t.schemas)
     shop.later(RETAINED)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", refusing(data))
@@ -106,8 +109,7 @@ def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
     [aside] = shop.loaded([tablet])
     shop.loaded([tablet])
     shop.catalog.drop_rowset(aside)
-    with shop.db.write() as c:
-        c.execute(delete(shop.t.schemas))
+    shop.lose(shop.t.schemas)
     shop.later(RETAINED)
     shop.round()
     reason = shop.row("dropped", aside).quarantined_reason
@@ -154,14 +156,48 @@ def test_r52_compacted_marks_without_an_output_delete_nothing(shop: Shop) -> Non
     assert {Ref("compacted", i) for i in inputs} <= shop.refs()
 
 
-def test_compacted_inputs_are_deleted_and_the_output_stays(shop: Shop) -> None:
+def rowset_marks(shop: Shop) -> int:
+    return shop.count("mark", kind="compacted") + shop.count("mark", kind="dropped")
+
+
+def test_a_dropped_output_waits_for_its_held_inputs(shop: Shop) -> None:
     [tablet] = shop.table()
-    inputs = shop.loaded([tablet], segments=2) + shop.loaded([tablet])
-    output = shop.compacted(tablet, inputs)
+    kept, other = shop.loaded([tablet]) + shop.loaded([tablet])
+    output, beside = shop.compacted(tablet, [kept, other]), shop.loaded([tablet])
+    live, both = set(shop.keys(*beside)), set(shop.keys(kept, output))
+    shop.catalog.drop_rowset(output)
+    hold = Hold(instance="shop", scope="mark", mark_kind="compacted", mark_id=kept, reason="look first")
+    placed, _ = shop.holds.place(hold, 7 * 86_400)
     shop.later(RETAINED)
 
-    report = shop.round()
+    reports = [shop.round(), shop.round()]
 
-    assert (report.deleted, report.removed) == (3, 2)
-    assert shop.objects() == set(shop.keys(output))
-    assert [r.id for r in rows(shop)] == [output]  # type: ignore[attr-defined]
+    assert [kept_texts(r) for r in reports] == [{f"hold {placed.id}": 1, "waits for its compaction inputs": 1}] * 2
+    assert [r.removed for r in reports] == [1, 0]
+    assert shop.objects() == live | both
+    shop.holds.release(placed.id)
+    report = shop.round()
+    assert (report.removed, kept_texts(report)) == (2, {})
+    assert shop.objects() == live
+    assert (rowset_marks(shop), shop.number(shop.t.rowsets)) == (0, 1)
+
+
+def test_an_output_waits_for_its_inputs_to_be_due(shop: Shop) -> None:
+    [tablet] = shop.table()
+    output = shop.compacted(tablet, shop.loaded([tablet]) + shop.loaded([tablet]))
+    shop.catalog.drop_rowset(output)
+    before = shop.objects()
+    shop.policy = policy(
+        {**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)}
+    )
+    shop.later(1)
+
+    early = shop.round()
+    kept = shop.objects()
+    shop.later(RETAINED)
+    shop.round()
+
+    assert (early.removed, kept_texts(early)) == (0, {"waits for its compaction inputs": 1})
+    assert kept == before
+    assert shop.objects() == set()
+    assert (rowset_marks(shop), shop.number(shop.t.rowsets)) == (0, 0)

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database
 from sexton.marks.model import Ref
-from sexton.owners.catalog.errors import LabelTaken
+from sexton.owners.catalog.model import LabelTaken
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, OWN, Shop
 

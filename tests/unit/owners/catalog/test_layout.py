@@ -5,55 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
-from sexton.owners.catalog.layout import (
-    FileKind,
-    IndexFormat,
-    RowsetFile,
-    key,
-    parse,
-    rowset_keys,
-    rowset_prefix,
-    tablet_prefix,
-)
+from sexton.owners.catalog.layout import IndexFormat, parse, rowset_keys, rowset_prefix, tablet_prefix
 from sexton.storage.policy import check_key, check_prefix
 
 ids = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True).filter(lambda i: i not in (".", ".."))
-numbers = st.integers(min_value=0, max_value=10**6)
-files = st.one_of(
-    st.builds(RowsetFile, st.just(FileKind.BITMAP), ids, ids, st.none(), st.none()),
-    st.builds(RowsetFile, st.sampled_from([FileKind.DATA, FileKind.INDEX_V2]), ids, ids, numbers, st.none()),
-    st.builds(RowsetFile, st.just(FileKind.INDEX_V1), ids, ids, numbers, ids),
-)
+formats = st.sampled_from(IndexFormat)
 
 
-@given(files)
-def test_key_parses_to_its_file(file: RowsetFile) -> None:
-    assert parse(key(file)) == file
-
-
-@given(st.text(alphabet="data/_.-0123x", max_size=40).map(lambda t: f"data/{t}"))
-def test_parsed_key_has_only_one_spelling(name: str) -> None:
-    file = parse(name)
-
-    assert file is None or key(file) == name
-
-
-@given(files, ids, ids)
-def test_key_is_under_the_prefix_of_its_rowset_only(file: RowsetFile, tablet: str, rowset: str) -> None:
-    name = key(file)
-
-    assert name.startswith(rowset_prefix(file.tablet, file.rowset))
-    assert name.startswith(rowset_prefix(tablet, rowset)) == ((tablet, rowset) == (file.tablet, file.rowset))
-    assert name.startswith(tablet_prefix(tablet)) == (tablet == file.tablet)
-
-
-@given(files)
-def test_every_key_and_prefix_is_valid_in_a_vault(file: RowsetFile) -> None:
-    check_key(key(file))
-    check_prefix(tablet_prefix(file.tablet))
-    check_prefix(rowset_prefix(file.tablet, file.rowset))
-
-    assert parse(rowset_prefix(file.tablet, file.rowset)) is None
+@given(ids, ids, formats, ids, ids, ids)
+def test_a_key_is_under_the_prefix_of_its_rowset_only(
+    tablet: str, rowset: str, format_: IndexFormat, inverted: str, other_tablet: str, other: str
+) -> None:
+    for name in rowset_keys(tablet, rowset, 2, True, format_, [inverted]):
+        check_key(name)
+        assert parse(name) == (tablet, rowset)
+        assert name.startswith(rowset_prefix(tablet, rowset))
+        assert name.startswith(rowset_prefix(other_tablet, other)) == ((other_tablet, other) == (tablet, rowset))
+        assert name.startswith(tablet_prefix(other_tablet)) == (other_tablet == tablet)
+    for prefix in (tablet_prefix(tablet), rowset_prefix(tablet, rowset)):
+        check_prefix(prefix)
+        assert parse(prefix) is None
 
 
 @given(st.integers(0, 5), st.booleans(), st.sampled_from(IndexFormat), st.lists(ids, max_size=3, unique=True))

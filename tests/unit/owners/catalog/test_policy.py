@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.marks.model import Fenced
+from sexton.owners.catalog.barrier import verdict
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.plugin import PLUGIN
-from sexton.owners.catalog.policy import covered, verdict
+from sexton.owners.catalog.rowsets import covered
 from sexton.recycle.planning.policy import for_owner
 
 ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)

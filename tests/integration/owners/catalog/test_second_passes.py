@@ -1,0 +1,393 @@
+"""Second passes, paused workers and older attempts delete nothing that is kept, and remove no record of it."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, update
+
+from config.settings import owner_policy
+from sexton.kernel import crash_points
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput, SextonError
+from sexton.marks.lease import LeaseLost
+from sexton.marks.model import Reason, Ref, WriteToken
+from sexton.operators.holds.model import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import Schema
+from sexton.owners.catalog.plugin import PLUGIN
+from sexton.owners.port import FindRefs, Heartbeat, OwnerSilent, Verify
+from sexton.protection.errors import Invalid
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
+from sexton.recycle.pipeline.sql import quarantine
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.port import VaultFault
+from tests.integration.owners.catalog.shop import FAR_MS, GRACE, OWN, RETAINED, Shop
+from tests.integration.protection.registrations import protect
+from tests.integration.recycle.pipeline.attempts import replaced_worker
+from tests.integration.recycle.pipeline.refusing import refusing
+from tests.support.crashes import Crash, crash_at
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.kept import kept_texts
+from tests.support.places import AuditList
+from tests.support.rig import RETENTION
+
+DAY = 86_400
+WEEK = 7 * 86_400
+
+
+def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
+    [tablet] = shop.table(i=Schema(format=IndexFormat.V1, inverted=("7", "8")))
+    [rowset] = shop.loaded([tablet], bitmap=True)
+    before = shop.objects()
+    with shop.db.read() as c:
+        schema = c.execute(shop.t.schemas.select()).one()._asdict()
+    shop.catalog.drop_rowset(rowset)
+    shop.lose(shop.t.schemas)
+    shop.later(RETAINED)
+    shop.round()
+    gone = before - shop.objects()
+    assert shop.row("dropped", rowset).quarantined_reason == "SCHEMA_MISSING"
+    assert gone
+
+    with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop dropped/{rowset}"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", keys=sorted(gone))
+    with shop.db.write() as c:  # the owner finds its schema again
+        c.execute(insert(shop.t.schemas).values(**schema))
+    shop.round()
+    shop.second_pass()
+    assert shop.row("dropped", rowset) is None
+
+
+@pytest.mark.parametrize("paused_before", ["record_finished", "forget"])
+def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_before: str) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    stopped, resumed, errors = threading.Event(), threading.Event(), list[LeaseLost]()
+    target = shop.stores.settlements if paused_before == "record_finished" else shop.owner
+    real = getattr(target, paused_before)
+
+    def pause(*arguments: object) -> object:
+        if threading.current_thread() is older:
+            stopped.set()
+            assert resumed.wait(PATIENCE_SECONDS)
+        return real(*arguments)
+
+    def older_attempt() -> None:
+        try:
+            shop.recycler.adopt(order, 1, lambda: None)
+        except LeaseLost as e:
+            errors.append(e)
+
+    setattr(target, paused_before, pause)
+    older = threading.Thread(target=older_attempt)
+    older.start()
+    assert stopped.wait(PATIENCE_SECONDS)
+    shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
+    shop.recycler.adopt(order, 2, lambda: None)
+    records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
+    resumed.set()
+    older.join(PATIENCE_SECONDS)
+
+    assert len(errors) == 1
+    assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records
+    # Kept with its records, or gone with them: never the one without the other.
+    is_kept = paused_before == "record_finished"
+    assert (shop.row("tablet", tablet) is not None, records[1]) == (is_kept, int(is_kept))
+
+
+def test_an_empty_tablet_leaves_no_record(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    shop.second_pass()
+
+    assert (shop.row("tablet", tablet), shop.number(shop.t.tablets)) == (None, 0)
+
+
+def test_a_mark_discarded_before_its_end_keeps_its_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
+    real = shop.stores.settlements.record_finished
+
+    def discard_first(token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
+        with monkeypatch.context() as patch:
+            patch.setattr(quarantine, "may_be_deleting", lambda *_: False)
+            shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+        return real(token, refs)
+
+    monkeypatch.setattr(shop.stores.settlements, "record_finished", discard_first)
+    shop.recycler.adopt(order, 1, lambda: None)
+
+    assert shop.row("tablet", tablet) is None
+    assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records
+
+
+def test_a_mark_whose_owner_fails_can_be_discarded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+
+    def fail(*_: object) -> None:
+        raise OwnerSilent("the catalog does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.owner, "forget", fail)
+        silent = shop.recycler.adopt(order, 1, lambda: None)
+    assert set(kept_texts(silent)) == {"owner: the catalog does not answer"}
+    assert shop.row("tablet", tablet).finished
+    with pytest.raises(BadInput, match="are being deleted now"):
+        shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+    shop.leases.free(order.lease)
+    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop tablet/{tablet}"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+
+    shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
+    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+
+
+def tablet_in_second_pass(shop: Shop) -> tuple[str, AdoptOrder]:
+    """Drop a table and let the second pass of its tablet be due; return the tablet and the order of its pass."""
+    tablet = shop.due_tablet()
+    shop.round()
+    assert shop.row("tablet", tablet).first_pass_at is not None
+    shop.later(GRACE + 1)
+    opened = shop.rounds.open("shop", "second round", None, shop.policy)
+    order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+    return tablet, order
+
+
+def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    objects = shop.objects()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    older = shop.rounds.open("shop", "r1", None, shop.policy)
+    mark_due, paused, resumed = shop.catalog_owner.mark_due, threading.Event(), threading.Event()
+
+    def work() -> None:
+        order = AdoptOrder(round=older.round, lease=older.lease, upload_grace_seconds=GRACE, cutoffs=older.cutoffs)
+        with suppress(SextonError):
+            shop.recycler.adopt(order, 1, lambda: None)
+
+    def paused_after_heartbeat(instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify) -> None:
+        def beat() -> None:
+            heartbeat()  # the lease is valid
+            if threading.current_thread() is thread and not paused.is_set():
+                paused.set()
+                assert resumed.wait(PATIENCE_SECONDS)
+
+        mark_due(instance, {"table": cutoffs["table"]}, beat, verify)
+
+    monkeypatch.setattr(shop.catalog_owner, "mark_due", paused_after_heartbeat)
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert paused.wait(PATIENCE_SECONDS)
+    shop.later(61)  # the lease expired
+    longer = OWN | dict.fromkeys(("table", "index", "partition"), WEEK)
+    raised = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, longer)})
+    shop.policy = raised
+    newer = shop.rounds.open("shop", "r2", None, raised)
+    order = AdoptOrder(round=newer.round, lease=newer.lease, upload_grace_seconds=GRACE, cutoffs=newer.cutoffs)
+    shop.recycler.adopt(order, 1, lambda: None)
+    resumed.set()
+    thread.join(PATIENCE_SECONDS)
+    plan, ledger = shop.plan(), Ledger()
+    for kind in plan.kinds:
+        shop.recycle(newer, plan, kind, ledger)
+
+    assert shop.objects() == objects
+    shop.catalog.undrop_table("t")
+
+
+def test_a_held_tablet_with_an_absorbed_load_can_be_undeleted(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    shop.written([tablet])  # a load that is not committed: its mark is a child of the tablet
+    prefix = f"data/{tablet}/"
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    assert shop.objects() == set()
+    assert shop.row("tablet", tablet).first_pass_at is not None  # waits for its second pass
+    assert shop.count("mark", kind="prepared", state="CLAIMED", absorbed=True) == 1
+    shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), WEEK)
+    shop.later(3 * GRACE)
+    shop.round()  # "let the round finish"
+
+    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=prefix)
+
+
+def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    tablet, order = tablet_in_second_pass(shop)
+    forget, paused, resumed = shop.catalog_owner.forget, threading.Event(), threading.Event()
+
+    def paused_before(instance: str, find_refs: FindRefs) -> None:
+        paused.set()
+        assert resumed.wait(PATIENCE_SECONDS)
+        forget(instance, find_refs)
+
+    def work() -> None:
+        with suppress(SextonError):
+            shop.recycler.adopt(order, 1, lambda: None)
+
+    monkeypatch.setattr(shop.catalog_owner, "forget", paused_before)
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert paused.wait(PATIENCE_SECONDS)
+    shop.later(100)  # the lease expired, and 37 s have passed
+    with pytest.raises(UndeleteUnsafe, match="first give the mark up permanently: sexton quarantine discard"):
+        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "undelete")
+    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    resumed.set()
+    thread.join(PATIENCE_SECONDS)
+
+    assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (1, 1)
+
+
+def test_records_stay_for_the_second_pass_of_the_newer_attempt(shop: Shop) -> None:
+    tablet = shop.due_tablet()
+    opened = shop.rounds.open("shop", "r1", None, shop.policy)
+    common = {"round": opened.round, "lease": opened.lease, "upload_grace_seconds": GRACE}
+    shop.recycler.adopt(AdoptOrder(cutoffs=opened.cutoffs, **common), 1, lambda: None)
+    order = RangeOrder(number=0, kind="tablet", cutoff=FAR_MS, limit=1_000, **common)
+    stopped, resumed = threading.Event(), threading.Event()
+    errors: list[LeaseLost] = []
+
+    def first_attempt() -> None:
+        try:
+            shop.recycler.recycle(order, 1, lambda: None)
+        except LeaseLost as e:
+            errors.append(e)
+
+    def stop_at_log(point: str) -> None:
+        if point == "audit.written" and threading.current_thread() is first:
+            stopped.set()
+            assert resumed.wait(PATIENCE_SECONDS)
+
+    first = threading.Thread(target=first_attempt)
+    with crash_points.installed(stop_at_log):
+        first.start()
+        assert stopped.wait(PATIENCE_SECONDS)
+        shop.recycler.recycle(order, 2, lambda: None)
+        before = shop.number(shop.t.tablets), shop.number(shop.t.rowsets)
+        resumed.set()
+        first.join()
+
+    assert shop.row("tablet", tablet).first_pass_at is not None
+    assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == before
+    assert len(errors) == 1
+
+
+def test_a_key_below_a_tablet_in_second_pass_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    [key] = shop.objects()
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    opened = shop.rounds.open("shop", "r", None, shop.policy)
+    adopt = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
+    shop.recycler.adopt(adopt, 1, lambda: None)
+    plan, ledger = shop.plan(), Ledger()
+    ledger.begin(plan)
+    [kind] = [k for k in plan.kinds if k.kind == "tablet"]
+    with replaced_worker(shop, ledger.next_range(opened, plan, kind, 0), monkeypatch):
+        assert shop.row("tablet", tablet).first_pass_at is not None
+        shop.put("disk", key)  # an upload that began before the claim ends late: hence the second pass
+        with pytest.raises(Invalid, match="being deleted"):
+            protect(shop, "job", key)
+
+
+@pytest.mark.parametrize("discarded_first", [True, False])
+def test_a_tablet_is_settled_beside_a_damaged_list(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, discarded_first: bool
+) -> None:
+    tablet, refused = shop.table(tablets=2)
+    rowset, other = shop.loaded([tablet, refused])
+    [key] = shop.keys(other)
+    shop.catalog.drop_rowset(rowset)
+    shop.catalog.drop_table("t")
+    shop.sql("UPDATE {}mark SET quarantined_reason = 'BAD_KEY' WHERE id = :id", id=rowset)  # claimed with its tablet
+    shop.later(RETAINED)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalVault, "delete", refusing(key))
+        shop.round()
+    with shop.db.write() as c:
+        c.execute(update(shop.db.t.file_list).values(results=b"\x00"))
+    shop.round()
+    reason = shop.row("tablet", refused).quarantined_reason
+    store, damaged = QuarantineStore(shop.db), Ref("tablet", refused)
+
+    if discarded_first:
+        store.discard("shop", damaged, "its files stay")
+    shop.second_pass()
+    if not discarded_first:
+        store.discard("shop", damaged, "its files stay")
+
+    assert reason == Reason.FILES_UNREADABLE
+    assert (shop.row("tablet", tablet), shop.row("dropped", rowset)) == (None, None)
+    assert (shop.objects(), shop.count("file_list")) == ({key}, 0)
+    protect(shop, "copy", key)
+
+
+class AwayOnce(AuditList):
+    """An audit whose place is away for a while."""
+
+    away = False
+
+    def write(self, rows: Sequence[AuditRow]) -> None:
+        if self.away:
+            raise VaultFault(rows[0].vault, "UNREACHABLE", "away")
+        super().write(rows)
+
+
+@pytest.mark.slow
+def test_deletes_during_an_audit_fault_are_audited_later(database_url: str, tmp_path: Path) -> None:
+    audit = AwayOnce()
+    shop = Shop(database_url, audit=audit).register()
+    shop.local(tmp_path / "disk")
+    tablet = shop.due_tablet()
+    shop.round()
+    late = f"data/{tablet}/late_0.dat"
+    shop.put("disk", late)
+    shop.later(GRACE + 1)
+    audit.away = True
+    held = kept_texts(shop.round())
+    audit.away = False
+    shop.round()
+    gone = shop.count("mark_history", kind="tablet")
+    shop.close()
+
+    assert held == {"vault disk: UNREACHABLE": 1, "waits for its children": 1}
+    assert gone == 1
+    assert late in {row.key for row in audit.rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["outcomes.recorded", "audit.written"])
+def test_deletes_of_a_crashed_second_pass_are_audited(shop: Shop, point: str) -> None:
+    tablets = shop.table()
+    shop.loaded(tablets)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    late = f"data/{tablets[0]}/late_0.dat"
+    shop.put("disk", late)
+    shop.later(GRACE + 1)
+    with installed(crash_at(point)), pytest.raises(Crash):
+        shop.round()
+    shop.later(120)
+
+    shop.round()
+
+    assert shop.objects() == set()
+    assert late in {row.key for row in shop.audit_list.rows}
