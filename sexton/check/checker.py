@@ -135,7 +135,7 @@ class Checker:
             self._contradictions(order.instance, notes, unread),
             self._front_end(order.instance, notes, unread, heartbeat),
         ):
-            for page in _pages(discrepancies):
+            while page := list(islice(discrepancies, PAGE_FINDINGS)):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
                 heartbeat()
@@ -161,12 +161,7 @@ class Checker:
         run = self._runs.stored(order.run)
         settings = self._settings(run.instance)
         grace_seconds = max(order.grace_seconds, settings.grace_seconds)
-        own = {
-            "instance": run.instance,
-            "run": run,
-            "grace_seconds": grace_seconds,
-            "inverted": settings.inverted,
-        }
+        own = {"instance": run.instance, "run": run, "grace_seconds": grace_seconds, "inverted": settings.inverted}
         return order.model_copy(update=own)
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
@@ -271,11 +266,6 @@ def _new_texts(reported: Sequence[str], stored: Sequence[str]) -> list[str]:
     known = frozenset(stored)
     new = dict.fromkeys(text[:REMARK_CHARACTERS] for text in reported if text not in known)
     return [text for text in new if text not in known][: max(0, MAX_REMARKS - len(stored))]
-
-
-def _pages(discrepancies: Iterator[Discrepancy]) -> Iterator[list[Discrepancy]]:
-    """Yield the discrepancies in pages of at most ``PAGE_FINDINGS``."""
-    return iter(lambda: list(islice(discrepancies, PAGE_FINDINGS)), [])
 
 
 def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:

@@ -109,7 +109,10 @@ class InProcessComparison:
             except (VaultFault, UnknownVault) as e:
                 attempts += 1
                 if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
-                    _wait(e.retry_after or 2.0 ** (attempts - 1), pages.heartbeat)
+                    until_again = time.monotonic() + (e.retry_after or 2.0 ** (attempts - 1))
+                    while (remaining := until_again - time.monotonic()) > 0:
+                        pages.heartbeat()
+                        time.sleep(min(remaining, 0.5))
                     continue
                 return Listing(vault=spec.name, parts=1, ended=0, **counts, errors=(str(e)[:500],))
             return Listing(vault=spec.name, parts=1, ended=1, **counts)
@@ -228,13 +231,6 @@ def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveE
         while (page := following.result()) is not None:
             following = reader.submit(next, pages, None)
             yield page
-
-
-def _wait(seconds: float, heartbeat: Heartbeat) -> None:
-    until = time.monotonic() + seconds
-    while (remaining := until - time.monotonic()) > 0:
-        heartbeat()
-        time.sleep(min(remaining, 0.5))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
 from sexton import contract
 from sexton.database.contract_errors import check_text
@@ -66,7 +66,9 @@ class ListedOwner(Owner):
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         """Mark what the list has had since it was last read."""
-        after = self._read_until(instance)
+        t = self._db.t.instance
+        with self._db.read() as c:
+            after = str(c.execute(select(t.c.owner_cursor).where(t.c.id == instance)).scalar_one())
         while True:
             heartbeat()
             page = self.garbage(instance, after, GARBAGE_AT_ONCE)
@@ -83,18 +85,18 @@ class ListedOwner(Owner):
         """Return True: the owner knows what it has fenced until it may forget it."""
         return True
 
-    def _read_until(self, instance: str) -> str:
-        t = self._db.t.instance
-        with self._db.read() as c:
-            return str(c.execute(select(t.c.owner_cursor).where(t.c.id == instance)).scalar_one())
-
     def _store(self, instance: str, after: str, page: GarbagePage, verify: Verify, heartbeat: Heartbeat) -> bool:
         """Mark a page, and store how far the list was read; return False if another reader was faster."""
         undropped = [Ref(*entry) for entry in page.entries if isinstance(entry, Undropped)]
         listed = [entry for entry in page.entries if isinstance(entry, Garbage) and entry.ref not in undropped]
         for ref in undropped:
             heartbeat()
-            self._take_back(instance, ref, verify)
+            with self._db.write() as c:
+                verify(c)
+            # It has no mark, perhaps for its wrong name, or is claimed: fenced by its owner.
+            with suppress(contract.Refused, BadInput), self._db.write() as c:
+                check_text(*ref)
+                contract.undrop(c, instance, ref.kind, [ref.id])
         try:
             return self._mark(instance, listed, verify, after, page.end)
         except BadInput:
@@ -121,22 +123,9 @@ class ListedOwner(Owner):
             for kind in {garbage.kind for garbage in listed}:
                 marks = {garbage.mark.id: garbage.mark for garbage in listed if garbage.kind == kind}
                 check_text(kind, *marks, *(part for mark in marks.values() for part in mark.parent or ()))
-                known = self._known(c, instance, kind, marks)
+                known: set[str] = set()  # a list that was begun again shows ids a second time
+                for seen in (self._db.t.mark, self._db.t.mark_history):
+                    is_same = (seen.c.instance == instance, seen.c.kind == kind, in_list(seen.c.id, marks))
+                    known.update(c.execute(select(seen.c.id).where(*is_same)).scalars())
                 contract.mark(c, instance, kind, [mark for id_, mark in marks.items() if id_ not in known])
         return True
-
-    def _take_back(self, instance: str, ref: Ref, verify: Verify) -> None:
-        with self._db.write() as c:
-            verify(c)
-        # It has no mark, perhaps for its wrong name, or is claimed: fenced by its owner.
-        with suppress(contract.Refused, BadInput), self._db.write() as c:
-            check_text(*ref)
-            contract.undrop(c, instance, ref.kind, [ref.id])
-
-    def _known(self, c: Connection, instance: str, kind: str, ids: Mapping[str, object]) -> set[str]:
-        """Return the ids that have a mark, or had one: a list that was begun again shows them a second time."""
-        known: set[str] = set()
-        for t in (self._db.t.mark, self._db.t.mark_history):
-            is_same = (t.c.instance == instance, t.c.kind == kind, in_list(t.c.id, ids))
-            known.update(c.execute(select(t.c.id).where(*is_same)).scalars())
-        return known

@@ -34,7 +34,11 @@ def from_method(
     order = hints[parameters[0].name] if len(parameters) == 1 and parameters[0].kind is not VAR else None
     takes_order = inspect.isclass(order) and issubclass(order, StrictMessage)
     if not takes_order:
-        order = create_model(name.title().replace("-", ""), __base__=StrictMessage, **_fields(parameters, hints))
+        fields: dict[str, Any] = {}  # type and default of each parameter, with lists in place of collections
+        for p in parameters:
+            default = ... if p.default is inspect.Parameter.empty else p.default
+            fields[p.name] = (GenericAlias(Sequence, (hints[p.name],)) if p.kind is VAR else hints[p.name], default)
+        order = create_model(name.title().replace("-", ""), __base__=StrictMessage, **fields)
 
     def run(db: Database, instance: str, values: StrictMessage) -> Any:
         _check(values.model_dump())
@@ -60,13 +64,3 @@ def _check(value: Any) -> None:
     elif isinstance(value, Iterable):
         for item in value:
             _check(item)
-
-
-def _fields(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an order: type and default of each parameter, with lists in place of collections."""
-    fields: dict[str, Any] = {}
-    for p in parameters:
-        default = ... if p.default is inspect.Parameter.empty else p.default
-        is_several = p.kind is VAR
-        fields[p.name] = (GenericAlias(Sequence, (hints[p.name],)) if is_several else hints[p.name], default)
-    return fields

@@ -81,19 +81,6 @@ class OwnerOperation(NamedTuple):
     """It changes nothing."""
 
 
-def no_operations() -> Sequence[OwnerOperation]:
-    """Return no operations."""
-    return ()
-
-
-class NoOptions(Message):
-    """The options of an owner that has none."""
-
-
-def create_nothing(db: Database) -> None:
-    """Create no tables."""
-
-
 @dataclass(frozen=True)
 class OwnerPlugin:
     """The declaration of one owner."""
@@ -105,15 +92,15 @@ class OwnerPlugin:
     kinds: tuple[OwnerKind, ...] = ()
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Kind → kinds that are deleted before it. The kinds of each mark are its own or those of the engine."""
-    options: type[Message] = NoOptions
+    options: type[Message] = Message
     """Validates the options that an instance is added with: each is a text."""
-    create_tables: Callable[[Database], Any] = create_nothing
+    create_tables: Callable[[Database], Any] = field(default=lambda _: None)
     """Creates tables of its own, if they are missing; called when an instance is added."""
     knows_live: bool = False
     """It knows which objects are live, without a view that the instance names."""
     key_pattern: str = ""
     """The regular expression that every key of its files matches; empty: each instance names its own."""
-    operations: Callable[[], Sequence[OwnerOperation]] = no_operations
+    operations: Callable[[], Sequence[OwnerOperation]] = tuple
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""

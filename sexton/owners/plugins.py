@@ -37,7 +37,10 @@ class Installed(NamedTuple):
 @cache
 def installed() -> Mapping[str, Installed]:
     """Return every owner by its name. One that cannot be loaded is among them: only its own instances need it."""
-    owners = {name: Installed(name, plugin=_own(name)) for name in _own_names()}
+    folders = [module.name for module in pkgutil.iter_modules(sexton.owners.__path__) if module.ispkg]
+    modules = {name: f"{sexton.owners.__name__}.{name}.plugin" for name in folders}
+    own = {name: module for name, module in modules.items() if importlib.util.find_spec(module)}
+    owners = {name: Installed(name, plugin=importlib.import_module(module).PLUGIN) for name, module in own.items()}
     for point in entry_points(group=GROUP):
         package = point.dist.name if point.dist is not None else point.value
         if point.name in owners:
@@ -100,21 +103,7 @@ def add_instance(
     plugin = find(owner)
     if underscore_in_ids and plugin.no_underscore:
         raise BadInput(f"ids of owner {owner} contain no _: {plugin.no_underscore}")
-    validated = _validated(owner, plugin, options or {})
-    plugin.create_tables(db)
-    registry.add_instance(
-        instance,
-        owner,
-        owner_options=validated,
-        underscore_in_ids=underscore_in_ids,
-        knows_live=plugin.knows_live,
-        key_pattern=plugin.key_pattern,
-    )
-
-
-def _validated(owner: str, plugin: OwnerPlugin, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that are given, checked by the plugin's own model."""
-    known = ", ".join(plugin.options.model_fields) or "none"
+    options = options or {}
     try:
         plugin.options.model_validate(options, extra="forbid")
     except ValidationError as e:
@@ -122,19 +111,17 @@ def _validated(owner: str, plugin: OwnerPlugin, options: Mapping[str, str]) -> d
             f"{'.'.join(map(str, error['loc']))}: {WRONG_OPTION.get(error['type'], error['msg'])}"
             for error in e.errors()
         )
+        known = ", ".join(plugin.options.model_fields) or "none"
         raise BadInput(f"the options of owner {owner} are wrong: {problems}. It has the options: {known}") from e
-    return dict(sorted(options.items()))
-
-
-def _own_names() -> list[str]:
-    """Return the folders beside this file that declare an owner."""
-    folders = [module.name for module in pkgutil.iter_modules(sexton.owners.__path__) if module.ispkg]
-    return [name for name in folders if importlib.util.find_spec(f"{sexton.owners.__name__}.{name}.plugin")]
-
-
-def _own(name: str) -> OwnerPlugin:
-    plugin: OwnerPlugin = importlib.import_module(f"{sexton.owners.__name__}.{name}.plugin").PLUGIN
-    return plugin
+    plugin.create_tables(db)
+    registry.add_instance(
+        instance,
+        owner,
+        owner_options=dict(sorted(options.items())),
+        underscore_in_ids=underscore_in_ids,
+        knows_live=plugin.knows_live,
+        key_pattern=plugin.key_pattern,
+    )
 
 
 def _load(name: str, package: str, load: Callable[[], object]) -> Installed:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database, first_line
+from sexton.database.engine import first_line
 from sexton.owners.port import OwnerSilent
 
 STATEMENT_SECONDS = 3_600
@@ -20,8 +19,3 @@ def silent_on_error(what: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as e:
         raise OwnerSilent(f"{what}: {first_line(e)}") from e
-
-
-def limit_statements(db: Database, c: Connection) -> None:
-    """Limit each statement of a transaction that reads a part."""
-    db.limit_statements(c, STATEMENT_SECONDS)

@@ -84,7 +84,8 @@ class KafkaLog:
             identity_after = identities_after.get(name, identity)
             answers[name] = _facts(name, (identity, identity_after), starts.get(name, 0), ends.get(name, 0))
         if any(isinstance(answer, LogFault) and answer.reason == "_TIMED_OUT" for answer in answers.values()):
-            self._refresh_brokers()
+            with suppress(KafkaException):  # read which brokers exist: requests would still go to one that died
+                self._admin.list_topics(timeout=REQUEST_SECONDS)
         return answers
 
     def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
@@ -133,11 +134,6 @@ class KafkaLog:
             if values[name] != required
         ]
         return [*wrong, *_partition_problems(description, values), *_retention_problems(values)]
-
-    def _refresh_brokers(self) -> None:
-        """Read which brokers exist. Without this, requests continue to go to a broker that died."""
-        with suppress(KafkaException):
-            self._admin.list_topics(timeout=REQUEST_SECONDS)
 
     def _identities(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
         """Return the id and the number of partitions of each topic."""

@@ -46,16 +46,17 @@ def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: i
         name = left.region
         # A region that no map named before it left: until its node reports, every entry may be its own.
         region = active.get(name) or (None if name in stored else Region(topic=topic.name, region=name))
-        if region is not None:
-            changed[name] = _moved(region, left) if isinstance(left, RegionMove) else _dropped(region, left, now)
+        if region is None:
+            continue
+        if isinstance(left, RegionMove):
+            columns = _led(region, left)
+            if region.state is not RegionState.MOVED:
+                columns |= {"state": RegionState.MOVED, "releases_at": None, "until": None}
+        else:
+            releases_at = now + left.undrop_seconds * 1000
+            columns = {"state": RegionState.DROPPED, "releases_at": releases_at, "until": None}
+        changed[name] = region.model_copy(update=columns)
     return [region for name, region in changed.items() if region != stored.get(name)]
-
-
-def _moved(region: Region, move: RegionMove) -> Region:
-    columns = _led(region, move)
-    if region.state is not RegionState.MOVED:
-        columns |= {"state": RegionState.MOVED, "releases_at": None, "until": None}
-    return region.model_copy(update=columns)
 
 
 def _led(region: Region, order: RegionMapping | RegionMove) -> dict[str, Any]:
@@ -65,11 +66,6 @@ def _led(region: Region, order: RegionMapping | RegionMove) -> dict[str, Any]:
     if order.node not in ("", region.leader):
         return {"mapped_node": order.node, **NEW_LEADER}
     return {"mapped_node": order.node}
-
-
-def _dropped(region: Region, drop: RegionDrop, now: int) -> Region:
-    releases_at = now + drop.undrop_seconds * 1000
-    return region.model_copy(update={"state": RegionState.DROPPED, "releases_at": releases_at, "until": None})
 
 
 def _newly_mapped(topic: Topic, mapping: RegionMapping, gone: Region | None) -> Region:

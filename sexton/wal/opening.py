@@ -89,8 +89,8 @@ def missing_entries(topic: Topic, region_name: str, start: int) -> Missing | Non
 def _open_at(region: Region, topic: Topic, order: OpenRegionOrder, start: int) -> Opening | OldEpoch:
     """Return the opening of a region at its start, unless it needs a new epoch to read entries again."""
     columns: dict[str, Any] = {"epoch": order.epoch, "node": order.node, **CLEAR_PENDING}
+    progress = manifest_progress(order.flushed)
     if region.keep_from is not None and start >= region.keep_from:
-        progress = manifest_progress(order.flushed)
         if order.epoch > region.epoch and not _covers_reports(progress, region):
             columns["flushed"] = progress  # the new leader's manifest grows from here on
         return Opening(start, columns)
@@ -99,7 +99,11 @@ def _open_at(region: Region, topic: Topic, order: OpenRegionOrder, start: int) -
             f"the manifest of region {order.region} names less than was reported in epoch {order.epoch}; open it in "
             "a new epoch, so that late reports of the old one are ignored"
         )
-    return Opening(start, columns | _need_from(topic, order, start))
+    # No file has the entries that it reads again, so they are needed until flushed. A start above the known end may be
+    # a newer end, or wrong: like a report, it counts once a purge sees an end that high.
+    if start <= (topic.log_end or 0):
+        return Opening(start, columns | {"keep_from": start, "flushed": progress, "source": KeepFromSource.OPENED})
+    return Opening(start, columns | {"pending_keep_from": start, "pending_flushed": progress})
 
 
 def _covers_reports(progress: Sequence[int], region: Region) -> bool:
@@ -147,15 +151,3 @@ def _why_too_high(region: Region, order: OpenRegionOrder) -> EpochTooHigh | None
 
 def _reset_command(order: OpenRegionOrder) -> str:
     return f"an operator starts its epochs again: sexton wal reset {order.topic} --region {order.region} --epoch N"
-
-
-def _need_from(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, Any]:
-    """Return the columns of a region that reads entries again: no file has them, so they are needed until flushed.
-
-    A start above the known end may be a newer end, or wrong: like a report, it counts once a purge sees an end that
-    high.
-    """
-    progress = manifest_progress(order.flushed)
-    if start <= (topic.log_end or 0):
-        return {"keep_from": start, "flushed": progress, "source": KeepFromSource.OPENED}
-    return {"pending_keep_from": start, "pending_flushed": progress}

@@ -12,16 +12,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy
 from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import (
-    Facts,
-    Mode,
-    Region,
-    RegionLag,
-    Topic,
-    TopicExplanation,
-    TopicStanding,
-    WalSettings,
-)
+from sexton.wal.model import Facts, Mode, Region, RegionLag, Topic, TopicExplanation, TopicStanding, WalSettings
 from sexton.wal.port import LogFault, TopicLog, UnknownTopic
 from sexton.wal.purger import Purger, PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog

@@ -3,34 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Table,
-    Text,
-    and_,
-    case,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Table, Text, and_, case, func, literal, null, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from sexton.check.model import Discrepancy, Finding, FindingState, FindingType, Run
+from sexton.check.model import Discrepancy, FindingState, FindingType, Run
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
 from sexton.marks.live import MOST_SHOWN, short_key
 
 _FIELDS = tuple(Discrepancy.model_fields)
 _KEY = ["instance", "type", "vault", "key"]
-
-
-def as_finding(row: Any) -> Finding:
-    """Return a row of ``finding`` as a value."""
-    return Finding.model_validate(dict(row._mapping))
 
 
 def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Discrepancy]) -> None:

@@ -10,12 +10,12 @@ other machines.
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 
 from sexton.check.model import Moment
 from sexton.check.port import Heartbeat
@@ -26,7 +26,7 @@ from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerLiveSide
-from sexton.owners.reading import limit_statements, silent_on_error
+from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
 SOURCES = (WAITING, CLAIMED_MARKS, QUARANTINED)
@@ -56,7 +56,7 @@ class LiveSide:
         """
         with silent_on_error(SILENT), self._db.snapshot() as c:
             name = self._db.share(c)
-            limit_statements(self._db, c)
+            self._db.limit_statements(c, STATEMENT_SECONDS)
             at = self._db.now(c)
             rows = PART_ROWS if divided else ALL_ROWS
             of_owner = self._owner.live_parts(instance, name, c, rows)
@@ -85,7 +85,7 @@ class LiveSide:
             return
         vaults = [spec.name for spec in self._registry.vaults(instance)]
         with silent_on_error(SILENT), self._db.snapshot(moment) as c:
-            limit_statements(self._db, c)
+            self._db.limit_statements(c, STATEMENT_SECONDS)
             yield from read_marks(self._db, c, instance, part, vaults)
 
     def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
@@ -126,10 +126,20 @@ def read_marks(
     mark = db.t.mark
     names_files = or_(mark.c.prefix.is_not(None), mark.c["keys"].is_not(None))
     columns = (mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c["keys"])
-    in_part = and_(is_in(mark, instance, part.source), _between(mark, part))
+    position = (mark.c.kind, mark.c.retention_starts_at, mark.c.id)
+    # Of the waiting marks those in the range of the part, as a range of the index.
+    lower = [beyond(position, _position(part.after))] if part.after else []
+    upper = [~beyond(position, _position(part.until))] if part.until else []
+    in_part = and_(is_in(mark, instance, part.source), *lower, *upper)
     query: Any = select(*columns).where(in_part, names_files, ~found_by_check(mark))
     for rows in c.execution_options(yield_per=MARKS_AT_ONCE).execute(query).partitions():
-        yield [entry for row in rows for entry in _entries(row, vaults)]
+        page: list[LiveEntry] = []
+        for kind, mark_id, vault, prefix, keys in rows:
+            names = [name for name in (keys if prefix is None else [prefix]) if isinstance(name, str) and name]
+            places = [(place, name) for name in names for place in ([vault] if vault in vaults else vaults)]
+            record = f"{kind}/{mark_id}"
+            page += [LiveEntry(*place, prefix is not None, live=False, record=record) for place in places]
+        yield page
 
 
 def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:
@@ -142,25 +152,6 @@ def is_in(mark: Table, instance: str, source: str) -> ColumnElement[bool]:
     return and_(mark.c.instance == instance, conditions[source])
 
 
-def _between(mark: Table, part: Part) -> ColumnElement[bool]:
-    """Return the condition that a waiting mark is in the range of a part, as a range of the index."""
-    position = (mark.c.kind, mark.c.retention_starts_at, mark.c.id)
-    lower = [beyond(position, _position(part.after))] if part.after else []
-    upper = [~beyond(position, _position(part.until))] if part.until else []
-    return and_(true(), *lower, *upper)
-
-
 def _position(bound: str) -> tuple[str, int, str]:
     kind, retention_starts_at, mark_id = bound.split("/", 2)
     return kind, int(retention_starts_at), mark_id
-
-
-def _entries(row: Any, vaults: Collection[str]) -> Iterator[LiveEntry]:
-    """Yield the entries that one mark names."""
-    kind, mark_id, vault, prefix, keys = row
-    names: Iterable[Any] = keys if prefix is None else [prefix]
-    possible_vaults = [vault] if vault in vaults else vaults
-    for name in names:
-        if isinstance(name, str) and name:
-            for possible_vault in possible_vaults:
-                yield LiveEntry(possible_vault, name, prefix is not None, live=False, record=f"{kind}/{mark_id}")

@@ -26,7 +26,7 @@ from sexton.check.model import (
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.check.sql.conclusion import conclude_findings, count_unnamed, forget_old_runs, previous_run
-from sexton.check.sql.findings import as_finding, is_repairable, open_counts, store_seen
+from sexton.check.sql.findings import is_repairable, open_counts, store_seen
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -150,7 +150,7 @@ class CheckStore:
         t = self._db.t.finding
         query = select(t).where(self._seen_in(run, types), t.c.id > after, t.c.state.not_in(ENDED))
         with self._db.read() as c:
-            return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
+            return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
     def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
         """End a run: judge it, and only if it is whole confirm, prove and end findings.
@@ -208,7 +208,7 @@ class CheckStore:
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:
             raise UnknownFinding(f"there is no open finding {finding}; see: sexton check findings")
-        return as_finding(row)
+        return Finding(**row._mapping)
 
     def findings(
         self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False, of: FindingType | None = None
@@ -229,7 +229,7 @@ class CheckStore:
         if of is not None:
             query = query.where(t.c.type == of)
         with self._db.read() as c:
-            return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
+            return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
     def repairable(
         self, instance: str, type_: FindingType, after: int, limit: int, key_prefix: str = ""
@@ -241,7 +241,7 @@ class CheckStore:
         t = self._db.t.finding
         query = select(t).where(is_repairable(self._db, instance, type_, key_prefix), t.c.id > after)
         with self._db.read() as c:
-            return [as_finding(row) for row in c.execute(query.order_by(t.c.id).limit(limit))]
+            return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
     def count_repairable(self, instance: str, type_: FindingType, key_prefix: str = "") -> dict[str, int]:
         """Return vault → open confirmed findings of a type whose key begins with a prefix."""

@@ -46,8 +46,12 @@ def abort(tx: CatalogTransaction, writers: Writers) -> None:
 
 def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, str]]:
     """Return for each rowset whether its writer can still commit it, as the records are now."""
-    rowset, job = tx.t.rowsets, tx.t.jobs
-    statuses = _statuses(tx, _ids(writers, TXN))
+    rowset, job, txn = tx.t.rowsets, tx.t.jobs, tx.t.txns
+    parent = txn.alias("root")
+    is_parent = (parent.c.id == txn.c.parent_id) & (parent.c.instance == txn.c.instance)
+    query = select(txn.c.id, txn.c.status, parent.c.status).select_from(txn.outerjoin(parent, is_parent))
+    rows = tx.c.execute(query.where(tx.in_instance(txn.c.id, _ids(writers, TXN))))
+    statuses = {row[0]: [status for status in row[1:] if status is not None] for row in rows}  # its own, its parent's
     is_visible = [tx.in_instance(rowset.c.id, list(writers)), rowset.c.state == RowsetState.VISIBLE]
     visible_ids = set(tx.ids(select(rowset.c.id).where(*is_visible)))
     job_ids = set(tx.ids(select(job.c.id).where(tx.in_instance(job.c.id, _ids(writers, JOB)))))
@@ -111,16 +115,6 @@ def time_out(tx: CatalogTransaction) -> bool:
     tx.change(txn.c.id, ids, status=TxnStatus.ABORTED)
     end(tx, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
-
-
-def _statuses(tx: CatalogTransaction, txn_ids: Collection[str]) -> dict[str, list[str]]:
-    """Return transaction id → its status, and its parent's if it has one."""
-    txn = tx.t.txns
-    parent = txn.alias("root")
-    is_parent = (parent.c.id == txn.c.parent_id) & (parent.c.instance == txn.c.instance)
-    query = select(txn.c.id, txn.c.status, parent.c.status.label("parent_status"))
-    rows = tx.c.execute(query.select_from(txn.outerjoin(parent, is_parent)).where(tx.in_instance(txn.c.id, txn_ids)))
-    return {row.id: [status for status in (row.status, row.parent_status) if status is not None] for row in rows}
 
 
 def _ids(writers: Writers, prefix: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import Column, RowMapping, and_, exists, func, literal, or_, select
+from sqlalchemy import Column, and_, exists, func, literal, or_, select
 
 from sexton.database.ranges import READ_ROWS
 from sexton.marks.model import Ref
@@ -46,10 +46,12 @@ def live_texts(tx: CatalogTransaction, keys: Collection[str]) -> Iterator[str]:
 
 
 def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[RecordText]:
-    """Yield each record of the catalog that has one of these ids."""
+    """Yield each record of the catalog that has one of these ids, with its state and what it belongs to."""
     for kind, records in RECORDS.items():
         for row in tx.c.execute(select(records).where(tx.in_instance(records.c.id, ids))).mappings():
-            yield RecordText(kind, row["id"], _record_text(row))
+            state = row.get("state") or ("dropped" if row.get("dropped") else "not dropped")
+            above = [f"{part} {row[f'{part}_id']}" for part in ("tablet", *reversed(PARENTS)) if row.get(f"{part}_id")]
+            yield RecordText(kind, row["id"], ", ".join([f"the catalog has a record of it: {state}", *above]))
 
 
 def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
@@ -74,13 +76,6 @@ def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     differs = or_(*(counter != select(total).where(counted).scalar_subquery() for counter, total in sums))
     for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
         yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
-
-
-def _record_text(row: RowMapping) -> str:
-    """Return the state of one record, and what it belongs to."""
-    state = row.get("state") or ("dropped" if row.get("dropped") else "not dropped")
-    parents = (f"{kind} {row[f'{kind}_id']}" for kind in ("tablet", *reversed(PARENTS)) if row.get(f"{kind}_id"))
-    return ", ".join([f"the catalog has a record of it: {state}", *parents])
 
 
 def _files(keys: Collection[str]) -> list[layout.RowsetFile]:

@@ -5,7 +5,6 @@ A drop returns at once and makes one mark. An undrop restores the object with al
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import Table, delete, func, select
 
@@ -105,7 +104,12 @@ class Hierarchy(CatalogRecords):
             query = select(t.c.id, t.c.dropped).where(tx.in_instance(t.c.id), t.c.id > after)
             tables = {row.id: row.dropped for row in tx.c.execute(query.order_by(t.c.id).limit(_checked(limit)))}
             indexes, partitions = (_shown_parts(tx, part, tables) for part in (tx.t.indexes, tx.t.partitions))
-            sizes = _sizes(tx, tables)
+            tablet, stats = tx.t.tablets, tx.t.stats
+            is_own = (stats.c.tablet_id == tablet.c.id) & (stats.c.instance == tablet.c.instance)
+            sums = [func.count().label("tablets"), *(sum_of(stats.c[n]).label(n) for n in ("rowsets", "bytes"))]
+            of_tables = select(tablet.c.table_id, *sums).select_from(tablet.outerjoin(stats, is_own))
+            rows = tx.c.execute(of_tables.where(tx.in_instance(tablet.c.table_id, tables)).group_by(tablet.c.table_id))
+            sizes = {row.table_id: {n: int(row._mapping[n]) for n in ("tablets", "rowsets", "bytes")} for row in rows}
             return [
                 ShownTable(
                     id=id_,
@@ -248,16 +252,6 @@ def _shown_parts(tx: CatalogTransaction, part: Table, tables: Mapping[str, bool]
     for row in tx.c.execute(query.order_by(part.c.id)):
         parts[row.table_id].append(ShownPart(id=row.id, dropped=row.dropped))
     return parts
-
-
-def _sizes(tx: CatalogTransaction, tables: Mapping[str, bool]) -> dict[str, dict[str, Any]]:
-    """Return table → the sums over its tablets."""
-    tablet, stats = tx.t.tablets, tx.t.stats
-    is_own = (stats.c.tablet_id == tablet.c.id) & (stats.c.instance == tablet.c.instance)
-    sums = [func.count().label("tablets"), *(sum_of(stats.c[n]).label(n) for n in ("rowsets", "bytes"))]
-    query = select(tablet.c.table_id, *sums).select_from(tablet.outerjoin(stats, is_own))
-    rows = tx.c.execute(query.where(tx.in_instance(tablet.c.table_id, tables)).group_by(tablet.c.table_id))
-    return {row.table_id: {n: int(getattr(row, n)) for n in ("tablets", "rowsets", "bytes")} for row in rows}
 
 
 def _checked(limit: int) -> int:

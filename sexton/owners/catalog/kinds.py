@@ -95,17 +95,12 @@ def _expand_prepared(_tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mappi
     expansions = {}
     for mark in marks:
         if mark.vault is None or mark.prefix is None:
-            expansion = Expansion(problem=(Reason.UNEXPANDED, "a prepared mark must name a vault and a prefix"))
+            problem = Reason.UNEXPANDED, "a prepared mark must name a vault and a prefix"
+            expansions[mark.ref] = Expansion(problem=problem)
         else:
             place = Place(vault=mark.vault, prefix=mark.prefix)
-            expansion = Expansion(places=(place,), fence=not mark.in_second_pass)
-        expansions[mark.ref] = expansion
+            expansions[mark.ref] = Expansion(places=(place,), fence=not mark.in_second_pass)
     return expansions
-
-
-def _expand_ended(_tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Return no files: a load that has ended has nothing but records."""
-    return {mark.ref: Expansion() for mark in marks}
 
 
 def _in_state(*states: RowsetState) -> ColumnElement[bool]:
@@ -138,7 +133,8 @@ KINDS: Mapping[str, Kind] = {
         kind: Kind(PARENTS[kind], PARENTS[kind].c.dropped, _parent_is_live(kind), partial(_wait, kind))
         for kind in ("index", "partition", "table")
     },
-    "txn_label": Kind(TABLES.txns, _HAS_ENDED, ~_HAS_ENDED, _expand_ended),
+    # Records alone: a load that has ended has no files.
+    "txn_label": Kind(TABLES.txns, _HAS_ENDED, ~_HAS_ENDED, lambda _tx, marks: {m.ref: Expansion() for m in marks}),
 }
 """Name → kind, in the order in which records are removed."""
 

@@ -34,7 +34,7 @@ from sexton.owners.port import (
     Verify,
     nothing_to_verify,
 )
-from sexton.owners.reading import limit_statements, silent_on_error
+from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
 FENCED_KINDS = frozenset({"prepared"})
 """Kinds whose marks a transaction of the catalog may still commit."""
@@ -273,7 +273,7 @@ class CatalogOwner(Owner):
     @contextmanager
     def _snapshot(self, instance: str, moment: str = "") -> Iterator[CatalogTransaction]:
         with silent_on_error(SILENCE), self._db.snapshot(moment) as c:
-            limit_statements(self._db, c)
+            self._db.limit_statements(c, STATEMENT_SECONDS)
             yield CatalogTransaction(self._db, c, instance)
 
     @contextmanager

@@ -22,7 +22,7 @@ def _create_tables(db: Database) -> None:
 
 
 def _operations() -> Sequence[OwnerOperation]:
-    from sexton.owners.catalog.operations import OPERATIONS
+    from sexton.owners.catalog.store import OPERATIONS
 
     return OPERATIONS
 

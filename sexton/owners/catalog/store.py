@@ -5,7 +5,7 @@ through ``sexton.contract`` inside its own transactions, as any owner does.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, func, select, update
@@ -40,6 +40,7 @@ from sexton.owners.catalog.records import (
     new_id,
     update_counters,
 )
+from sexton.owners.operations import from_method
 
 EXPIRY_SECONDS = 3_600
 """Time that a compaction has by default."""
@@ -222,6 +223,35 @@ class Catalog(Hierarchy):
             update_counters(tx, {r.tablet_id for r in rows})
 
 
+_CHANGES = (
+    Catalog.create_table,
+    Catalog.add_partition,
+    Catalog.add_index,
+    Catalog.alter_index,
+    Catalog.begin,
+    Catalog.begin_sub,
+    Catalog.prepare_rowsets,
+    Catalog.write_rowset,
+    Catalog.precommit,
+    Catalog.commit,
+    Catalog.abort,
+    Catalog.start_compaction,
+    Catalog.finish_compaction,
+    Catalog.drop_table,
+    Catalog.drop_index,
+    Catalog.drop_partition,
+    Catalog.drop_rowset,
+    Catalog.undrop_table,
+    Catalog.undrop_index,
+    Catalog.undrop_partition,
+)
+OPERATIONS = (
+    *(from_method(Catalog, method, reads=True) for method in (Catalog.show, Catalog.tablets, Catalog.rowsets)),
+    *(from_method(Catalog, method) for method in _CHANGES),
+)
+"""What a meta service without a catalog of its own does through Sexton: the methods as operations."""
+
+
 def _begin(tx: CatalogTransaction, label: str | None, timeout_at: int, parent: str | None) -> str:
     txn = new_id()
     row = {"id": txn, "label": label, "status": TxnStatus.PREPARED, "timeout_at": timeout_at, "parent_id": parent}
@@ -308,7 +338,11 @@ def _publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
     if not new_rows:
         return
     tablets = lock_tablets_against_drop(tx, {row.tablet_id for row in new_rows})
-    last_versions = _lock_versions(tx, {tablet.partition_id for tablet in tablets.values()})
+    version, partitions = tx.t.versions, {tablet.partition_id for tablet in tablets.values()}
+    query = select(version.c.partition_id, version.c.value).where(tx.in_instance(version.c.partition_id, partitions))
+    locked = tx.c.execute(query.order_by(version.c.partition_id).with_for_update())
+    last_versions = {row.partition_id: row.value for row in locked}
+    ensure_found(version, partitions, last_versions)
     rowsets_of_tablet: Counter[str] = Counter()
     new_versions: dict[str, int] = defaultdict(int)
     published = []
@@ -317,7 +351,7 @@ def _publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
         position, partition = rowsets_of_tablet[row.tablet_id], tablets[row.tablet_id].partition_id
         new_versions[partition] = max(new_versions[partition], position)
         published.append({"rowset": row.id, "at": last_versions[partition] + position})
-    rowset, version = tx.t.rowsets, tx.t.versions
+    rowset = tx.t.rowsets
     is_rowset = [rowset.c.instance == tx.instance, rowset.c.id == bindparam("rowset")]
     at = bindparam("at", type_=rowset.c.first_version.type)
     values = {"state": RowsetState.VISIBLE, "first_version": at, "last_version": at}
@@ -328,16 +362,6 @@ def _publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
     moved = [{"partition": partition, "more": count} for partition, count in new_versions.items()]
     tx.c.execute(update(version).where(*is_partition).values(value=value), moved)
     update_counters(tx, tablets)
-
-
-def _lock_versions(tx: CatalogTransaction, partitions: Collection[str]) -> dict[str, int]:
-    """Return partition → its version, locked until the transaction ends."""
-    version = tx.t.versions
-    query = select(version.c.partition_id, version.c.value).where(tx.in_instance(version.c.partition_id, partitions))
-    rows = tx.c.execute(query.order_by(version.c.partition_id).with_for_update())
-    versions = {row.partition_id: row.value for row in rows}
-    ensure_found(version, partitions, versions)
-    return versions
 
 
 def _mark(tx: CatalogTransaction, kind: str, rows: Sequence[Any]) -> None:

@@ -24,17 +24,23 @@ from sexton.owners.ducklake.model import (
 def attach(lake: Lake) -> list[str]:
     """Return the statements that attach a lake, in their order. They may be repeated."""
     sql = LakeSql(lake)
+    metadata, kept = sql.table("ducklake_metadata"), sql.table(KEPT)
     return [
         *_drop(sql),
         f"CREATE VIEW {sql.table(DIRECTORIES)} AS {_directories(sql)}",
         f"CREATE VIEW {sql.table(VIEW)} AS {_live(sql)}",
         *(f"CREATE INDEX {name} ON {sql.table(of)}" for name, of in sql.indexes().items()),
         *triggers.create(sql),
-        *_keep_option(sql),
+        f"CREATE TABLE IF NOT EXISTS {kept} (key varchar, value varchar)",
+        # The lake's own value of the option is kept, once.
+        f"INSERT INTO {kept} SELECT key, value FROM {metadata} WHERE key = '{OPTION}' AND scope IS NULL "
+        f"AND value <> '{OPTION_VALUE}' AND NOT EXISTS (SELECT 1 FROM {kept})",
         _forget_option(sql),
-        f"INSERT INTO {sql.table('ducklake_metadata')} (key, value) VALUES ('{OPTION}', '{OPTION_VALUE}')",
+        f"INSERT INTO {metadata} (key, value) VALUES ('{OPTION}', '{OPTION_VALUE}')",
         triggers.pass_again(sql),
-        *_grants(sql),
+        # The roles that write read one view in the triggers, and Sexton reads the live one.
+        *roles.reader_grants(view_of(lake.schema), lake.reader),
+        *(f'GRANT SELECT ON {sql.table(DIRECTORIES)} TO "{role}"' for role in lake.writers),
     ]
 
 
@@ -92,25 +98,8 @@ def _drop(sql: LakeSql) -> list[str]:
     ]
 
 
-def _keep_option(sql: LakeSql) -> list[str]:
-    """Return the statements that keep the lake's own value of the option, once."""
-    metadata, kept = sql.table("ducklake_metadata"), sql.table(KEPT)
-    return [
-        f"CREATE TABLE IF NOT EXISTS {kept} (key varchar, value varchar)",
-        f"INSERT INTO {kept} SELECT key, value FROM {metadata} WHERE key = '{OPTION}' AND scope IS NULL "
-        f"AND value <> '{OPTION_VALUE}' AND NOT EXISTS (SELECT 1 FROM {kept})",
-    ]
-
-
 def _forget_option(sql: LakeSql) -> str:
     return f"DELETE FROM {sql.table('ducklake_metadata')} WHERE key = '{OPTION}' AND scope IS NULL"
-
-
-def _grants(sql: LakeSql) -> list[str]:
-    """Return the grants of the views: the roles that write read one in the triggers, and Sexton reads the live one."""
-    lake = sql.lake
-    grants = roles.reader_grants(view_of(lake.schema), lake.reader)
-    return grants + [f'GRANT SELECT ON {sql.table(DIRECTORIES)} TO "{role}"' for role in lake.writers]
 
 
 def _directories(sql: LakeSql) -> str:

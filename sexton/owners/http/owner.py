@@ -65,8 +65,8 @@ class HttpOwner(ListedOwner):
         """Tell the owner that these files are deleted."""
         with self._db.write() as c:
             for page in _pages(list(find_refs(c)), MARKS_AT_ONCE):
-                request = messages.ForgetRequest(marks=tuple(_name(ref) for ref in page))
-                self._caller(instance).tell("forget", request)
+                names = tuple(messages.MarkName(kind=ref.kind, id=ref.id) for ref in page)
+                self._caller(instance).tell("forget", messages.ForgetRequest(marks=names))
 
     def live_as_of(self, instance: str) -> None:
         """Return None: the files are those of the moment in which they are read; ``OwnerSilent`` if it is away."""
@@ -115,10 +115,6 @@ def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
     return Garbage(
         entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, extra_retention_seconds=extra, **files)
     )
-
-
-def _name(ref: Ref) -> messages.MarkName:
-    return messages.MarkName(kind=ref.kind, id=ref.id)
 
 
 def _files(mark: DueMark) -> messages.MarkFiles:

@@ -116,11 +116,7 @@ def read(
 
 
 def _pages(
-    db: Database,
-    c: Connection,
-    view: TableClause,
-    is_own_row: ColumnElement[bool],
-    heartbeat: Callable[[], None],
+    db: Database, c: Connection, view: TableClause, is_own_row: ColumnElement[bool], heartbeat: Callable[[], None]
 ) -> Iterator[LiveEntry | None]:
     """Yield the rows that may not be in canonical form; None: the database did not find them in time."""
     names_object = and_(is_own_row, view.c.vault.is_not(None), view.c.key.is_not(None))

@@ -299,11 +299,8 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
         entry = entry._replace(live=True)
     entry = live_keys.resolved(entry, vaults)
     # No object of S3 has such a key: the row is a loss with a name that can be stored.
-    return entry._replace(key=short_key(entry.key)) if _is_in_s3(entry, vaults) else entry
-
-
-def _is_in_s3(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> bool:
-    return entry.vault in vaults and vaults[entry.vault].kind == "s3"
+    is_in_s3 = entry.vault in vaults and vaults[entry.vault].kind == "s3"
+    return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
 
 
 def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
@@ -323,14 +320,8 @@ def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> di
     expansions: dict[Ref, Expansion] = {}
     for mark in orphans:
         place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-        above = _named_in(compiled, mark.keys or ())
-        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
+        # Each group of the pattern is a kind, and its text an id.
+        groups = [match.groupdict() for key in mark.keys or () if (match := compiled.fullmatch(key))]
+        above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=tuple(sorted(above)))
     return expansions
-
-
-def _named_in(pattern: re.Pattern[str], keys: Sequence[str]) -> tuple[Ref, ...]:
-    """Return what keys name: each group of the pattern is a kind, and its text an id. Pure."""
-    matches = (pattern.fullmatch(key) for key in keys)
-    groups: list[Mapping[str, str | None]] = [match.groupdict() for match in matches if match is not None]
-    refs = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
-    return tuple(sorted(refs))

@@ -81,10 +81,9 @@ class SqliteMeta:
                 status = os.stat(NAME, dir_fd=root)
             except (MissingDirectory, OSError) as e:
                 self.close()
-                message = (
+                raise NoStore(
                     f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node creates it"
-                )
-                raise NoStore(message) from e
+                ) from e
             self._prove((status.st_dev, status.st_ino))
             yield root
 

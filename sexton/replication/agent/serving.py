@@ -49,11 +49,7 @@ def open_sweeper(backend: ServedBackend, environment: Mapping[str, str] = os.env
     try:
         with meta.proven():
             cuts = HttpCuts(
-                backend.api,
-                token(environment),
-                backend.id,
-                backend.instance,
-                trust=Trust.of_environment(environment),
+                backend.api, token(environment), backend.id, backend.instance, trust=Trust.of_environment(environment)
             )
         try:
             yield BackendSweeper(meta, cuts, backend.instance)

@@ -12,15 +12,7 @@ from sexton.kernel.crash_points import reached
 from sexton.replication.agent import layout
 from sexton.replication.agent.layout import BinlogFiles, Malformed
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import (
-    MAX_MESSAGES,
-    NOTHING,
-    GrantedCut,
-    Removed,
-    SweepOrder,
-    SweepOutcome,
-    Swept,
-)
+from sexton.replication.agent.model import MAX_MESSAGES, NOTHING, GrantedCut, Removed, SweepOrder, SweepOutcome, Swept
 from sexton.replication.agent.port import CutSource, GrantedCutPage, OtherBackend, StoreFault
 from sexton.storage import model as storage
 from sexton.storage.local.files import open_folder, unlink_all
@@ -30,11 +22,6 @@ WAIT_SECONDS = 1.0
 PAGE_KEYS = 1_000
 PAGE_FILES = 1_000
 MAX_DETAIL_CHARACTERS = 400
-_PROBLEM_COUNTS = {
-    SweepOutcome.UNKNOWN: "unknown",
-    SweepOutcome.QUARANTINED: "quarantined",
-    SweepOutcome.FAILED: "failed",
-}
 
 
 class BackendSweeper:
@@ -116,7 +103,7 @@ def _count(removed: Removed) -> Swept:
         return Swept(tablets=1)
     message = f"tablet {removed.uid}: {removed.outcome}: {removed.detail}"
     log.warning("%s", message)
-    return Swept(tablets=1, said=(message,), **{_PROBLEM_COUNTS[removed.outcome]: 1})
+    return Swept(tablets=1, said=(message,), **{removed.outcome.value: 1})
 
 
 class _FileStays(Exception):

@@ -1,7 +1,7 @@
 """All stores of binlogs and replicas over one database, as workers, the API and the CLI use them; and the GC run."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from sexton.database.engine import Database
@@ -10,7 +10,7 @@ from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.messages import PAGE_BACKENDS, Backends, WaitingOrder
-from sexton.replication.binlog.model import BinlogSettings, CutReport, Log, LogExplanation, RetainingCopy
+from sexton.replication.binlog.model import BinlogSettings, CutReport, LogExplanation, RetainingCopy
 from sexton.replication.binlog.sql import rows
 from sexton.replication.binlog.sql.config import ConfigStore
 from sexton.replication.binlog.sql.consumers import ConsumerStore
@@ -100,6 +100,8 @@ class BinlogService:
             scope = (db, c, instance, name, table)
             standings = figures.backend_standings(*scope)
             retaining = figures.retaining_replicas(*scope, limit=MAX_NAMED_COPIES)
+            # Those that are cut by themselves: the database's own log, or those of its tables.
+            cut_logs = sum(each.dropped_at is None and bool(each.tbl) is not own_log.enabled for each in logs.values())
             return LogExplanation(
                 instance=instance,
                 db=name,
@@ -107,7 +109,7 @@ class BinlogService:
                 own=own_log,
                 dropped_at=log.dropped_at if log.dropped_at is not None else own_log.dropped_at,
                 lines=lines,
-                logs=len(lines) if table else _count_cut_logs(logs),
+                logs=len(lines) if table else cut_logs,
                 halted=halted,
                 clock=policy.clock_problem(look.checked_at, now, settings),
                 look=look,
@@ -117,8 +119,7 @@ class BinlogService:
                 holders=tuple(figures.retaining_by_backend(*scope)),
                 named=tuple(
                     RetainingCopy(
-                        replica=replica,
-                        why=describe_faults(replica, now) or f"needs version {replica.needs} and above",
+                        replica=replica, why=describe_faults(replica, now) or f"needs version {replica.needs} and above"
                     )
                     for replica in retaining
                 ),
@@ -129,12 +130,6 @@ class BinlogService:
         schedule = BinlogSchedule(self._db, settings, self.controls)
         cutter = Cutter(self._db, settings, self.controls)
         return BinlogRuns(self, schedule, cutter, settings)
-
-
-def _count_cut_logs(logs: Mapping[str, Log]) -> int:
-    """Return how many logs of a database are cut by themselves: its own, or those of its tables."""
-    own_enabled = logs[""].enabled
-    return sum(1 for log in logs.values() if log.dropped_at is None and bool(log.tbl) is not own_enabled)
 
 
 class BinlogRuns:

@@ -63,21 +63,16 @@ class LogEnd(NamedTuple):
 
 
 class NumberedRecords(NamedTuple):
-    """The rows to insert, by table. ``stored``: how many of the records some log stores."""
+    """The rows to insert, by table."""
 
     records: list[Row]
-    """Of ``binlog``: one per stored record."""
+    """Of ``binlog``: one per record that some log stores."""
     table_records: list[Row]
     """Of ``binlog_table_record``: one per stored record and table."""
     versions: list[Row]
     """Of ``binlog_partition_version``: one per UPSERT, table and partition."""
     logs: list[Row]
     """Of ``binlog_log``: the new state of the database's log and of every log of a named table."""
-
-    @property
-    def stored(self) -> int:
-        """Return how many of the records some log stores."""
-        return len(self.records)
 
 
 def number_records(

@@ -64,7 +64,16 @@ def missing(ranges: Collection[Range], spec: int) -> list[Range]:
     If there are no gaps and ``capture`` finds no path, the ranges are not aligned.
     """
     _check_version(spec)
-    return list(_gaps(_ordered(ranges), spec))
+    gaps, covered = list[Range](), NO_VERSION
+    for start, end in _ordered(ranges):
+        if start > spec:
+            break
+        if start > covered + 1:
+            gaps.append((covered + 1, start - 1))
+        covered = max(covered, end)
+    if covered < spec:
+        gaps.append((covered + 1, spec))
+    return gaps
 
 
 def overlaps(ranges: Collection[Range]) -> list[tuple[Range, Range]]:
@@ -91,18 +100,6 @@ def _continuous(ordered: Sequence[Range]) -> int:
         if start in reached:
             reached.add(end + 1)
     return max(reached) - 1
-
-
-def _gaps(ordered: Sequence[Range], spec: int) -> Iterator[Range]:
-    covered = NO_VERSION
-    for start, end in ordered:
-        if start > spec:
-            break
-        if start > covered + 1:
-            yield covered + 1, start - 1
-        covered = max(covered, end)
-    if covered < spec:
-        yield covered + 1, spec
 
 
 def _crossings(ordered: Sequence[Range]) -> Iterator[tuple[Range, Range]]:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -56,7 +56,10 @@ class EmbeddedLog:
         """Return entries from an id on, none at the end; raises ``OutOfRange`` before the first and behind the end."""
         e = self._db.t.wal_entry
         with self._db.snapshot() as c:
-            facts = self._facts(c, topic)
+            row = c.execute(select(self._db.t.wal_log).where(self._db.t.wal_log.c.name == topic)).first()
+            if row is None:
+                raise _unknown_topic(topic)
+            facts = _facts_of(row)
             if not facts.start <= at <= facts.end:
                 raise OutOfRange(topic, at, facts.start, facts.end)
             entries = select(e.c.id, e.c.payload).where(e.c.topic == topic, e.c.id >= at).order_by(e.c.id).limit(limit)
@@ -107,13 +110,6 @@ class EmbeddedLog:
             c.execute(delete(e).where(e.c.topic == topic, e.c.id < start))
             c.execute(update(t).where(t.c.name == topic).values(log_start=start))
             return start
-
-    def _facts(self, c: Connection, topic: str) -> Facts:
-        t = self._db.t.wal_log
-        row = c.execute(select(t).where(t.c.name == topic)).first()
-        if row is None:
-            raise _unknown_topic(topic)
-        return _facts_of(row)
 
 
 def _facts_of(row: Any) -> Facts:

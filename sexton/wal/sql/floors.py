@@ -18,15 +18,7 @@ from sexton.kernel.live import Live
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
-from sexton.wal.model import (
-    Facts,
-    FlushCandidate,
-    LogStateBeforeRead,
-    PurgeVerdict,
-    RegionState,
-    Topic,
-    WalSettings,
-)
+from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, PurgeVerdict, RegionState, Topic, WalSettings
 from sexton.wal.port import LogFault, Step
 from sexton.wal.reports import CLEAR_PENDING, accept_pending
 from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains

@@ -1,7 +1,7 @@
 """Store the reports of nodes on their regions in two statements. No topic is locked: a report only raises needs."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, not_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -18,13 +18,6 @@ MERGED = ("keep_from", "flushed", "source", "pending_keep_from", "pending_flushe
 """The columns of a region that reports change, besides the node and the time."""
 RegionKey = tuple[str, str]
 """Topic and region."""
-
-
-class StoredRegion(NamedTuple):
-    """A region, and the end of its topic as last seen; None: never seen."""
-
-    region: Region
-    log_end: int | None
 
 
 class HeartbeatStore:
@@ -70,13 +63,14 @@ class HeartbeatStore:
             counted = 0
             for report in possible:
                 key = report.topic, report.region
-                if key not in stored or report.epoch != stored[key].region.epoch:
+                if key not in stored or report.epoch != stored[key][0].epoch:
                     continue
-                region = merged.get(key, stored[key].region)
+                known, log_end = stored[key]
+                region = merged.get(key, known)
                 if region.leader not in ("", node):
                     of_others.append(region)
                     continue
-                merged[key] = merge(region, reported_need(report), stored[key].log_end)
+                merged[key] = merge(region, reported_need(report), log_end)
                 counted += 1
             self._store_regions(c, merged.values(), {"node": node, "reported_at": now})
         if of_others:
@@ -86,10 +80,10 @@ class HeartbeatStore:
 
     def _regions(
         self, c: Connection, instance: str, keys: Collection[RegionKey], condition: ColumnElement[bool], *, lock: bool
-    ) -> dict[RegionKey, StoredRegion]:
-        """Return those of the regions that are the instance's and satisfy a condition.
+    ) -> dict[RegionKey, tuple[Region, int | None]]:
+        """Return those of the regions that are the instance's and satisfy a condition, with the ends of their topics.
 
-        ``lock``: none of them changes until the transaction ends.
+        An end is as it was last seen; None: never seen. ``lock``: none of them changes until the transaction ends.
         """
         if not keys:
             return {}
@@ -105,7 +99,7 @@ class HeartbeatStore:
         for *values, log_end in c.execute(query):
             # Not validated again: a heartbeat may have thousands of rows.
             region = Region.model_construct(**dict(zip(columns, values, strict=True)))
-            regions[region.topic, region.region] = StoredRegion(region, log_end)
+            regions[region.topic, region.region] = (region, log_end)
         return regions
 
     def _store_regions(self, c: Connection, regions: Collection[Region], columns: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, select, update
@@ -74,7 +74,9 @@ class MapStore:
                 locked = read_regions(db, c, [order.topic], is_named, lock=True)[order.topic]  # it changes no others
                 stored = {region.region: region for region in locked}
                 changed = remapped(topic, stored, order, now)
-                if self._count_regions(c, topic, _added(stored, changed)):
+                # Those that are new, or return after they were GONE.
+                added = sum(r.region not in stored or stored[r.region].state is RegionState.GONE for r in changed)
+                if self._count_regions(c, topic, added):
                     columns["emptied_at"] = None
                 self._store_regions(c, changed)
             c.execute(update(t).where(t.c.name == order.topic).values(**columns))
@@ -121,11 +123,6 @@ class MapStore:
         insert = upsert(r).from_select(list(types), select(*(rows.c[name] for name in types)))
         columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
         c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns))
-
-
-def _added(stored: Mapping[str, Region], changed: Sequence[Region]) -> int:
-    """Return how many of the changed regions are new, or return after they were GONE."""
-    return sum(r.region not in stored or stored[r.region].state is RegionState.GONE for r in changed)
 
 
 def _refuse_impossible(order: MapOrder) -> None:

@@ -84,7 +84,7 @@ class ConfigStore:
         later = (t.c.db > after[0]) | and_(t.c.db == after[0], t.c.tbl > after[1])
         page = select(t).where(t.c.instance == instance, later).order_by(t.c.db, t.c.tbl).limit(limit)
         with self._db.read() as c:
-            return [rows.to_log(row) for row in c.execute(page)]
+            return [Log(**row._mapping) for row in c.execute(page)]
 
     def log(self, instance: str, name: str, table: str = "") -> Log:
         """Return one log, also if it is disabled or dropped; raises ``UnknownLog``."""

@@ -7,7 +7,6 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, distinct, func, 
 
 from sexton.database.engine import Database
 from sexton.replication.binlog.model import LastRun, Log, LogCounts
-from sexton.replication.binlog.sql import rows
 
 MAX_NOTED_LOGS = 1_000
 
@@ -49,7 +48,7 @@ def logs_with_blocker(db: Database, c: Connection, instance: str) -> Sequence[Lo
     has_blocker = or_(t.c.held_since.is_not(None), t.c.awaiting_seq.is_not(None))
     logs = _select_from_cut_logs(db, t).where(t.c.instance == instance, has_blocker)
     first_logs = logs.order_by(t.c.db, t.c.tbl).limit(MAX_NOTED_LOGS)
-    return [rows.to_log(row) for row in c.execute(first_logs)]
+    return [Log(**row._mapping) for row in c.execute(first_logs)]
 
 
 def find_last_run(db: Database, c: Connection, instance: str) -> LastRun:

@@ -67,8 +67,8 @@ class RecordStore:
                 return result
             numbered = number_records(new, logs, versions, self._db.now(c))
             self._insert_numbered(c, numbered)
-            disabled = result.disabled + len(new) - numbered.stored
-            return result.model_copy(update={"stored": numbered.stored, "disabled": disabled})
+            stored = len(numbered.records)
+            return result.model_copy(update={"stored": stored, "disabled": result.disabled + len(new) - stored})
 
     def read(self, instance: str, name: str, table: str = "", after: int = 0, limit: int = PAGE_RECORDS) -> RecordPage:
         """Return the records of a log after a number, in their order: at most a thousand, and some MiB.

@@ -43,7 +43,7 @@ class Remover:
         has_rows = or_(pair.scalar_subquery().is_not(None), record.scalar_subquery().is_not(None))
         leftovers = select(t).where(t.c.instance == instance, has_rows).order_by(t.c.db)
         with self._db.read() as c:
-            logs = [rows.to_log(row) for row in c.execute(leftovers)]
+            logs = [Log(**row._mapping) for row in c.execute(leftovers)]
         return sorted(logs, key=lambda log: (log.db, log.tbl == "", log.tbl))
 
     def _remove_chunk(self, log: Log) -> int:

@@ -1,7 +1,6 @@
 """Read logs and consumers from their rows."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.exc import OperationalError
@@ -12,11 +11,6 @@ from sexton.kernel.errors import GuardBusy
 from sexton.replication.binlog.model import Consumer, Log
 from sexton.replication.errors import UnknownLog
 from sexton.replication.sql.log_rows import log_condition
-
-
-def to_log(row: Any) -> Log:
-    """Return the row as a value."""
-    return Log(**row._mapping)
 
 
 def read_logs(
@@ -48,14 +42,14 @@ def read_logs(
     condition = and_(t.c.instance == instance, t.c.db == name)
     if tables is not None:
         condition = and_(condition, in_list(t.c.tbl, {"", *tables}))
-    return {row.tbl: to_log(row) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
+    return {row.tbl: Log(**row._mapping) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
 
 
 def lock_own_log(db: Database, c: Connection, instance: str, name: str) -> Log:
     """Return a database's own log, locked until the transaction ends; its row must exist."""
     t = db.t.binlog_log
     own_row = select(t).where(log_condition(t, instance, (name, ""))).with_for_update()
-    return to_log(c.execute(own_row).one())
+    return Log(**c.execute(own_row).one()._mapping)
 
 
 def steady_for(db: Database, c: Connection, instance: str, seconds: int) -> bool:

@@ -9,7 +9,7 @@ from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import copies_condition, needed_version, to_replica
+from sexton.replication.replicas.sql.rows import copies_condition, needed_version
 
 
 def backend_standings(
@@ -88,7 +88,7 @@ def retaining_replicas(
     live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
     lacking = select(t).where(live, needed_version(t, now) <= t.c.desired)
     return [
-        to_replica(row)
+        Replica(**row._mapping)
         for row in c.execute(lacking.order_by(needed_version(t, now), t.c.tablet, t.c.backend).limit(limit))
     ]
 

@@ -4,12 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
@@ -24,12 +19,12 @@ from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
     MAX_BOOT,
     MAX_BOOT_STEP,
+    Replica,
     ReplicaReport,
     ReplicaSettings,
     ReportReceipt,
 )
 from sexton.replication.replicas.policy import Judged, ReportedVersions
-from sexton.replication.replicas.sql.rows import to_replica
 from sexton.replication.sql.log_rows import check_names
 
 JUDGED_COLUMNS = (
@@ -64,7 +59,7 @@ class ReportStore:
             now = self._db.now(c)
             live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
             reported = select(t).where(live, in_list(t.c.uid, versions))
-            known = {row.uid: to_replica(row) for row in c.execute(reported)}
+            known = {row.uid: Replica(**row._mapping) for row in c.execute(reported)}
             sent_at = (report.boot, report.sequence)
             to_update = {uid: replica for uid, replica in known.items() if (replica.boot, replica.sequence) < sent_at}
             judged = [

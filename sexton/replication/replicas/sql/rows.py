@@ -3,19 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Text,
-    and_,
-    case,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, and_, case, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
@@ -24,11 +12,6 @@ from sexton.replication.replicas.version_graph import MAX_VERSION
 
 ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
-
-
-def to_replica(row: Any) -> Replica:
-    """Return the row as a value."""
-    return Replica(**row._mapping)
 
 
 def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, int]:
@@ -85,7 +68,7 @@ def replicas_of(db: Database, c: Connection, instance: str, tablets: Iterable[st
     condition = and_(t.c.instance == instance, in_list(t.c.tablet, tablets))
     replicas: dict[str, list[Replica]] = {}
     for row in c.execute(select(t).where(condition).order_by(t.c.tablet, t.c.backend)):
-        replicas.setdefault(row.tablet, []).append(to_replica(row))
+        replicas.setdefault(row.tablet, []).append(Replica(**row._mapping))
     return replicas
 
 

@@ -14,7 +14,7 @@ from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of, to_replica
+from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of
 from sexton.replication.sql.log_rows import check_names
 
 
@@ -43,7 +43,7 @@ class ReplicaStore:
             if not every:
                 replicas = replicas.where(or_(*faults))
             page = replicas.order_by(t.c.tablet, t.c.backend).limit(limit)
-            return [to_replica(row) for row in c.execute(page)], now
+            return [Replica(**row._mapping) for row in c.execute(page)], now
 
     def full_copy(self, instance: str, tablet: str, backend: str, why: str) -> Replica:
         """Mark a replica FULL_COPY_ONLY: only a full copy can repair it, so it no longer blocks deletion of versions.
@@ -63,15 +63,11 @@ class ReplicaStore:
             t.c.instance == instance, t.c.tablet == tablet, t.c.backend == backend, t.c.dropped.is_(False)
         )
         with deciding(self._db, instance) as c:
-            values = {
-                "full_copy": why.strip(),
-                "full_copy_at": self._db.now(c),
-                "full_copy_until": _newest_version(t),
-            }
+            values = {"full_copy": why.strip(), "full_copy_at": self._db.now(c), "full_copy_until": _newest_version(t)}
             row = c.execute(update(t).where(this_replica).values(**values).returning(t)).one_or_none()
             if row is None:
                 raise UnknownTablet(tablet, backend)
-            replica = to_replica(row)
+            replica = Replica(**row._mapping)
             return next(iter(self._limit_full_copies(c, instance, [replica])), replica)
 
     def give_up(self, instance: str) -> int:
@@ -90,7 +86,7 @@ class ReplicaStore:
             counting = and_(t.c.instance == instance, t.c.full_copy == "", t.c.dropped.is_(False))
             values = {"full_copy": BY_LIMIT, "full_copy_at": now, "full_copy_until": _newest_version(t)}
             given_up = update(t).where(counting, unhealthy_for_long, healthy_elsewhere).values(**values).returning(t)
-            replicas = [to_replica(row) for row in c.execute(given_up)]
+            replicas = [Replica(**row._mapping) for row in c.execute(given_up)]
             self._limit_full_copies(c, instance, replicas)
             return len(replicas)
 
@@ -118,7 +114,7 @@ class ReplicaStore:
         logs = select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl)
         with self._db.snapshot() as c:
             head, _ = JournalStore(self._db).bounds(c, instance)
-            outcomes = [outcome for row in c.execute(replicas) for outcome in policy.standing(to_replica(row))]
+            outcomes = [outcome for row in c.execute(replicas) for outcome in policy.standing(Replica(**row._mapping))]
             watermarks = [
                 LogWatermark(
                     db=row.db, tbl=row.tbl, seq=max(row.watermark, row.starts_after), dropped=row.dropped_at is not None
