@@ -4,11 +4,13 @@ A drop returns at once and makes one mark. An undrop restores the object with al
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sqlalchemy import Table, delete, func, select
 
 from sexton import contract
+from sexton.database.engine import Database
 from sexton.database.rows import sum_of
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState
@@ -26,7 +28,6 @@ from sexton.owners.catalog.model import (
 )
 from sexton.owners.catalog.records import (
     PARENTS,
-    CatalogRecords,
     CatalogTransaction,
     add,
     ensure_found,
@@ -42,8 +43,21 @@ MOST_TABLETS = 100_000
 MOST_SHOWN = 1_000
 
 
-class Hierarchy(CatalogRecords):
-    """The hierarchy of tables, indexes, partitions and tablets."""
+class Hierarchy:
+    """The hierarchy of tables, indexes, partitions and tablets of one instance."""
+
+    def __init__(self, db: Database, instance: str) -> None:
+        self._db, self._instance = db, instance
+
+    @contextmanager
+    def _read(self) -> Iterator[CatalogTransaction]:
+        with self._db.read() as c:
+            yield CatalogTransaction(self._db, c, self._instance)
+
+    @contextmanager
+    def _write(self) -> Iterator[CatalogTransaction]:
+        with self._db.write() as c:
+            yield CatalogTransaction(self._db, c, self._instance)
 
     def create_table(self, new: NewTable) -> None:
         """Create a table with its indexes, partitions and tablets; tablets get ids of their own."""

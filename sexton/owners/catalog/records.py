@@ -1,8 +1,7 @@
 """One instance's records inside one transaction: every module of the catalog that uses SQL takes it."""
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,24 +109,6 @@ class CatalogTransaction:
         # again and again.
         rows = rows.order_by(new.c.id + "")
         self.c.execute(upsert(mark).from_select(["instance", "kind", *names], rows).on_conflict_do_nothing())
-
-
-class CatalogRecords:
-    """Opens transactions over the records of one instance."""
-
-    def __init__(self, db: Database, instance: str) -> None:
-        self._db = db
-        self._instance = instance
-
-    @contextmanager
-    def _read(self) -> Iterator[CatalogTransaction]:
-        with self._db.read() as c:
-            yield CatalogTransaction(self._db, c, self._instance)
-
-    @contextmanager
-    def _write(self) -> Iterator[CatalogTransaction]:
-        with self._db.write() as c:
-            yield CatalogTransaction(self._db, c, self._instance)
 
 
 def new_id() -> str:

@@ -83,7 +83,7 @@ class TestNumberRecords:
         logs = make_logs(make_log("orders"), disabled, dropped, enabled=False)
         numbered = number(logs, make_record(1, *TABLES, "unknown"), make_record(2, "clicks"))
         assert [(row["tbl"], row["seq"]) for row in numbered.table_records] == [("orders", 1)]
-        assert numbered.stored == 1
+        assert len(numbered.records) == 1
 
     def test_disabled_logs_remember_the_record_they_lack(self) -> None:
         logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
@@ -96,7 +96,7 @@ class TestNumberRecords:
 
     def test_dropped_database_stores_nothing_and_moves_on(self) -> None:
         numbered = number(make_logs(dropped_at=1), make_record(1, "orders"))
-        assert (numbered.stored, numbered.logs[0]["last_seq"], numbered.logs[0]["records"]) == (0, 1, 0)
+        assert (len(numbered.records), numbered.logs[0]["last_seq"], numbered.logs[0]["records"]) == (0, 1, 0)
 
     def test_versions_are_stored_for_tables_that_store_the_record(self) -> None:
         logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
