@@ -123,7 +123,7 @@ class ListedOwner(Owner):
             for kind in {garbage.kind for garbage in listed}:
                 marks = {garbage.mark.id: garbage.mark for garbage in listed if garbage.kind == kind}
                 check_text(kind, *marks, *(part for mark in marks.values() for part in mark.parent or ()))
-                known: set[str] = set()  # a list that was begun again shows ids a second time
+                known: set[str] = set()  # marked, now or before: a list that was begun again shows ids a second time
                 for seen in (self._db.t.mark, self._db.t.mark_history):
                     is_same = (seen.c.instance == instance, seen.c.kind == kind, in_list(seen.c.id, marks))
                     known.update(c.execute(select(seen.c.id).where(*is_same)).scalars())
