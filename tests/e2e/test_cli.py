@@ -171,7 +171,7 @@ def test_contract_test_races_and_leaves_nothing_behind(offline: Run, shop: Datab
     raced = offline("contract", "test", "--marks", "400")
 
     assert raced.returncode == 0, raced.stdout + raced.stderr
-    assert "committed and claimed both: 0" in raced.stdout
+    assert "committed and claimed: 0" in raced.stdout
     left = Rig.__new__(Rig)
     left.db = shop
     assert [left.count(t) for t in ("instance", "mark", "mark_history", "round", "batch")] == [1, 1, 0, 0, 0]

@@ -2,18 +2,20 @@
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import Column, and_, exists, func, literal, or_, select
+from sqlalchemy import Column, Select, and_, exists, func, literal, or_, select
 
 from sexton.database.ranges import READ_ROWS
 from sexton.marks.model import Ref
 from sexton.owners.catalog import kinds, layout
 from sexton.owners.catalog.model import RowsetState
-from sexton.owners.catalog.records import OWN_SCHEMA, PARENTS, CatalogTransaction
+from sexton.owners.catalog.records import OWN_SCHEMA, OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
 from sexton.owners.port import RecordText
 
 RECORDS = {**PARENTS, "tablet": TABLES.tablets, "rowset": TABLES.rowsets}
 """Kind of a record → the records."""
+RECORD_OF = {"txn_label": "txn", "dropped": "rowset"}
+"""Kind of a mark → the kind of its records, where the names differ."""
 REFERENCES: tuple[tuple[str, str, Column[str], Column[str]], ...] = (
     *(("tablet", kind, TABLES.tablets.c[f"{kind}_id"], records.c.id) for kind, records in PARENTS.items()),
     ("index", "table", TABLES.indexes.c.table_id, TABLES.tables.c.id),
@@ -55,7 +57,7 @@ def records_with(tx: CatalogTransaction, ids: Collection[str]) -> Iterator[Recor
 
 
 def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
-    """Yield each record that refers to a missing one, or whose counters are wrong, once for each contradiction."""
+    """Yield each record that refers to a missing one, has wrong counters, or stays although it was dropped."""
     rowset, stats, streamed = tx.t.rowsets.c, tx.t.stats.c, tx.c.execution_options(yield_per=READ_ROWS)
     for kind, other, named, target in REFERENCES:
         has_target = exists().where(target == named, target.table.c.instance == named.table.c.instance)
@@ -76,6 +78,24 @@ def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     differs = or_(*(counter != select(total).where(counted).scalar_subquery() for counter, total in sums))
     for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
         yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
+    for kind in (*PARENTS, "txn_label", "dropped"):
+        for id_ in streamed.execute(_without_mark(tx, kind)).scalars():
+            yield RecordText(RECORD_OF.get(kind, kind), id_, "it was dropped or has ended, but has no mark: it stays")
+
+
+def _without_mark(tx: CatalogTransaction, kind: str) -> Select[str]:
+    """Select what nothing deletes, because an operator discarded its mark, unless it goes with something above it."""
+    records, own = kinds.KINDS[kind].records, kinds.KINDS[kind].records.c
+    names = kinds.ROWSET_KINDS if kind in kinds.ROWSET_KINDS else (kind,)
+    stays = [kinds.KINDS[kind].removable, *(~tx.has_mark(tx.db.t.mark, name, own.id) for name in names)]
+    if records is tx.t.rowsets:
+        stays = [own.state != RowsetState.VISIBLE, *stays[1:], exists().where(OWN_TABLET, STANDING)]
+    elif records is tx.t.txns:
+        stays.append(own.parent_id.is_(None))
+    elif kind != "table":
+        table = tx.t.tables.c
+        stays.append(exists().where(table.id == own.table_id, table.instance == own.instance, ~table.dropped))
+    return select(own.id).where(tx.in_instance(own.id), *stays)
 
 
 def _files(keys: Collection[str]) -> list[layout.RowsetFile]:

@@ -15,7 +15,7 @@ from sexton.owners.catalog.model import AlreadyThere, CatalogError, NewTable, Sc
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
-from tests.integration.owners.catalog.shop import IDS, OWN, PREPARED, RETAINED, Shop
+from tests.integration.owners.catalog.shop import HOUR, IDS, OWN, PREPARED, RETAINED, Shop
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE, RETENTION
 
@@ -37,6 +37,12 @@ def discard(shop: Shop, kind: str, id_: str) -> None:
     QuarantineStore(shop.db).discard("shop", Ref(kind, id_), "anna")
 
 
+def reported(shop: Shop) -> set[str]:
+    """Return the records that a check reports because nothing deletes them."""
+    texts = shop.catalog_owner.contradictions("shop")
+    return {f"{text.kind}/{text.id}" for text in texts if "has no mark" in text.text}
+
+
 def expand_dropped(shop: Shop, kind: str) -> None:
     """Drop something, and mark its tablets."""
     shop.drop(kind)
@@ -55,14 +61,36 @@ def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
     shop.loaded(shop.table("t", 2))
     objects = shop.objects()
     shop.drop(kind)
+    before = reported(shop)
     discard(shop, kind, IDS[kind])
 
     with pytest.raises(contract.Refused, match=f"{IDS[kind]} is gone"):
         shop.undrop(kind)
-    shop.later(30 * DAY)
+    shop.later(AN_HISTORY)
     shop.round()
 
+    assert (before, reported(shop)) == (set(), {f"{kind}/{IDS[kind]}"})
     assert shop.objects() == objects != set()
+
+
+def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, [rowset] = shop.written(tablets)
+    dropped = shop.loaded(tablets)[0]
+    shop.catalog.drop_rowset(dropped)
+    shop.catalog.abort(txn)
+    before = reported(shop)
+    shop.later(HOUR + PREPARED)
+    for kind, id_ in (("prepared", rowset), ("dropped", dropped), ("txn_label", txn)):
+        discard(shop, kind, id_)
+    assert before == set()
+    assert reported(shop) == {f"rowset/{rowset}", f"rowset/{dropped}", f"txn/{txn}"}
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    assert shop.objects() == set()
+    assert reported(shop) == {f"txn/{txn}"}
 
 
 @pytest.mark.parametrize("kind", IDS)
@@ -127,6 +155,7 @@ def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
         shop.round()
 
     assert shop.objects() == kept
+    assert reported(shop) == {f"rowset/{inputs[0]}"}
 
 
 @pytest.mark.parametrize("kind", IDS)
