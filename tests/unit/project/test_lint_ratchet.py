@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 RATCHET = ROOT / ".ci" / "ruff-ratchet.toml"
-LONGEST = 40
+LONGEST = 39
 """How many exceptions there are. Lower it when you remove one; a reviewer should refuse a higher number."""
 
 
