@@ -6,10 +6,9 @@ for the entries that a region reads of its topic. ``client.follow`` applies the 
 ``FollowerState``. The values that the methods take are exported here too.
 """
 
-from sexton.client.asynchronous import AsyncSexton
+from sexton.client.clients import AsyncSexton, Following, Sexton
 from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, RequestRefused, TooOld, Unreachable
 from sexton.client.replaying import TopicEntry, TopicSource
-from sexton.client.sync import Following, Sexton
 from sexton.kernel.signatures import SIGNATURE_HEADER, is_signed
 from sexton.operations.binlogs import NewRecord
 from sexton.operations.replicas import CutsDone

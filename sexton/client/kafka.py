@@ -48,7 +48,11 @@ class KafkaSource:
         last_progress = time.monotonic()
         while True:
             progressed = False
-            for message in self._poll():
+            try:
+                messages = self._consumer.consume(POLL_MESSAGES, POLL_SECONDS)
+            except KafkaException as e:
+                raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
+            for message in messages:
                 entry = self._entry(message)
                 if entry is None:
                     continue
@@ -62,12 +66,6 @@ class KafkaSource:
                 last_progress = time.monotonic()
             if time.monotonic() - last_progress > SILENCE_SECONDS:
                 raise ReplayLost(f"topic {self._topic}: no entry arrived for {SILENCE_SECONDS:.0f} s")
-
-    def _poll(self) -> list[Message]:
-        try:
-            return self._consumer.consume(POLL_MESSAGES, POLL_SECONDS)
-        except KafkaException as e:
-            raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
 
     def _entry(self, message: Message) -> TopicEntry | None:
         """Return the message's entry; None if it reports an error that the consumer retries by itself."""

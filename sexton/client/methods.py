@@ -224,14 +224,10 @@ class ApiMethods:
         acknowledge, remove_consumer = sends(_binlogs.acknowledge), sends(_binlogs.remove_consumer)
         run_binlog_gc, followers = sends(_binlogs.run_binlog_gc), sends(_replicas.followers)
         remove_follower = sends(_replicas.remove_follower)
-        place_replicas, report, unwell = (
-            sends(_replicas.place_replicas),
-            sends(_replicas.report),
-            sends(_replicas.unwell),
-        )
-        replicas, backends, full_copy = sends(_replicas.replicas), sends(_replicas.backends), sends(_replicas.full_copy)
-        decommission, cuts = sends(_replicas.decommission), sends(_replicas.cuts)
-        acknowledge_cuts = sends(_replicas.acknowledge_cuts)
+        place_replicas, report = sends(_replicas.place_replicas), sends(_replicas.report)
+        unwell, replicas, backends = sends(_replicas.unwell), sends(_replicas.replicas), sends(_replicas.backends)
+        full_copy, decommission = sends(_replicas.full_copy), sends(_replicas.decommission)
+        cuts, acknowledge_cuts = sends(_replicas.cuts), sends(_replicas.acknowledge_cuts)
         settings, preview = sends(_settings.settings), sends(_settings.preview)
         set_setting, unset_setting = sends(_settings.set_setting), sends(_settings.unset_setting)
         tokens, create_token = sends(_tokens.tokens), sends(_tokens.create_token)

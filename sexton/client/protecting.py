@@ -167,22 +167,17 @@ class AsyncProtecting(_Block):
         self._over = True
         for task in self._background:
             task.cancel()
-        if not self._ends_well(error, is_interrupted=self._withdraw_cancellation(error)):
+        assert self._caller is not None
+        if self._lost is not None:  # this block cancelled the task; one that other code cancelled stays cancelled
+            self._caller.uncancel()
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        is_interrupted = is_cancelled and self._caller.cancelling() <= self._cancelled_before
+        if not self._ends_well(error, is_interrupted=is_interrupted):
             return
         try:
             await self._client.send(self._call("finish"))
         except ProtectionNotFound as e:
             raise ProtectionLost(f"{e}: the protection ended before the job") from e
-
-    def _withdraw_cancellation(self, error: BaseException | None) -> bool:
-        """Withdraw the cancellation by this block; return whether nothing else cancelled the task.
-
-        A task that was cancelled by other code stays cancelled.
-        """
-        assert self._caller is not None
-        if self._lost is not None:
-            self._caller.uncancel()
-        return isinstance(error, asyncio.CancelledError) and self._caller.cancelling() <= self._cancelled_before
 
     async def _renew(self) -> None:
         """Renew until the block ends or the protection is lost."""

@@ -64,22 +64,16 @@ class RegistrationRequest:
         """Yield the requests of the registration, and return the protection."""
         if self._filter is not None:
             return (yield from self._send_at_once(filter=self._filter.encode()))
-        first, *more = islice(self._chunks(), 2)
-        if more:
-            return (yield from self._send_chunks())
-        return (yield from self._send_at_once(objects=first.objects, prefixes=first.prefixes))
-
-    def _send_at_once(self, **content: object) -> Steps[Protection]:
-        protection: Protection = yield request(
-            "register_at_once", instance=self.instance, body=self._body.model_copy(update=content)
-        )
-        return protection
-
-    def _send_chunks(self) -> Steps[Protection]:
-        opening = self._body.model_copy(update={"digest": self._digest()})
-        yield request("register_at_once", instance=self.instance, body=opening)
+        first, *more = islice(chunks(self._objects, self._prefixes), 2)
+        if not more:
+            return (yield from self._send_at_once(objects=first.objects, prefixes=first.prefixes))
+        digest = hashlib.sha256()  # of all names in their order, so that the API recognises a repeated registration
+        for kind, names in (("o", self._objects), ("p", self._prefixes)):
+            for name in names:
+                digest.update(f"{kind}{name}\n".encode())
+        yield from self._send_at_once(digest=digest.hexdigest())
         count = 0
-        for number, items in enumerate(self._chunks()):
+        for number, items in enumerate(chunks(self._objects, self._prefixes)):
             yield request("register_chunk", instance=self.instance, job=self.job, number=number, body=items)
             count = number + 1
         protection: Protection = yield request(
@@ -87,16 +81,11 @@ class RegistrationRequest:
         )
         return protection
 
-    def _chunks(self) -> Iterator[Items]:
-        return chunks(self._objects, self._prefixes)
-
-    def _digest(self) -> str:
-        """Return a digest of all names in their order, so that the API recognises a repeated registration."""
-        digest = hashlib.sha256()
-        for kind, names in (("o", self._objects), ("p", self._prefixes)):
-            for name in names:
-                digest.update(f"{kind}{name}\n".encode())
-        return digest.hexdigest()
+    def _send_at_once(self, **content: object) -> Steps[Protection]:
+        protection: Protection = yield request(
+            "register_at_once", instance=self.instance, body=self._body.model_copy(update=content)
+        )
+        return protection
 
 
 def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[Items]:

@@ -40,14 +40,9 @@ def feature_rows(probe: "Probe") -> list[tuple[str, str, str]]:
     """Return the rows of a table: feature, observation, meaning."""
     rows: list[tuple[str, str, str]] = [("versioning", probe.versioning or "off", VERSIONING[probe.versioning])]
     rows.append(("object lock", probe.object_lock or "not reported", LOCKS.get(probe.object_lock, BY_DEFAULT_LOCKED)))
-    rows += [(title, _observation(getattr(probe, name)), meaning) for name, (title, meaning) in FEATURES.items()]
+    seen = {None: "not tried", True: "yes", False: "no"}
+    rows += [(title, seen[getattr(probe, name)], meaning) for name, (title, meaning) in FEATURES.items()]
     rows.append(("order of listings", probe.order or "not tried", ORDERS[probe.order]))
     if probe.left:
         rows.append(("left behind", str(probe.left), "versions of the probe's files that it may not delete"))
     return [*rows, ("probed", utc(probe.at), "")]
-
-
-def _observation(value: bool | None) -> str:
-    if value is None:
-        return "not tried"
-    return "yes" if value else "no"

@@ -1,13 +1,10 @@
 """What is asked, at a terminal and in the console, before something is done that cannot be undone."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sexton.insight.wording import human_bytes, quantity, utc
 from sexton.operations.registry import Call
-
-if TYPE_CHECKING:
-    from sexton.recycle.pipeline.model import Quarantined
 
 Values = Mapping[str, Any]
 
@@ -25,17 +22,14 @@ def instance_of(call: Call, values: Values) -> str:
 
 
 def _discard(call: Call, values: Values) -> Question | None:
-    from sexton.operations.marks import parse_ref
-
-    found = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
-    return None if found is None else Question("Give it up?", _consequences(found))
-
-
-def _consequences(q: "Quarantined") -> tuple[str, str]:
-    """Return what a mark is, and what becomes of its files when it is given up."""
+    """Ask with what a mark is, and what becomes of its files when it is given up."""
     from sexton.marks.model import MarkState
+    from sexton.operations.marks import parse_ref
     from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
 
+    q = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
+    if q is None:
+        return None
     is_deleted = q.reason == AWAITS_SECOND_PASS
     state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
     header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"
@@ -43,10 +37,11 @@ def _consequences(q: "Quarantined") -> tuple[str, str]:
     if q.prefix or q.keys:
         place = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
         files = f"{place} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
-    if is_deleted:
-        return header, f"its files are deleted; only what came or was undeleted later stays of: {files}"
     so_far = ", as far as they are not deleted yet" if q.state == MarkState.CLAIMED else ""
-    return header, f"these files stay{so_far}: {files}"
+    stay = f"these files stay{so_far}: {files}"
+    if is_deleted:
+        stay = f"its files are deleted; only what came or was undeleted later stays of: {files}"
+    return Question("Give it up?", (header, stay))
 
 
 def _trust(call: Call, values: Values) -> Question | None:
@@ -61,11 +56,19 @@ def _trust(call: Call, values: Values) -> Question | None:
 
 
 def _drop(call: Call, values: Values) -> Question:
-    from sexton.operations.binlogs import drop_shown
     from sexton.replication.binlog.sql.rows import log_name
+    from sexton.replication.errors import UnknownLog
+    from sexton.replication.replicas.sql.rows import count_copies
 
     instance, db, table = instance_of(call, values), values["db"], values["table"]
-    records, replicas = drop_shown(call, instance, db, table)
+    with call.deployment.db.read() as c:
+        replicas = count_copies(call.deployment.db, c, instance, db, table or "", dropped=False)
+    try:
+        records = call.stores.binlogs.configs.log(instance, db, table or "").kept
+    except UnknownLog:
+        if not replicas:  # a mistyped name would be dropped permanently
+            raise
+        records = 0
     lines = [f"{quantity(records, 'record')} and all binlogs of {quantity(replicas, 'replica')} will be deleted"]
     lines += [
         f"consumer {consumer.name} of {log_name(db, consumer.tbl)} no longer blocks deletions"

@@ -24,7 +24,7 @@ from sexton.replication.binlog.model import (
     StoreResult,
 )
 from sexton.replication.binlog.policy import FOREVER, parse_ttl
-from sexton.replication.errors import UnknownConsumer, UnknownLog
+from sexton.replication.errors import UnknownConsumer
 from sexton.replication.replicas.model import number_as_text
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
@@ -359,17 +359,3 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
     order = GcRequest(deployment=deployment, instance=instance, requested_by=call.by)
     run = call.deployment.starter.start(order)
     return StartedWork(instance=instance, workflow=run.workflow, run=run.run)
-
-
-def drop_shown(call: Call, instance: str, db: str, table: str | None) -> tuple[int, int]:
-    """Return how many records and replicas a drop deletes; raise ``UnknownLog`` for a name that has neither."""
-    from sexton.replication.replicas.sql.rows import count_copies
-
-    with call.deployment.db.read() as c:
-        replicas = count_copies(call.deployment.db, c, instance, db, table or "", dropped=False)
-    try:
-        return call.stores.binlogs.configs.log(instance, db, table or "").kept, replicas
-    except UnknownLog:
-        if not replicas:  # a mistyped name would be dropped permanently
-            raise
-        return 0, replicas

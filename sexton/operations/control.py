@@ -85,10 +85,9 @@ def status(call: Call, instance: Covered = None) -> Status:
 
     deployment = call.deployment
     overview, running = deployment.status(instance), tuple(read_running(deployment.db, instance))
-    shown = {name: getattr(overview, name) for name in Overview.model_fields}
     ui = deployment.settings.temporal.ui_url
     links = tuple(link_of(deployment.settings, work) for work in running) if ui else ()
-    shown |= {"running": running, "temporal": ui, "links": links}
+    shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
     if instance is not None:
         return Status(**shown)
     from sexton.replication.binlog.sql.figures import count_logs

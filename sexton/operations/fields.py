@@ -87,7 +87,6 @@ Covered = Annotated[
     str | None, EVERY, Field(max_length=63, description="Only this instance; default: all, or that of the token.")
 ]
 Whole = Annotated[int, BeforeValidator(number)]
-Number = Annotated[Whole, Field(ge=1, le=MAX_NUMBER)]
 Reason = Annotated[
     str,
     BeforeValidator(_stripped),

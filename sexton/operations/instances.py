@@ -88,7 +88,10 @@ def add_instance(
 
     if live_view:
         check_view_name(live_view)
-    options, registry = dict(map(_option, option)), call.stores.registry
+    if wrong := next((text for text in option if "=" not in text), None):
+        raise WrongUsage(f"--option {wrong!r} must be NAME=VALUE")
+    options = {key: value for key, _, value in (text.partition("=") for text in option)}
+    registry = call.stores.registry
     plugins.add_instance(call.deployment.db, registry, name, owner, options, underscore_in_ids=underscore_in_ids)
     known_view = registry.instance(name).live_view
     if live_view and known_view and live_view != known_view:
@@ -99,13 +102,6 @@ def add_instance(
     if live_view:
         registry.set_live_view(name, live_view)
     return _state(call, name)
-
-
-def _option(text: str) -> tuple[str, str]:
-    name, is_option, value = text.partition("=")
-    if not is_option:
-        raise WrongUsage(f"--option {text!r} must be NAME=VALUE")
-    return name, value
 
 
 def _state(call: Call, name: str) -> InstanceState:

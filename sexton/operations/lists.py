@@ -89,12 +89,8 @@ def _setting(which: ListName) -> str:
     return f"{row.key} ({row.source})"
 
 
-def _instance_in(_call: Call, which: ListName, name: str, **_: object) -> str:
-    """Return the only instance that an entry affects; empty: it affects others, as those that a whitelist lacks."""
-    return name if which is ListName.BLACKLIST else ""
-
-
-LOGGED = Logged("{which} {name}", of=_instance_in)
+LOGGED = Logged("{which} {name}", of=lambda _, which, name, **__: name if which is ListName.BLACKLIST else "")
+"""``of``: the only instance that an entry affects; empty: it affects others, as those that a whitelist lacks."""
 
 
 @operation(

@@ -98,10 +98,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
     filter_bytes = b"" if object_filter is None else bytes(object_filter)
     protection = Protection(
         instance=instance,
-        job=body.job,
-        owner=body.owner,
-        description=body.description,
-        valid_ts=body.valid_ts,
+        **body.model_dump(include={"job", "owner", "description", "valid_ts"}),
         digest=body.digest or digest(items, filter_bytes),
     )
     if chunked:

@@ -9,16 +9,16 @@ a model is the whole body, and such an operation has no command.
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from sexton.kernel.errors import SextonError, WrongUsage
-from sexton.operations.callers import Asking, Deed
 from sexton.operations.fields import DURATION, EVERY, ONE, Covered
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 
@@ -50,6 +50,55 @@ MODULES = (
 INSTANCE = "instance"
 READING = "GET"
 _declared: dict[str, "Operation"] = {}
+
+
+class Deed(NamedTuple):
+    """What a request does, as the log of calls has it, and the grant that it needs.
+
+    ``instance``: empty if the object belongs to none, or is unknown; then the token must cover all. ``subject``: the
+    object of the action. ``job``, ``node``: see ``access.policy.check``. ``is_named``: whether the request itself names
+    the instance; otherwise a refusal does not tell whether there is such an object. ``unknown``: see ``Logged``.
+    """
+
+    action: str
+    instance: str
+    grant: Grant
+    subject: str = ""
+    reason: str = ""
+    job: str | None = None
+    node: str | None = None
+    is_named: bool = True
+    unknown: str = ""
+
+
+class Asking(Protocol):
+    """Who asks: a command's user, or the sender of a request."""
+
+    @property
+    def name(self) -> str:
+        """The caller in the log of calls."""
+
+    @property
+    def node(self) -> str:
+        """The node that the caller is; empty: it is none."""
+
+    def selected(self, instance: str | None) -> str:
+        """Return the named instance, else that of the caller, which may be ``EVERY_INSTANCE``."""
+
+    def permits(self, grant: Grant, instance: str) -> bool:
+        """Return whether the caller has the grant itself, and not only for its own job or node."""
+
+    def require(self, grant: Grant, instance: str, *, job: str | None = None, node: str | None = None) -> None:
+        """Raise ``Forbidden`` unless the caller has the grant in the instance."""
+
+    def require_log(self, grant: Grant, instance: str, consumers: tuple[str, ...]) -> None:
+        """Raise ``Forbidden`` if the caller is a job for which no operator registered this log; see ``check_log``."""
+
+    def read(self, deed: Deed) -> None:
+        """Raise ``Forbidden`` unless the caller may do what changes nothing."""
+
+    def recorded(self, deed: Deed, *, keeps: bool = False, routine: bool = False) -> AbstractContextManager[None]:
+        """Check the grant, and record the deed and how it ends; if it is ``routine``, of a program only refusals."""
 
 
 class Call(NamedTuple):
@@ -166,10 +215,8 @@ class Operation:
 
     def query_names(self, path: str) -> frozenset[str]:
         """Return the parameters that are in the query of a path."""
-        in_paths, instance = (
-            frozenset[str]().union(*map(self.path_names, self.paths)),
-            self.parameters.keys() & {INSTANCE},
-        )
+        in_paths = frozenset[str]().union(*map(self.path_names, self.paths))
+        instance = self.parameters.keys() & {INSTANCE}
         if self.method == READING:
             return frozenset(self.parameters.keys() - in_paths | (instance - self.path_names(path)))
         return frozenset(instance - in_paths)
@@ -252,7 +299,6 @@ class Operation:
 
     def _deed(self, instance: str, values: Mapping[str, Any]) -> Deed:
         record = self.record
-
         known = {name: "" if value is None else value for name, value in values.items()}
 
         def text(template: str | Callable[..., str] | None) -> str | None:
@@ -304,8 +350,7 @@ def operation(
 
     def declared(function: F) -> F:
         method, *paths = http.split() or ("",)
-        where = method, tuple(paths)
-        _declared[name] = Operation(name, grant, *where, record, is_large, is_for_programs, function)
+        _declared[name] = Operation(name, grant, method, tuple(paths), record, is_large, is_for_programs, function)
         return function
 
     return declared

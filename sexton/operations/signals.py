@@ -47,13 +47,6 @@ class Family(NamedTuple):
     progress: type
     effects: dict[str, str]
 
-    def client(self) -> "ControlClient[Any, Any, Any]":
-        """Return what signals it."""
-        from sexton.runtime.temporal import works
-
-        client: ControlClient[Any, Any, Any] = getattr(works, self.control)
-        return client
-
 
 AGAIN = "if it is backing off, it tries again now"
 WORKS = (
@@ -145,7 +138,10 @@ def _declare(work: Family, verb: str) -> None:
     is_signal = verb in work.effects
 
     def run(call: Call, **named: str) -> Any:
-        subject, control, deployment = named.get(of, ""), work.client(), call.deployment
+        from sexton.runtime.temporal import works
+
+        subject, deployment = named.get(of, ""), call.deployment
+        control: ControlClient[Any, Any, Any] = getattr(works, work.control)
         if not is_signal:
             return deployment.starter.ask(lambda client: control.progress(client, deployment.settings, subject))
         workers = deployment.starter.signal(control, subject, SENT.get(verb, verb))

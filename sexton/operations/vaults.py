@@ -107,13 +107,16 @@ def add_vault(
         raise WrongUsage("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
     if local and (endpoint or region or profile or conditional or versions != "keep"):
         raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
-    bucket, prefix = _bucket_and_prefix(s3)
+    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/")
+    if slash and not prefix:
+        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
     spec = VaultSpec(
         instance=instance,
         name=name,
         kind="local" if local else "s3",
         location=local or bucket,
-        prefix=prefix,
+        prefix=f"{prefix}/" if prefix else "",
         endpoint=endpoint,
         region=region,
         profile=profile,
@@ -129,15 +132,6 @@ def add_vault(
         marker=added.uuid,
         fault=call.deployment.live_fault(instance),
     )
-
-
-def _bucket_and_prefix(s3: str) -> tuple[str, str]:
-    """Split ``BUCKET/PREFIX``; the prefix is empty or ends with a slash."""
-    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
-    prefix = prefix.strip("/")
-    if slash and not prefix:
-        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
-    return bucket, f"{prefix}/" if prefix else ""
 
 
 @operation("vault list", "GET /v1/instances/{instance}/vaults", Grant.READ, Logged(changes=False, long=True))
@@ -157,13 +151,10 @@ def vaults(
     fault = call.stores.vaults.fault
     rows = (
         ShownVault(
-            instance=spec.instance,
+            **spec.model_dump(include={"instance", "kind", "versions", "conditional"}),
             vault=spec.name,
-            kind=spec.kind,
             place=f"{spec.location}/{spec.prefix}",
             endpoint=spec.endpoint or "default",
-            versions=spec.versions,
-            conditional=spec.conditional,
             keys_per_second=caps.get((spec.instance, spec.name)),
             proof=(fault(spec.instance, spec.name) or PROVED) if prove else "",
         )

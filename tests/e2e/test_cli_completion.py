@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.database.engine import Database
-from sexton.interfaces.cli import completion
+from sexton.interfaces.cli import tree
 from sexton.operators.registry.store import Registry
 from sexton.wal.sql.rows import ensure_topic
 from tests.e2e.conftest import Run
@@ -14,7 +14,7 @@ NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait as long as a busy machine needs."""
-    monkeypatch.setattr(completion, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(tree, "PATIENCE_SECONDS", 60)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Workflows have search attributes; a namespace that loses one starts nothing for the schedule, and doctor says so."""
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -200,7 +199,7 @@ async def test_lost_attribute_of_the_schedule_is_named(
     await client.operator_service.remove_search_attributes(removal)
     try:
         rows = await find(at)
-        findings = await asyncio.to_thread(lambda: list(examine_temporal(at.settings)))
+        findings = await examine_temporal(at.settings)
     finally:
         await search_attributes.register(client)
         known = await until_described(client, deployment)

@@ -46,12 +46,8 @@ class AccessLog:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            _log(scope, status, time.monotonic() - began)
-
-
-def _log(scope: Scope, status: int, seconds: float) -> None:
-    level = logging.DEBUG if scope["path"] in QUIET_PATHS and status < 400 else logging.INFO
-    template = getattr(scope.get("route"), "path", "*")  # no route: the path may be anything
-    caller = getattr(scope.get("state", {}).get("identity"), "name", "no known caller")
-    outcome = status or "no answer"
-    log.log(level, "%s %s: %s in %.0f ms, for %s", scope["method"], template, outcome, seconds * 1000, caller)
+            level = logging.DEBUG if scope["path"] in QUIET_PATHS and status < 400 else logging.INFO
+            template = getattr(scope.get("route"), "path", "*")  # no route: the path may be anything
+            caller = getattr(scope.get("state", {}).get("identity"), "name", "no known caller")
+            method, outcome, took_ms = scope["method"], status or "no answer", (time.monotonic() - began) * 1000
+            log.log(level, "%s %s: %s in %.0f ms, for %s", method, template, outcome, took_ms, caller)

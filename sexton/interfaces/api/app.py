@@ -1,10 +1,16 @@
-"""Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
+"""Compose the application over one database, and describe it for generators of clients.
+
+The OpenAPI document, ``/v1/openapi.json``, needs a token.
+"""
 
 import functools
 import importlib.metadata
 import json
+import re
+from typing import Any
 
 from fastapi import FastAPI, Response
+from fastapi.routing import APIRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from config.settings import Settings
@@ -14,13 +20,16 @@ from sexton.insight.health import Health, database_check
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
 from sexton.interfaces.api import problems
-from sexton.interfaces.api.authentication import AuthenticationMiddleware, TokenVerifier
-from sexton.interfaces.api.description import describe, operation_id
+from sexton.interfaces.api.authentication import OPEN_PATHS, AuthenticationMiddleware, TokenVerifier
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.api.routes import health, journal, operations, rounds
 from sexton.operations.fields import ProblemDocument
 from sexton.operators.access.model import OidcSettings
 from sexton.operators.access.oidc import OidcVerifier
+
+TOKEN = "token"
+"""The security scheme of every request but those that need none."""
+PROBLEM = "application/problem+json"
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
@@ -66,3 +75,50 @@ def create(settings: Settings, db: Database) -> FastAPI:
     if settings.api.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.api.trusted_proxies)
     return app
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name that a generated client gives a route: its subject and what it does, such as ``holds_place``."""
+    name = re.sub(r"\W+", "_", route.name).strip("_")
+    subject = route.endpoint.__module__.rpartition(".")[2]
+    if subject == "operations":
+        return name
+    return f"{subject}_list" if name == subject else f"{subject}_{name}"
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an application: with tags, security, problem documents, and whole numbers of 64 bits."""
+    document = app.openapi()
+    schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+    schemes[TOKEN] = {"type": "http", "scheme": "bearer", "description": "a token of Sexton, or a JWT of your issuer"}
+    document["security"] = [{TOKEN: []}]
+    for path, of_path in document["paths"].items():
+        for operation in of_path.values():
+            operation["tags"] = [operation["operationId"].partition("_")[0]]
+            if path in OPEN_PATHS:
+                operation["security"] = []
+            for status in ("4XX", "5XX"):
+                content = operation["responses"][status]["content"]
+                if "application/json" in content:
+                    content[PROBLEM] = content.pop("application/json")
+    names = {operation["tags"][0] for of_path in document["paths"].values() for operation in of_path.values()}
+    document["tags"] = [{"name": name} for name in sorted(names)]
+    _refine(document)
+    return document
+
+
+def _refine(schema: Any) -> None:
+    """Give every integer its size, and leave out what generators cannot write: tuples, and all but simple defaults."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("default"), dict | list) or "anyOf" in schema:
+            schema.pop("default", None)
+        if schema.get("type") == "integer":
+            schema.setdefault("format", "int64")
+        first = next(iter(schema.get("prefixItems", ())), None)
+        if first is not None and all(item == first for item in schema["prefixItems"]):
+            schema["items"] = schema.pop("prefixItems")[0]
+        for value in schema.values():
+            _refine(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            _refine(value)

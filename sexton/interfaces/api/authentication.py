@@ -5,7 +5,6 @@
 
 import asyncio
 from collections.abc import Collection
-from typing import Any
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -111,7 +110,12 @@ class AuthenticationMiddleware:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             state = scope.setdefault("state", {})
             try:
-                await self._authenticate(scope, state)
+                if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                    raise BadInput("a NUL is part of no name")
+                header = HTTPConnection(scope).headers.get("authorization", "")
+                state["identity"] = caller = await self._verifier.authenticate(header)
+                if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
+                    raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
             except REFUSALS as e:
                 if isinstance(e, Unauthenticated | Forbidden):
                     identity: CallerIdentity | None = state.get("identity")
@@ -120,14 +124,6 @@ class AuthenticationMiddleware:
                 await answer(e, HTTPConnection(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-    async def _authenticate(self, scope: Scope, state: dict[str, Any]) -> None:
-        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-            raise BadInput("a NUL is part of no name")
-        header = HTTPConnection(scope).headers.get("authorization", "")
-        state["identity"] = caller = await self._verifier.authenticate(header)
-        if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
-            raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
 
     def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
         """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from sexton.deployment import Deployment
 from sexton.kernel.errors import BadInput
-from sexton.operations.callers import Deed
+from sexton.operations.registry import Deed
 from sexton.operators.access import policy
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import (
@@ -18,7 +18,6 @@ from sexton.operators.access.model import (
     UNKNOWN_INSTANCE,
     CallerIdentity,
     Grant,
-    TokenScope,
     scopes_text,
 )
 from sexton.operators.call_log.model import CallRecord
@@ -29,19 +28,10 @@ class Caller:
     """The sender of a request, known by its token and address."""
 
     def __init__(self, identity: CallerIdentity, source: str, calls: CallStore) -> None:
-        self._identity, self.source, self._calls = identity, source, calls
+        self.name, self.scopes, self.source, self._calls = identity.name, identity.scopes, source, calls
+        """``name``: in the log of calls; ``scopes``: one of a token of Sexton, perhaps several of a JWT."""
         self._forbidden: CallRecord | None = None
         self._is_logged = False
-
-    @property
-    def name(self) -> str:
-        """The caller in the log of calls."""
-        return self._identity.name
-
-    @property
-    def scopes(self) -> tuple[TokenScope, ...]:
-        """What the caller may do: one scope of a token of Sexton, perhaps several of a JWT."""
-        return self._identity.scopes
 
     @contextmanager
     def recorded(self, deed: Deed, *, keeps: bool = False, routine: bool = False) -> Iterator[None]:

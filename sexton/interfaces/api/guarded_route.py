@@ -59,7 +59,12 @@ class GuardedRoute(APIRoute):
                         return Response(status_code=400)  # no client reads it
                     request = _GuardedRequest(request.scope, request.receive, body, adapter)
                 await places.enter_async_context(pools.place(self.endpoint))
-                return await _handle(handle, request)
+                try:
+                    return await handle(request)
+                except HTTPException:  # FastAPI raises this instead of any error of ``json()``
+                    if isinstance(request, _GuardedRequest) and request.refusal is not None:
+                        raise request.refusal from None
+                    raise
 
         return guarded
 
@@ -87,15 +92,6 @@ def _query_names(dependant: Dependant) -> set[str]:
     """Return the names of the query's parameters that a route and its dependencies take."""
     own = {parameter.alias for parameter in dependant.query_params}
     return own.union(*(_query_names(inner) for inner in dependant.dependencies))
-
-
-async def _handle(handle: Callable[[Request], Coroutine[Any, Any, Response]], request: Request) -> Response:
-    try:
-        return await handle(request)
-    except HTTPException:  # FastAPI raises this instead of any error of ``json()``
-        if isinstance(request, _GuardedRequest) and request.refusal is not None:
-            raise request.refusal from None
-        raise
 
 
 async def read_body(request: Request, limit: int) -> bytes:

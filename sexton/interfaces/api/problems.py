@@ -109,7 +109,9 @@ def problem(error: Exception) -> ProblemDocument:
         document = _document(code_of(error), status(error), str(error), getattr(error, "code", None))
         return document.model_copy(update={"first": getattr(error, "first", None)})
     if isinstance(error, RequestValidationError):
-        return _document("INVALID_REQUEST", 422, _validation_detail(error))
+        # The first ten mistakes, without the values: one may be a secret in the wrong place.
+        mistakes = (f"{_location(mistake)}: {mistake['msg']}" for mistake in error.errors()[:10])
+        return _document("INVALID_REQUEST", 422, "; ".join(mistakes))
     if isinstance(error, HTTPException):
         return _document(f"HTTP_{error.status_code}", error.status_code, str(error.detail))
     if isinstance(error, NOT_HELD):
@@ -131,11 +133,6 @@ def _document(code: str, status_: int, detail: str, number: int | None = None) -
     return ProblemDocument(
         type=f"urn:sexton:problem:{code}", title=title, status=status_, detail=detail, code=code, number=number
     )
-
-
-def _validation_detail(error: RequestValidationError) -> str:
-    """Return the first ten mistakes and their places, without the values: one may be a secret in the wrong place."""
-    return "; ".join(f"{_location(mistake)}: {mistake['msg']}" for mistake in error.errors()[:10])
 
 
 def _location(mistake: dict[str, Any]) -> str:

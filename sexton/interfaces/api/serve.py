@@ -75,7 +75,13 @@ def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp]
         raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
     server = uvicorn.Server(config)
     app.state.is_stopping = lambda: server.should_exit
-    listener = _listen(host, int(port), config.backlog, api.listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, int(port)), family=family, backlog=config.backlog)
+    except (OSError, OverflowError) as e:
+        raise CannotListen(
+            f"cannot listen on {api.listen} ({e}); set SEXTON_API__LISTEN to a free HOST:PORT of this machine"
+        ) from e
     search_cycles_rarely()
     what = "the API is" if beside is None else "the console, at /console, and the API are"
     log.info("%s listening on %s://%s", what, "https" if api.tls_cert else "http", api.listen)
@@ -94,13 +100,3 @@ def check_security(host: str, api: ApiSection) -> None:
             "behind a TLS proxy; in a network that you trust: sexton api --insecure"
         )
     log.warning("tokens are sent to %s in clear text, because api.insecure is set", host)
-
-
-def _listen(host: str, port: int, backlog: int, address: str) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=backlog)
-    except (OSError, OverflowError) as e:
-        raise CannotListen(
-            f"cannot listen on {address} ({e}); set SEXTON_API__LISTEN to a free HOST:PORT of this machine"
-        ) from e

@@ -1,7 +1,7 @@
 """Groups of commands: help in panels, an answer to a wrong word, and a group that has a command by default."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -89,18 +89,13 @@ def unknown_command(ctx: Any, word: str) -> str:
     typed = f"{path} {word}".split(maxsplit=1)[1]
     if hint := HINTS.get(typed):
         return f"There is no sexton {typed}. Run: {hint}"
-    if others := _suggestions(ctx, word):
-        return f"There is no sexton {typed}. Did you mean: {', '.join(others)}?"
-    return f"There is no sexton {typed}. See: {path} --help"
-
-
-def _suggestions(ctx: Any, word: str) -> Sequence[str]:
-    """Return commands that are spelled like the word here, then commands elsewhere that end with it."""
-    path = ctx.command_path
+    # Commands that are spelled like the word here, then commands elsewhere that end with it.
     similar = [f"{path} {name}" for name in get_close_matches(word, ctx.command.commands)]
     forms = {word, word.removesuffix("s"), f"{word}s"}
     same = [p for p in all_commands(ctx.find_root().command.commands) if p.split()[-1] in forms]
-    return list(dict.fromkeys([*similar, *same]))[:MAX_SUGGESTIONS]
+    if others := list(dict.fromkeys([*similar, *same]))[:MAX_SUGGESTIONS]:
+        return f"There is no sexton {typed}. Did you mean: {', '.join(others)}?"
+    return f"There is no sexton {typed}. See: {path} --help"
 
 
 def all_commands(commands: Mapping[str, Any], path: str = "sexton") -> Iterator[str]:

@@ -73,13 +73,9 @@ def main() -> None:
     os._exit(code)
 
 
+@escaped_output()
 def run() -> int:
     """Run the command line of this process and return its exit code. Its output has no control characters."""
-    with escaped_output():
-        return _run()
-
-
-def _run() -> int:
     try:
         load_home_env()
         result = root()(standalone_mode=False, prog_name="sexton")
@@ -112,23 +108,23 @@ def _run() -> int:
 
 
 def _explained(error: Exception) -> str:
-    """Return one sentence about a missing extra, bytes, or the database's refusal; empty for a defect."""
+    """Return one sentence about a missing extra, bytes, or the database's refusal, with the way out where it is known.
+
+    Empty for a defect.
+    """
     if isinstance(error, ModuleNotFoundError):
         return missing_extra(error)
     if isinstance(error, UnicodeEncodeError):  # from bytes that a terminal of another encoding sent
         return NOT_TEXT
     driver_error = getattr(error, "orig", None)  # set by SQLAlchemy, which only commands that need it import
-    return "" if driver_error is None else _driver_message(driver_error)
+    if driver_error is None:
+        return ""
+    message = str(driver_error).strip().splitlines()[0]
+    if getattr(driver_error, "sqlstate", "") == "42501":
+        message += "; log in as Sexton's own role"
+    return f"{'cannot reach the database' if message.startswith('connection') else 'the database answered'}: {message}"
 
 
 def _print_error(text: str) -> None:
     if sys.stderr is not None:  # None when the parent process closed it
         sys.stderr.write(f"{text}\n")
-
-
-def _driver_message(driver_error: object) -> str:
-    """Return the first line of a database driver's error, with the way out where it is known."""
-    message = str(driver_error).strip().splitlines()[0]
-    if getattr(driver_error, "sqlstate", "") == "42501":
-        message += "; log in as Sexton's own role"
-    return f"{'cannot reach the database' if message.startswith('connection') else 'the database answered'}: {message}"

@@ -17,9 +17,8 @@ from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.json_output import JSON, emit, wants_json
 from sexton.kernel.errors import WrongUsage
 from sexton.kernel.printable import PRINTABLE
-from sexton.operations.callers import Deed
 from sexton.operations.fields import DURATION, Flag
-from sexton.operations.registry import INSTANCE, Call, Operation
+from sexton.operations.registry import INSTANCE, Call, Deed, Operation
 from sexton.operators.access.model import EVERY_INSTANCE
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple, get_args
 
 import typer
 
-from sexton.interfaces.cli.completion import COMPLETED, completing
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup, spell_uniformly
 from sexton.interfaces.cli.json_output import with_json
 
@@ -96,6 +96,10 @@ ABOUT = {
     "contract": "The contract between Sexton and an owner's database.",
 }
 """Groups whose module is also about something else → their help."""
+MAX_NAMES = 100
+PATIENCE_SECONDS = 0.8
+COMPLETED = ("INSTANCE", "VAULT", "PLAN", "ROUND", "HOLD", "TOPIC", "TOKEN")
+"""Words of the help whose values are completed, with names from the database."""
 
 
 class Commands(Mapping[str, Any]):
@@ -162,6 +166,34 @@ def _command(path: str, function: Callable[..., object]) -> Any:
     for param in command.params:
         spell_uniformly(param)
     return command
+
+
+def completing(word: str) -> Callable[[str], list[str]]:
+    """Return what completes the values of a parameter that the help calls so, from the database.
+
+    It returns the names that begin as typed; none if they cannot be read within ``PATIENCE_SECONDS``.
+    """
+
+    def names(incomplete: str) -> list[str]:
+        from config.settings import load
+        from sexton.database.engine import Database
+        from sexton.insight.names import read_names
+
+        found: list[str] = []
+
+        def read() -> None:
+            try:
+                db = Database.open(load().require_database_url())
+                found.extend(read_names(db, word, incomplete, MAX_NAMES))
+            except Exception:  # noqa: BLE001 - a shell that completes shows no error
+                return
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        reader.join(PATIENCE_SECONDS)
+        return list(found)
+
+    return names
 
 
 def functions_of(name: str) -> dict[str, Callable[..., object]]:

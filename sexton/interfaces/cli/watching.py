@@ -16,7 +16,7 @@ import typer
 from sexton.interfaces.cli.context import open_database
 from sexton.interfaces.cli.json_output import wants_json
 from sexton.interfaces.cli.output import styled_console
-from sexton.interfaces.cli.render.running import lines_of, one_line
+from sexton.interfaces.cli.render.rounds import lines_of, one_line
 from sexton.kernel.errors import WrongUsage
 from sexton.kernel.printable import printable
 

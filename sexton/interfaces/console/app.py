@@ -44,8 +44,7 @@ class Beside:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the application that its path belongs to."""
         path = scope.get("path", "")
-        is_root = path in ("/", f"{session.PATH}/") and scope["type"] == "http" and scope["method"] in READING
-        if is_root:
+        if path in ("/", f"{session.PATH}/") and scope["type"] == "http" and scope["method"] in READING:
             await RedirectResponse(session.PATH, 303)(scope, receive, send)
         elif scope["type"] == "http" and (path == session.PATH or path.startswith(f"{session.PATH}/")):
             await self._console(scope, receive, send)
@@ -81,28 +80,19 @@ class _StaticAssets(StaticFiles):
 async def _refuse(request: Request, error: Exception) -> Response:
     """Answer an error with a page that says what was refused, why, and what to do."""
     if isinstance(error, Unauthenticated):
-        await _log_ended_token(error, request)
-        return _to_login(request)
+        if name := getattr(error, "caller", ""):  # of a token that has ended or was revoked; its use is logged
+            action = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
+            call = CallRecord(who=name, source=source_of(request), action=action)
+            calls = request.app.state.service.stores.calls
+            await request.app.state.pools.refusals.run(calls.refused, call, problem(error).code)
+        is_lost = request.method not in READING
+        path, query = (session.PATH, "") if is_lost else (request.url.path, request.url.query)
+        to = login.address(path, query, lost=is_lost)
+        if request.headers.get("hx-request"):  # a live part cannot show the login, so the whole page goes there
+            return Response(status_code=401, headers=rendering.HEADERS | {"HX-Redirect": to})
+        return RedirectResponse(to, 303, rendering.HEADERS)
     document = problem(error)
     log_failure(error, request, document)
     await log_refusal(error, request)
     values = {"problem": document, "changed_nothing": request.method in READING or document.status < 500}
     return rendering.page(request, "refused.html", values, document.status)
-
-
-async def _log_ended_token(error: Unauthenticated, request: Request) -> None:
-    """Log the use of a token that has ended or was revoked, under its name. Who has none is only led to the login."""
-    if name := getattr(error, "caller", ""):
-        action = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        call = CallRecord(who=name, source=source_of(request), action=action)
-        calls = request.app.state.service.stores.calls
-        await request.app.state.pools.refusals.run(calls.refused, call, problem(error).code)
-
-
-def _to_login(request: Request) -> Response:
-    """Return the way to the login; a live part cannot show it, so the whole page goes there."""
-    is_lost = request.method not in READING
-    to = login.address(session.PATH, "", lost=True) if is_lost else login.address(request.url.path, request.url.query)
-    if request.headers.get("hx-request"):
-        return Response(status_code=401, headers=rendering.HEADERS | {"HX-Redirect": to})
-    return RedirectResponse(to, 303, rendering.HEADERS)

@@ -17,6 +17,7 @@ from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.console import session
 from sexton.kernel.errors import BadInput
+from sexton.operators.access.errors import Unauthenticated
 
 MAX_FIELDS = 50
 _OPEN = "sexton_open"
@@ -40,8 +41,10 @@ class GuardedPage(APIRoute):
             pools: Pools = request.app.state.pools
             if not is_open:
                 verifier: TokenVerifier = request.app.state.verifier
-                given = session.authorization(session.session_of(request))
-                request.state.identity = identity = await verifier.authenticate(given)
+                token = session.session_of(request).token
+                if not token:
+                    raise Unauthenticated("log in first")
+                request.state.identity = identity = await verifier.authenticate(f"Bearer {token}")
                 request.state.caller = Caller(identity, source_of(request), request.app.state.service.stores.calls)
             if request.method == "POST":
                 try:

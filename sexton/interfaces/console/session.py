@@ -9,7 +9,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sexton.operators.access.errors import Forbidden, Unauthenticated
+from sexton.operators.access.errors import Forbidden
 
 PATH = "/console"
 FORM_FIELD = "form_token"
@@ -88,13 +88,6 @@ def signed(session: Session, value: str) -> str | None:
 
 def _signature(session: Session, encoded: str) -> str:
     return hmac.new(session.form_token.encode(), encoded.encode(), hashlib.sha256).hexdigest()
-
-
-def authorization(session: Session) -> str:
-    """Return the ``Authorization`` header that a session stands for. Raise ``Unauthenticated`` if there is none."""
-    if not session.token:
-        raise Unauthenticated("log in first")
-    return f"Bearer {session.token}"
 
 
 def _set(request: Request, response: Response, name: str, value: str) -> None:

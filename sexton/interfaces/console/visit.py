@@ -32,6 +32,8 @@ class Visit:
     def __init__(self, request: Request, service: Deployment, caller: Caller) -> None:
         self.request, self.service, self.caller = request, service, caller
         self._shown: str | None = None
+        if self.notice is not None and not self._is_poll:
+            self._forget_answers()  # read before an action that this page follows: another process may have done it
 
     @cached_property
     def now(self) -> int:
@@ -178,11 +180,6 @@ class Visit:
         text = self.request.cookies.get(NOTICE)
         return session.signed(session.session_of(self.request), text) if text else None
 
-    def begin(self) -> None:
-        """Forget what was read before an action that this page follows: another process may have done it."""
-        if self.notice is not None and not self._is_poll:
-            self._forget_answers()
-
     @property
     def _is_poll(self) -> bool:
         return "hx-request" in self.request.headers
@@ -208,9 +205,7 @@ def _explain(mistake: Any) -> str:
 
 async def current_visit(request: Request) -> Visit:
     """Return the visit of a request; the route has authenticated it."""
-    visit = Visit(request, request.app.state.service, request.state.caller)
-    visit.begin()
-    return visit
+    return Visit(request, request.app.state.service, request.state.caller)
 
 
 CurrentVisit = Annotated[Visit, Depends(current_visit)]

@@ -95,7 +95,12 @@ class _RaceRun:
         self._lock = threading.Lock()
 
     def run(self) -> Race:
-        self._mark()
+        prefixes = [f"race/{i}/" for i in self._ids]
+        with self._db.write() as c:
+            contract.prepare(c, self._instance, "race", self._ids, "none", prefixes, 1)
+        with self._db.write() as c:
+            new = (contract.NewMark(id=i, vault="none", prefix=f"race/{i}/") for i in self._ids)
+            contract.mark(c, self._instance, "dropped", new)
         start = threading.Barrier(2 * self._threads + 1)
         with ThreadPoolExecutor(2 * self._threads + 1) as pool:
             jobs = [pool.submit(self._claim, start)]
@@ -104,9 +109,6 @@ class _RaceRun:
                 jobs += [pool.submit(self._take_back, start, ids, kind) for kind in self._won]
             for job in jobs:
                 job.result()
-        return self._result()
-
-    def _result(self) -> Race:
         mark = self._db.t.mark
         with self._db.read() as c:
             rows = c.execute(
@@ -131,19 +133,14 @@ class _RaceRun:
             lost=total - taken_back - claimed - still_marked + sum(both.values()),
         )
 
-    def _mark(self) -> None:
-        prefixes = [f"race/{i}/" for i in self._ids]
-        with self._db.write() as c:
-            contract.prepare(c, self._instance, "race", self._ids, "none", prefixes, 1)
-        with self._db.write() as c:
-            new = (contract.NewMark(id=i, vault="none", prefix=f"race/{i}/") for i in self._ids)
-            contract.mark(c, self._instance, "dropped", new)
-
     def _claim(self, start: threading.Barrier) -> None:
         batches, claims = BatchStore(self._db), ClaimStore(self._db, ControlStore(self._db), keepers(self._db))
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
-        round_id, now = self._insert_round()
+        with self._db.write() as c:
+            now, table = self._db.now(c), self._db.t.round
+            values = {"instance": self._instance, "run_id": self._instance, "state": "RUNNING", "started_at": now}
+            round_id: int = c.execute(insert(table).values(**values).returning(table.c.id)).scalar_one()
         refs = [Ref(kind, i) for i in random.sample(self._ids, len(self._ids)) for kind in ("prepared", "dropped")]
         start.wait()
         order = RangeOrder(
@@ -156,14 +153,6 @@ class _RaceRun:
             candidates = [Candidate(ref) for ref in refs[n : n + CLAIM_MARKS]]
             claims.claim(ClaimRequest(token, candidates, now + HOUR_MS))
         batches.close(token, RangeReceipt(last=Cursor()))
-
-    def _insert_round(self) -> tuple[int, int]:
-        """Insert the round that claims; return its id and the database's time (ms)."""
-        with self._db.write() as c:
-            now = self._db.now(c)
-            table = self._db.t.round
-            values = {"instance": self._instance, "run_id": self._instance, "state": "RUNNING", "started_at": now}
-            return c.execute(insert(table).values(**values).returning(table.c.id)).scalar_one(), now
 
     def _take_back(self, start: threading.Barrier, ids: list[str], kind: str) -> None:
         shuffled = random.sample(ids, len(ids))

@@ -8,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.insight.progress import NOTHING, round_progress
 from sexton.insight.views import KindCounts, RoundCounts
-from sexton.interfaces.cli.render.running import expected_text
+from sexton.interfaces.cli.render.rounds import expected_text
 from sexton.kernel.crash_points import installed
 from sexton.operators.registry.markers import MarkerStore
 from tests.support.command import run

@@ -11,9 +11,8 @@ from pydantic import Field, ValidationError
 
 from sexton.interfaces.cli.questions import QUESTIONS
 from sexton.kernel.errors import SextonError, WrongUsage
-from sexton.operations.callers import Deed
 from sexton.operations.fields import Instance
-from sexton.operations.registry import Call, Logged, Operation, operations
+from sexton.operations.registry import Call, Deed, Logged, Operation, operations
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 

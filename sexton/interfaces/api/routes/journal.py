@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
-from sexton.operations.callers import Deed
+from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
 from sexton.replication.journal.store import JournalStore

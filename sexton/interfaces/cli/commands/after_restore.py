@@ -1,7 +1,6 @@
 """`sexton after-restore`: do what must be done before an older copy of the database may delete again."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +52,7 @@ def after_restore(
     Example: sexton after-restore --reason 'backup of 03:00'
     """
     from sexton.marks.sql.leases import end_all_leases
+    from sexton.operators.controls.model import ALL, ControlKind
 
     if check:
         with open_database() as service:
@@ -60,7 +60,10 @@ def after_restore(
         return
     text = require_reason(reason)
     with open_database() as service:
-        _stop_everything(service, text)
+        stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in service.stores.controls.all())
+        if not stopped:
+            _do(service, "stop", "control", reason=text, everything=True)
+        typer.echo(f"1. deletion {'was already' if stopped else 'is'} stopped everywhere, until: sexton start --all")
         _require_no_worker(service, yes)
         with log_call(service, "after-restore leases", reason=text, blocks_deletion=True):
             ended = end_all_leases(service.db)
@@ -75,15 +78,6 @@ def after_restore(
 
 def _do(service: "Deployment", name: str, module: str, **values: Any) -> Any:
     return operation_named(name, module).run(Call(service, User(service)), values)
-
-
-def _stop_everything(service: "Deployment", reason: str) -> None:
-    from sexton.operators.controls.model import ALL, ControlKind
-
-    stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in service.stores.controls.all())
-    if not stopped:
-        _do(service, "stop", "control", reason=reason, everything=True)
-    typer.echo(f"1. deletion {'was already' if stopped else 'is'} stopped everywhere, until: sexton start --all")
 
 
 def _require_no_worker(service: "Deployment", yes: bool) -> None:
@@ -126,7 +120,10 @@ def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
         typer.echo("5. no vault knows a round that this database does not know")
         return is_open
     typer.echo(f"5. a newer copy of this database deleted in {quantity(len(behind), 'vault')}")
-    _show_marks(service, behind)
+    for instance in sorted({spec.instance for spec in behind}):
+        kinds = service.status(instance).instances[0].kinds
+        marks = ", ".join(f"{k.waiting:,} {printable(k.kind)}" for k in kinds if k.waiting) or "none"
+        typer.echo(f"   {instance}: marks that rounds will delete, unless they are undropped or held: {marks}")
     if not yes:
         question = "Are all marks that the newer copy undropped or committed undropped here, or held?"
         typer.confirm(question, abort=True, err=True)
@@ -134,14 +131,6 @@ def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
         _do(service, "vault trust", "vaults", instance=spec.instance, vault=spec.name, reason=reason)
         typer.echo(f"vault {spec.name} of {spec.instance} belongs to this database again")
     return is_open
-
-
-def _show_marks(service: "Deployment", vaults: "Sequence[VaultSpec]") -> None:
-    """Print how many marks of each kind would be deleted if no owner undropped them again."""
-    for instance in sorted({spec.instance for spec in vaults}):
-        kinds = service.status(instance).instances[0].kinds
-        marks = ", ".join(f"{k.waiting:,} {printable(k.kind)}" for k in kinds if k.waiting) or "none"
-        typer.echo(f"   {instance}: marks that rounds will delete, unless they are undropped or held: {marks}")
 
 
 def _check_all(service: "Deployment") -> None:

@@ -69,7 +69,13 @@ def attach(
                 raise BadInput(f"the lake's catalog has version {facts.version}; this Sexton knows {known}")
             spec = vault_of(name, vault, facts.data_path)
             writers = tuple(sorted({_login(lake_db), *(writer or ())} - {_login(service.db)}))  # without Sexton's own
-            lake = Lake(name, vault, schema, facts.data_path, writers, _reader(service, name))
+            reader = service.db.live_login(name)
+            if not reader:
+                raise BadInput(
+                    "a login of its own reads the live view of each lake, and none is set; set live_database_url = "
+                    "postgresql://{instance}_reader@HOST/NAME (docs/integration.md)"
+                )
+            lake = Lake(name, vault, schema, facts.data_path, writers, reader)
             _register(service, lake, spec)
             sql = statements.attach(lake)
             if print_sql:
@@ -116,11 +122,17 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     """
     from sexton.owners.ducklake import catalog
     from sexton.owners.ducklake.model import problems
+    from sexton.owners.port import OwnerSilent
 
     with open_database() as service, _lake_database(service, lake_url) as lake_db:
         lake = _attached_lake(service, name)
         facts = catalog.read(lake_db, lake.schema)
-        reasons = tuple(problems(facts, lake.data_path)) or _unreadable(service, name)
+        reasons = tuple(problems(facts, lake.data_path))
+        if not reasons:
+            try:
+                service.stores.owners.live_as_of(name)
+            except OwnerSilent as e:
+                reasons = (f"Sexton cannot read the live view: {e.__cause__ or e}",)
     shown = LakeStatus(
         instance=name, attached=not reasons, version=facts.version, data_path=facts.data_path, problems=reasons
     )
@@ -134,17 +146,6 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
         typer.echo(again if reasons else "attached")
     if reasons:
         raise typer.Exit(1)
-
-
-def _unreadable(service: "Deployment", instance: str) -> tuple[str, ...]:
-    """Return why Sexton cannot read the live view of a lake that is attached; nothing: it can."""
-    from sexton.owners.port import OwnerSilent
-
-    try:
-        service.stores.owners.live_as_of(instance)
-    except OwnerSilent as e:
-        return (f"Sexton cannot read the live view: {e.__cause__ or e}",)
-    return ()
 
 
 @contextmanager
@@ -166,16 +167,6 @@ def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
         yield database
     finally:
         database.close()
-
-
-def _reader(service: "Deployment", instance: str) -> str:
-    """Return the login that reads the lake's live view."""
-    if login := service.db.live_login(instance):
-        return login
-    raise BadInput(
-        "a login of its own reads the live view of each lake, and none is set; set live_database_url = "
-        "postgresql://{instance}_reader@HOST/NAME (docs/integration.md)"
-    )
 
 
 def _login(db: "Database") -> str:

@@ -20,6 +20,10 @@ def init(
 
     from config.settings import load
     from sexton.database import roles, schema
+    from sexton.database.engine import Database
+    from sexton.interfaces.cli.context import cli_call
+    from sexton.operators.call_log.model import DONE
+    from sexton.operators.call_log.store import append
 
     settings = load()
     if print_sql:
@@ -38,7 +42,12 @@ def init(
     deployment = deployment or f"sexton-{secrets.token_hex(4)}"
     schema.init(url, deployment)
     typer.echo(schema.status(url, deployment))
-    _log(url, f"grant to {grant_to}" if grant_to else "")
+    db = Database.open(url)
+    try:
+        with db.write() as c:
+            append(db, c, cli_call("init", subject=f"grant to {grant_to}" if grant_to else "", outcome=DONE))
+    finally:
+        db.close()
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
@@ -47,21 +56,6 @@ def init(
         typer.echo(f"role {grant_to} may use the contract, for each instance that you grant to it:")
         typer.echo(f"sexton instance add INSTANCE; sexton instance grant INSTANCE {grant_to}")
     typer.echo("when a worker is running, let rounds start automatically: sexton schedules apply")
-
-
-def _log(url: str, subject: str) -> None:
-    """Record in the call log that the schema exists or was upgraded, and what is granted next."""
-    from sexton.database.engine import Database
-    from sexton.interfaces.cli.context import cli_call
-    from sexton.operators.call_log.model import DONE
-    from sexton.operators.call_log.store import append
-
-    db = Database.open(url)
-    try:
-        with db.write() as c:
-            append(db, c, cli_call("init", subject=subject, outcome=DONE))
-    finally:
-        db.close()
 
 
 COMMANDS = {"init": init}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
@@ -38,7 +39,12 @@ def catalog(instance: InstanceName, operation: OperationName = None, values: Val
 
     offered = owner_operations.operations()[OWNER]
     if operation is None:
-        _print_operations(offered)
+        operations = [{"operation": o.name, "values": list(_described(o.order)), "about": o.about} for o in offered]
+        if wants_json():
+            emit_object({"result": operations})
+            return
+        rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
+        show_table(("operation", "values", "what it does"), rows)
         return
     found = next((o for o in offered if o.name == operation), None)
     if found is None:
@@ -54,26 +60,12 @@ def catalog(instance: InstanceName, operation: OperationName = None, values: Val
     _print_result(result)
 
 
-def _print_operations(offered: "Sequence[OwnerOperation]") -> None:
-    operations = [{"operation": o.name, "values": list(_described(o.order)), "about": o.about} for o in offered]
-    if wants_json():
-        emit_object({"result": operations})
-        return
-    rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
-    show_table(("operation", "values", "what it does"), rows)
-
-
 def _described(order: "type[Message]") -> Iterator[str]:
     """Yield each value of an order as it is written; one that may be left out in brackets."""
+    forms: dict[Any, str] = {int: "N", str: "TEXT", Sequence: "[…]", Mapping: "{…}"}
     for name, field in order.model_fields.items():
-        text = f"{name}={_form(field.annotation)}"
+        text = f"{name}={forms.get(get_origin(field.annotation) or field.annotation, 'JSON')}"
         yield text if field.is_required() else f"[{text}]"
-
-
-def _form(annotation: Any) -> str:
-    if annotation is int:
-        return "N"
-    return {str: "TEXT", Sequence: "[…]", Mapping: "{…}"}.get(get_origin(annotation) or annotation, "JSON")
 
 
 def _order(operation: "OwnerOperation", values: Sequence[str]) -> "Message":
@@ -91,7 +83,10 @@ def _order(operation: "OwnerOperation", values: Sequence[str]) -> "Message":
         if name in given and not is_list:
             raise WrongUsage(f"{name} is given twice; it takes one value")
         is_text = field.annotation is str or (field.annotation == Sequence[str] and not text.startswith("["))
-        value = text if is_text else _parsed(text)
+        value: Any = text
+        if not is_text:
+            with suppress(ValueError, RecursionError):  # a text, if it is not JSON
+                value = json.loads(text)
         given[name] = [*given.get(name, ()), *(value if isinstance(value, list) else [value])] if is_list else value
     try:
         return operation.order.model_validate(given)
@@ -99,14 +94,6 @@ def _order(operation: "OwnerOperation", values: Sequence[str]) -> "Message":
         problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in e.errors(include_input=False))
         known = " ".join(_described(operation.order))
         raise WrongUsage(f"{operation.name} takes {known}; wrong are: {problems}") from e
-
-
-def _parsed(text: str) -> Any:
-    """Return a value in JSON, or the text itself."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _print_result(result: Any) -> None:

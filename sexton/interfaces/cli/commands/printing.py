@@ -56,9 +56,18 @@ def log(
 
 def _stream(calls: "CallStore", after: int, is_wanted: "Callable[[CallRow], bool]", *, follow: bool) -> None:
     """Print the rows behind one as lines of JSON; with ``follow``, wait for more, also while the database is away."""
+    from sexton.database.engine import AWAY, first_line
+
     begin_lines()
     while True:
-        rows = _rows(calls, after, follow=follow)
+        rows: Sequence[CallRow] = ()
+        try:
+            rows = calls.rows(after, PAGE)
+        except AWAY as e:
+            if not follow:
+                raise
+            away = f"the database does not answer ({first_line(e)})"
+            typer.echo(f"{away}; rows behind {after} follow when it does", err=True)
         for row in rows:
             if is_wanted(row):
                 emit_line(row.model_dump_json())
@@ -67,18 +76,6 @@ def _stream(calls: "CallStore", after: int, is_wanted: "Callable[[CallRow], bool
             if not follow:
                 return
             time.sleep(POLL_SECONDS)
-
-
-def _rows(calls: "CallStore", after: int, *, follow: bool) -> "Sequence[CallRow]":
-    from sexton.database.engine import AWAY, first_line
-
-    try:
-        return calls.rows(after, PAGE)
-    except AWAY as e:
-        if not follow:
-            raise
-        typer.echo(f"the database does not answer ({first_line(e)}); rows behind {after} follow when it does", err=True)
-        return ()
 
 
 def deletions(
@@ -111,11 +108,8 @@ def deletions(
                     when = utc_column(row.at, "seconds")
                     typer.echo(f"{when}  {row.outcome}  {row.vault}  {row.key}{size}  {mark}")
     if not any_printed:
-        what = (
-            f"no object of round {number} is {outcome}"
-            if outcome
-            else f"the deletion log has no object of round {number}"
-        )
+        none = f"the deletion log has no object of round {number}"
+        what = f"no object of round {number} is {outcome}" if outcome else none
         typer.echo(f"{what}; it contains the objects of finished marks", err=True)
 
 

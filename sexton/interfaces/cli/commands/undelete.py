@@ -1,6 +1,6 @@
 """`sexton undelete`: remove the delete markers that hide deleted objects in a versioned bucket."""
 
-from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,13 +48,13 @@ def undelete(
             for name, keys in keys_by_vault.items():
                 ensure_undelete_is_safe(service.db, instance, name, prefix, keys)
 
-        def run(*, only_count: bool) -> Undeleted:
-            return _sum(_pages(vaults, instance, prefix, keys_by_vault, only_count=only_count))
-
+        run = partial(_undelete, vaults, instance, prefix, keys_by_vault)
         ensure_safe()
         counted = run(only_count=True) if dry_run or not yes else None
         if counted is not None and not dry_run:
-            _confirm(counted)
+            typer.echo(_summary(counted, "to undelete: "), err=True)
+            if counted.shown:
+                typer.confirm("Undelete them?", abort=True, err=True)
         if counted is not None and (dry_run or not counted.shown):
             result = counted
         else:
@@ -89,27 +89,17 @@ def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) 
     return {name: list(vault_keys) for name, vault_keys in keys.items()}
 
 
-def _pages(
+def _undelete(
     vaults: "ProvenVaults", instance: str, prefix: str, keys_by_vault: dict[str, list[str]], *, only_count: bool
-) -> Iterator[Undeleted]:
-    for name, keys in keys_by_vault.items():
-        for page in vaults.get(instance, name).undelete(prefix, keys, dry_run=only_count):
-            vaults.get(instance, name)  # prove again that the vault is ours, before the next page
-            yield page
-
-
-def _sum(pages: Iterable[Undeleted]) -> Undeleted:
+) -> Undeleted:
+    """Undelete, or only count, page by page; return the sums."""
     total = Undeleted()
-    for page in pages:
-        counts, more = total.model_dump(exclude={"reason"}), page.model_dump(exclude={"reason"})
-        total = Undeleted(**{name: n + more[name] for name, n in counts.items()}, reason=total.reason or page.reason)
+    for name, vault_keys in keys_by_vault.items():
+        for page in vaults.get(instance, name).undelete(prefix, vault_keys, dry_run=only_count):
+            vaults.get(instance, name)  # prove again that the vault is ours, before the next page
+            counts, more = total.model_dump(exclude={"reason"}), page.model_dump(exclude={"reason"})
+            total = Undeleted(**{key: n + more[key] for key, n in counts.items()}, reason=total.reason or page.reason)
     return total
-
-
-def _confirm(counted: Undeleted) -> None:
-    typer.echo(_summary(counted, "to undelete: "), err=True)
-    if counted.shown:
-        typer.confirm("Undelete them?", abort=True, err=True)
 
 
 def _summary(counts: Undeleted, action: str) -> str:

@@ -1,5 +1,6 @@
 """`sexton doctor`: check everything this process depends on. Each fault has a way out; exit code 1 on a FAIL."""
 
+import asyncio
 import platform
 import sys
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ def examine() -> Iterator[DoctorFinding]:
     yield surroundings.examine_deployment(settings)
     database = surroundings.examine_database(settings)
     yield database
-    yield from surroundings.examine_temporal(settings)
+    yield from asyncio.run(surroundings.examine_temporal(settings))
     yield surroundings.examine_s3(settings)
     yield surroundings.examine_disk()
     if database.state != "FAIL" and settings.deployment:

@@ -21,12 +21,16 @@ def show_grants(settings: "Settings") -> None:
     from sexton.database import schema
     from sexton.database.engine import Database
     from sexton.runtime.stores import DeploymentStores
+    from sexton.wal.port import acl_commands
 
     db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
     try:
         schema.check(db, settings.require_deployment())
         stores = DeploymentStores(db, settings.engine_settings())
-        policies, acls, sql = _policies(stores), _acls(stores), _sql(stores, settings)
+        policies, acls, sql = _policies(stores), list[str](), _sql(stores, settings)
+        if kafka := stores.settings.wal.kafka:  # otherwise the log is in the database
+            principal = f"User:{kafka.get('sasl.username', 'sexton')}"
+            acls = acl_commands(_enabled_topics(stores), principal, kafka.get("bootstrap.servers", ""))
     finally:
         db.close()
     if wants_json():
@@ -56,16 +60,6 @@ def _policies(stores: "DeploymentStores") -> list[dict[str, Any]]:
     if log is not None and log.kind == "s3":
         policies.append({"place": f"log of deletions, s3://{log.location}/{log.prefix}", "policy": log_policy(log)})
     return policies
-
-
-def _acls(stores: "DeploymentStores") -> list[str]:
-    from sexton.wal.port import acl_commands
-
-    kafka = stores.settings.wal.kafka
-    if not kafka:  # the log in the database
-        return []
-    principal = f"User:{kafka.get('sasl.username', 'sexton')}"
-    return acl_commands(_enabled_topics(stores), principal, kafka.get("bootstrap.servers", ""))
 
 
 def _enabled_topics(stores: "DeploymentStores") -> Iterator[str]:

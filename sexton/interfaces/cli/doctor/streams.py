@@ -124,7 +124,13 @@ def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) 
     for group in facts.retaining:
         if not group.backend:
             yield Problem("FAIL", f"of {quantity(group.copies, 'tablet')} {group.why}")
-    yield from _reported_problems(facts.backends)
+    with_problems = sorted((b for b in facts.backends if b.problems), key=lambda b: -b.quarantined)
+    if with_problems:
+        first, replicas = with_problems[0], quantity(sum(b.problems for b in with_problems), "replica")
+        quarantined = sum(b.quarantined for b in with_problems)
+        review = f", {quarantined:,} of them QUARANTINED until an operator has reviewed them" if quarantined else ""
+        text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
+        yield Problem("FAIL" if quarantined else "WARN", text)
     reported_since, pulled_since = facts.now - freshness_ms, facts.now - LATE_INTERVALS * interval_ms
     silent = [b.backend for b in facts.backends if b.copies and not _later(b.reported_at, reported_since)]
     if silent:
@@ -156,17 +162,6 @@ def _read(stores: "DeploymentStores", instance: "Instance") -> InstanceFacts:
             retaining=retaining_by_backend(db, c, instance.id),
             is_stopped=instance.mode != "enabled" or stores.controls.halt(c, instance.id) is not None,
         )
-
-
-def _reported_problems(backends: "Sequence[BackendStanding]") -> Iterator[Problem]:
-    """Yield the deletions that backends reported as failed, in one line."""
-    with_problems = sorted((b for b in backends if b.problems), key=lambda b: -b.quarantined)
-    if with_problems:
-        first, replicas = with_problems[0], quantity(sum(b.problems for b in with_problems), "replica")
-        quarantined = sum(b.quarantined for b in with_problems)
-        review = f", {quarantined:,} of them QUARANTINED until an operator has reviewed them" if quarantined else ""
-        text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
-        yield Problem("FAIL" if quarantined else "WARN", text)
 
 
 def _prefixed(facts: InstanceFacts, problem: Problem) -> Problem:

@@ -134,12 +134,8 @@ def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
     yield DoctorFinding("OK", "oidc", detail) if count else DoctorFinding("FAIL", "oidc", detail, todo)
 
 
-def examine_temporal(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield a finding about the service; if it answers, also about workers, the schedule and search attributes."""
-    yield from asyncio.run(_examine_temporal(settings))
-
-
-async def _examine_temporal(settings: "Settings") -> list[DoctorFinding]:
+async def examine_temporal(settings: "Settings") -> list[DoctorFinding]:
+    """Return a finding about the service; if it answers, also about workers, the schedule and search attributes."""
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect, connection

@@ -19,9 +19,13 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     say(f"plan {plan.id or '(empty, not stored)'} of {plan.instance}, policy {plan.policy.version}")
     show_rows(plan.kinds)
     if plan.kinds:
+        minutes = "less than a minute" if cost.minutes < 1 else f"~{cost.minutes:,.0f} minutes"
+        rate = "less than 1" if cost.keys_per_second < 1 else f"{cost.keys_per_second:,.0f}"
+        requests = f"{cost.delete_requests:,} DELETE and {cost.list_requests:,} LIST requests"
+        money = f"~{cost.money:,.2f} {cost.currency}"
         say(
             "bytes are as reported by the owner; marks of the kind that are older than `before` are deleted",
-            _cost(cost),
+            f"about {quantity(cost.objects, 'object')}: {requests}, {money}, {minutes} at {rate} objects/s",
         )
     keep_counts = Counter(plan.kept)
     for held in (held for kind in plan.kinds for held in kind.held):
@@ -76,11 +80,3 @@ def show_details(details: "PlanDetails") -> None:
         say(f"to delete exactly this: sexton apply {plan.id}")
     say(*(f"{hold.kept} blocks {hold.what}" for hold in details.holds))
     say(details.halt and f"nothing can be deleted now: {details.halt}")
-
-
-def _cost(cost: Estimate) -> str:
-    minutes = "less than a minute" if cost.minutes < 1 else f"~{cost.minutes:,.0f} minutes"
-    rate = "less than 1" if cost.keys_per_second < 1 else f"{cost.keys_per_second:,.0f}"
-    requests = f"{cost.delete_requests:,} DELETE and {cost.list_requests:,} LIST requests"
-    money = f"~{cost.money:,.2f} {cost.currency}"
-    return f"about {quantity(cost.objects, 'object')}: {requests}, {money}, {minutes} at {rate} objects/s"

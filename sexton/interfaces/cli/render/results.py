@@ -88,13 +88,10 @@ def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
     fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
     for word in words or fields:
         name, _, path = word.partition("=")
-        yield name, computed[name] if name in computed else _at(value, path or name)
-
-
-def _at(value: Any, path: str) -> Any:
-    for name in path.split("."):
-        value = getattr(value, name, None)
-    return value
+        found: Any = value
+        for part in (path or name).split("."):
+            found = getattr(found, part, None)
+        yield name, computed.get(name, found)
 
 
 def _heading(name: str) -> str:
@@ -179,8 +176,8 @@ RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "round run": "rounds:show_report",
     "round show": "rounds:show_round",
     "round progress": _round_progress,
-    "check run": "checks:show_report",
-    "check show": "checks:show_report",
+    "check run": "rounds:show_check",
+    "check show": "rounds:show_check",
     "check progress": _progress("CHECKS", "check of {s.instance}"),
     "wal progress": _progress("PURGES", "topic {s.topic}"),
     "wal round progress": _progress("PURGE_ROUNDS", "the round of topics"),

@@ -1,16 +1,31 @@
-"""Print rounds: the report of each, or how far it is."""
+"""Print rounds and checks: the report of each, or how far it is, at which rate, and what blocks it."""
 
 from typing import TYPE_CHECKING
 
-from sexton.insight.wording import kept_counts, quantity, time_left, utc
-from sexton.interfaces.cli.output import say
+from sexton.check.model import CheckReport, FindingType
+from sexton.insight.wording import first_line, kept_counts, quantity, time_left, utc
+from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.results import show_rows
-from sexton.interfaces.cli.render.running import expected_text
+from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, way_out
 
 if TYPE_CHECKING:
+    from sexton.insight.rate import RecentRate
+    from sexton.insight.views import KindCounts, RoundCounts, RunningWork
     from sexton.operations.rounds import RoundDetails
     from sexton.recycle.model import RoundReport
+
+MOST_KINDS = 12
+"""Kinds of a round that have a line of their own; more would not fit on a screen."""
+MEANING = {
+    FindingType.LOST: "a record names the object, and it does not exist",
+    FindingType.SIZE_MISMATCH: "the record names another size",
+    FindingType.ORPHAN: "no record names the object",
+    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
+    FindingType.UPLOAD: "uploads that were never finished",
+    FindingType.RECORD: "records that contradict each other",
+    FindingType.FRONT_END: "the front end's memory and the records disagree",
+}
 
 
 def show_round(details: "RoundDetails") -> None:
@@ -69,3 +84,86 @@ def show_report(report: "RoundReport") -> None:
     if report.error and report.error != report.state.lower():
         label = report.state.lower() if report.state in ("CANCELLED", "STOPPED") else "error"
         say(f"{label}: {report.error}", err=True)
+
+
+def show_check(report: CheckReport) -> None:
+    """Print one check: what it listed and read, and the open findings of its instance."""
+    run, evidence = report.run, report.run.evidence
+    took = "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
+    say(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {took}")
+    for listing in evidence.listings if evidence else ():
+        young = f", {listing.young:,} of them too young to be reported as orphans" if listing.young else ""
+        say(f"  vault {listing.vault}: {listing.objects + listing.young:,} objects{young}")
+    if evidence is not None and evidence.live is not None:
+        prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
+        say(f"  records: {evidence.live:,} live files{prefixes}")
+    say(
+        *(f"  note: {note}" for note in (evidence.notes if evidence else ())),
+        *(f"  missing: {missing_input}" for missing_input in run.missing_inputs),
+        run.missing_inputs and "  so the check confirms nothing, and ends no finding",
+    )
+    rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
+    show_table(("open", "findings", "confirmed", "what it means"), rows)
+    if rows:
+        say(f"see: sexton check findings {run.instance}")
+    elif report.whole and evidence is not None:
+        is_old = any(listing.objects for listing in evidence.listings)
+        none = "metadata and objects agree" if is_old else "no object was old enough to be judged as an orphan"
+        say(f"nothing open: {none}")
+
+
+def lines_of(work: "RunningWork", rate: "RecentRate") -> list[str]:
+    """Return the lines of one running work."""
+    kinds = [_kind_line(k) for k in work.progress.kinds if k.due or k.objects or k.listed]
+    more = [f"  and {len(kinds) - MOST_KINDS:,} more kinds"] if len(kinds) > MOST_KINDS else []
+    lines = [one_line(work, rate), *kinds[:MOST_KINDS], *more]
+    if work.progress.kept:
+        lines.append(f"  kept so far: {kept_counts(work.progress.kept)}; see: sexton blockers {work.instance}")
+    return lines
+
+
+def one_line(work: "RunningWork", rate: "RecentRate") -> str:
+    """Return one running work as one line, with the sums over its kinds."""
+    parts = [f"{work.work} {printable(work.name)} of {work.instance}, {_span(work.elapsed_ms)}"]
+    if work.work == "round":
+        parts.append(progress_text(work.progress, rate))
+    if work.state:
+        parts.append(first_line(work.state))
+    return ": ".join(part for part in parts if part)
+
+
+def progress_text(counts: "RoundCounts", rate: "RecentRate") -> str:
+    """Return how many objects are gone, of how many, at which rate, and how long the rest takes at this rate."""
+    if not counts.expected:
+        return "nothing is listed or deleted yet"
+    share = "" if counts.is_guess or counts.exceeds_expected else f" ({counts.objects / counts.expected:.0%})"
+    text = f"{counts.objects:,} of {expected_text(counts)} objects deleted{share}"
+    if rate.per_second is None:
+        return text
+    return f"{text}, {rate.per_second:,.0f}/s{time_left(rate.seconds_left(counts))}"
+
+
+def expected_text(counts: "RoundCounts | KindCounts") -> str:
+    """Return how many objects are expected, and whether the number is an estimate or only a guess.
+
+    It is unknown while a round finishes marks that earlier rounds claimed: those rounds listed their objects.
+    """
+    if counts.exceeds_expected:
+        return "an unknown number of"
+    if counts.is_guess:
+        return f"{counts.expected:,} (a guess: none was ever listed)"
+    return f"{'about ' if counts.estimated else ''}{counts.expected:,}"
+
+
+def _kind_line(kind: "KindCounts") -> str:
+    marks = f"{kind.removed:,} of {kind.due:,} marks"
+    listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
+    return f"  {printable(kind.kind)}: {marks}, {kind.objects:,} of {expected_text(kind)} objects{listed}"
+
+
+def _span(elapsed_ms: int) -> str:
+    """Return how long something has run."""
+    minutes, seconds = divmod(elapsed_ms // 1000, 60)
+    if minutes < 2:
+        return f"{60 * minutes + seconds} s"
+    return f"{minutes} min {seconds} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -16,7 +16,7 @@ from sexton.insight.wording import (
 )
 from sexton.interfaces.cli.output import say
 from sexton.interfaces.cli.render.results import show_rows
-from sexton.interfaces.cli.render.running import expected_text
+from sexton.interfaces.cli.render.rounds import expected_text
 from sexton.marks.keepers import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
 
@@ -159,14 +159,6 @@ def _checks(i: "InstanceStatus") -> str:
     return "; ".join([*parts, f"the last complete one: {utc(checked.whole) if checked.whole else 'none'}{last}"])
 
 
-def _progress(r: "Running") -> str:
-    """Return how far a running round is, as far as its rows show it."""
-    counts = r.progress
-    if not counts.expected:
-        return ""
-    return f": {counts.objects:,} of {expected_text(counts)} objects deleted{time_left(counts.seconds_left)}"
-
-
 def _running(r: "Running") -> str:
     name = f"round {r.round}" if r.round else "a round"
     if r.cut_off:
@@ -175,7 +167,9 @@ def _running(r: "Running") -> str:
             "It continues when a worker takes it; if its workflow no longer exists, the next round takes over"
         )
     if r.leased:
-        return f"{name} is running since {utc(r.since)}{_progress(r)}"
+        counts = r.progress  # as far as its rows show it
+        gone = f": {counts.objects:,} of {expected_text(counts)} objects deleted{time_left(counts.seconds_left)}"
+        return f"{name} is running since {utc(r.since)}{gone if counts.expected else ''}"
     if r.waiting:
         return f"{name} has had no lease since {utc(r.waiting_since)}: {first_line(r.waiting)}"
     return f"{name}, begun {utc(r.since)}, has no lease now"

@@ -37,10 +37,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
         "instance=id mode owner live_view roles registered_at=created_at enabled_at",
     ),
     "owner list": ("no owner is installed", "owner package about options"),
-    "vault list": (
-        "no vault is registered; add one: sexton vault add",
-        "",
-    ),
+    "vault list": ("no vault is registered; add one: sexton vault add", ""),
     "round list": ("no round yet", "round=id instance state began_at=started_at ended_at deleted freed note"),
     "marks list": ("{instance} has no such mark; without filters: sexton marks list {instance}", MARKS),
     "plan list": (

@@ -45,14 +45,23 @@ def form(request: Request, then: str = session.PATH, lost: bool = False) -> Resp
 @pages.post("/login")
 @without_session
 async def login(request: Request) -> Response:
-    """Begin a session."""
+    """Begin a session with a token, of Sexton or of the issuer, with which a person may log in."""
     fields = request.state.form
     try:
-        await _check(request, fields.get("token", ""))
+        token = fields.get("token", "")
+        if not token:
+            raise BadInput("write a token")
+        if len(token) > MAX_TOKEN:
+            raise BadInput(
+                f"this token has more than {MAX_TOKEN:,} characters, and a browser keeps none of that length"
+            )
+        identity = await request.app.state.verifier.authenticate(f"Bearer {token}")
+        if all(scope.grant in (Grant.SYNC, Grant.NODE) for scope in identity.scopes):
+            raise BadInput("this is the token of a job or a node, which sees no page; use one of a person")
     except (Unauthenticated, Forbidden, IssuerAway, BadInput) as e:
         return _login(request, fields.get("then", ""), str(e), 401)
     answer = RedirectResponse(safe_target(fields.get("then", "")), 303, rendering.HEADERS)
-    session.begin(request, answer, fields["token"])
+    session.begin(request, answer, token)
     return answer
 
 
@@ -62,17 +71,6 @@ def logout(visit: CurrentVisit) -> Response:
     answer = RedirectResponse(f"{session.PATH}/login", 303, rendering.HEADERS)
     session.end(visit.request, answer)
     return answer
-
-
-async def _check(request: Request, token: str) -> None:
-    """Raise unless a token, of Sexton or of the issuer, is one with which a person may log in."""
-    if not token:
-        raise BadInput("write a token")
-    if len(token) > MAX_TOKEN:
-        raise BadInput(f"this token has more than {MAX_TOKEN:,} characters, and a browser keeps none of that length")
-    identity = await request.app.state.verifier.authenticate(f"Bearer {token}")
-    if all(scope.grant in (Grant.SYNC, Grant.NODE) for scope in identity.scopes):
-        raise BadInput("this is the token of a job or a node, which sees no page; use one of a person")
 
 
 def _login(request: Request, then: str, problem: str, status: int) -> Response:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from sexton.interfaces.api.pools import long, reserved
 from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.questions import QUESTIONS
 from sexton.interfaces.sentences import SENTENCES, Values
 from sexton.kernel.errors import BadInput
@@ -131,28 +131,24 @@ def _send(operation: Operation) -> Callable[..., Response]:
     """Return the action of a form: it sends an operation, and leads to the page that the form names."""
 
     def send(visit: CurrentVisit) -> Response:
-        return _sent(visit, operation)
+        to = visit.form.get("page", "operations")
+        if not PAGE.fullmatch(to):
+            raise BadInput("the form names no page; open the page again, then send it")
+        operation.refuse_bare(visit.form)
+        if operation.record.asks:
+            values = visit.values(operation)
+            operation.admit(visit.call, values)
+            question = QUESTIONS[operation.name](visit.call, values)
+            if question is not None and visit.form.get("sure") != question.text:
+                cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.instance
+                form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
+                shown = {"operation": operation, "question": question, "form": form, "instance": instance}
+                return visit.show("confirm.html", "operations", cli=cli, **shown)
+        result, given = visit.run(operation)
+        text, warns = outcome_text(operation, result, given)
+        return visit.done(text, to, warns=warns)
 
     return send
-
-
-def _sent(visit: Visit, operation: Operation) -> Response:
-    to = visit.form.get("page", "operations")
-    if not PAGE.fullmatch(to):
-        raise BadInput("the form names no page; open the page again, then send it")
-    operation.refuse_bare(visit.form)
-    if operation.record.asks:
-        values = visit.values(operation)
-        operation.admit(visit.call, values)
-        question = QUESTIONS[operation.name](visit.call, values)
-        if question is not None and visit.form.get("sure") != question.text:
-            cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.instance
-            form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
-            shown = {"operation": operation, "question": question, "form": form, "instance": instance}
-            return visit.show("confirm.html", "operations", cli=cli, **shown)
-    result, given = visit.run(operation)
-    text, warns = outcome_text(operation, result, given)
-    return visit.done(text, to, warns=warns)
 
 
 for _name, _operation in offered().items():

@@ -6,12 +6,11 @@ from sexton.insight.views import RunningWork
 from sexton.interfaces.api.routes import rounds as api
 from sexton.interfaces.console import rendering
 from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.routes.vaults import limits_of
+from sexton.interfaces.console.routes.vaults import places_of, rate_limits
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
 from sexton.recycle.errors import RoundEnded
-from sexton.recycle.rounds.model import RoundRow
 from sexton.runtime.temporal.links import link_of
 
 SHOWN = 20
@@ -42,23 +41,25 @@ def rounds(visit: CurrentVisit, after: Before = None) -> Response:
 def show(visit: CurrentVisit, round: int) -> Response:
     """Show one round: its report, or how far it is."""
     details = visit.ask("round show", round=round)
-    instance = details.round.instance
-    specs = [] if details.round.ended_at else visit.service.stores.registry.vaults(instance)
-    limits = limits_of(visit, instance, specs) if specs else {}
+    row, instance = details.round, details.round.instance
+    specs = [] if row.ended_at else visit.service.stores.registry.vaults(instance)
+    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(instance)} if specs else {}
+    limits = rate_limits(places_of(visit, specs), caps) if specs else {}
     # A vault without a limit may be deleted from at any rate: then no sum bounds the round.
     allowed = sum(limit.keys_per_second for limit in limits.values()) if len(limits) == len(specs) else 0
+    work = RunningWork(work="round", instance=instance, name=str(row.id), since=row.started_at, elapsed_ms=0)
     return visit.show(
         "round.html",
         "rounds",
         cli=f"sexton round show {round}",
         instance=instance,
-        round=details.round,
+        round=row,
         progress=details.progress,
         worked_at=details.worked_at,
         silence_ms=SILENCE_MS,
         limits=limits,
         allowed=allowed,
-        temporal=_link(visit, details.round),
+        temporal="" if row.ended_at is not None else link_of(visit.service.settings, work),
     )
 
 
@@ -77,23 +78,10 @@ def signal(visit: CurrentVisit) -> Response:
     name = next((known for known in DONE if known == sent_name), None)
     if name is None:
         raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
-    _check_runs(visit)
+    newest = visit.service.stores.reports.rounds(visit.instance, last=1)
+    number = visit.form.get("round", "")  # a page may be older
+    if not newest or newest[0].ended_at is not None or str(newest[0].id) != number:
+        raise RoundEnded(f"round {number[:20]} of {visit.instance} does not run now; look at its rounds again")
     sent = visit.ask(f"round {name}")
     waits = "" if sent.workers else " No worker is known to run; one delivers it as soon as it does: sexton worker run."
     return visit.done(f"{DONE[name]}{waits}", "rounds")
-
-
-def _check_runs(visit: CurrentVisit) -> None:
-    """Raise ``RoundEnded`` unless the round of the form is the one that runs: a page may be older."""
-    number = visit.form.get("round", "")
-    newest = visit.service.stores.reports.rounds(visit.instance, last=1)
-    if not newest or newest[0].ended_at is not None or str(newest[0].id) != number:
-        raise RoundEnded(f"round {number[:20]} of {visit.instance} does not run now; look at its rounds again")
-
-
-def _link(visit: CurrentVisit, row: RoundRow) -> str:
-    """Return the address of a running round in the Temporal UI; empty: it has ended, or no UI is known."""
-    if row.ended_at is not None:
-        return ""
-    work = RunningWork(work="round", instance=row.instance, name=str(row.id), since=row.started_at, elapsed_ms=0)
-    return link_of(visit.service.settings, work)

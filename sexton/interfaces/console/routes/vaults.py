@@ -75,12 +75,6 @@ class RateLimit(NamedTuple):
     throttled_at: int | None
 
 
-def limits_of(visit: CurrentVisit, instance: str, specs: Sequence[VaultSpec]) -> Mapping[str, RateLimit]:
-    """Return the limit of each of these vaults of an instance that has one now."""
-    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(instance)}
-    return rate_limits(places_of(visit, specs), caps)
-
-
 def rate_limits(places: Mapping[str, Sequence[PlaceFigures]], caps: Mapping[str, int]) -> Mapping[str, RateLimit]:
     """Return vault → what bounds it: the lower of its cap and of what its store allows. Pure.
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sexton.interfaces.api.description import describe
+from sexton.interfaces.api.app import describe
 from tests.servers.api import Api
 
 VAGUE = {"since", "until", "at", "now", "cutoff", "oldest", "first_seen", "next_due"}
