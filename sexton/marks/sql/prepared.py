@@ -52,6 +52,7 @@ class Load(NamedTuple):
     """A prepared mark that is not claimed, by its id. ``expires_at``: of its transaction, in ms since 1970."""
 
     id: str
+    owner_txn: str | None
     expires_at: int
 
 
@@ -63,7 +64,7 @@ def find_loads(db: Database, c: Connection, instance: str, candidates: Sequence[
     found = [*_below_prefixes(db, c, instance, candidates), *_above_orphans(db, c, instance, candidates)]
     mark = db.t.mark
     is_one = and_(mark.c.instance == instance, refs_in(mark, {Ref(PREPARED, id_) for _, id_ in found}))
-    of_load = select(mark.c.id, mark.c.retention_starts_at).where(is_one)
+    of_load = select(mark.c.id, mark.c.owner_txn, mark.c.retention_starts_at).where(is_one)
     by_id = {row.id: Load(*row) for row in c.execute(of_load)} if found else {}
     loads: dict[Ref, Load] = {}
     for candidate, id_ in found:
