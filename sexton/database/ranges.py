@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, literal, select, true, tuple_
 
 MOST_BOUND = 4_096
 """Characters of a bound of a range."""
@@ -21,6 +21,13 @@ def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[Any]) -> Colu
     """
     bound = (literal(value, column.type) for column, value in zip(columns, values, strict=True))
     return tuple_(*columns) > tuple_(*bound)
+
+
+def newest(table: Table, last: int, instance: str | None = None, before: int | None = None) -> Select[Any]:
+    """Select the newest rows of a table, newest first, of one instance or of all; ``before``: with lower numbers."""
+    of_instance = [] if instance is None else [table.c.instance == instance]
+    lower = [] if before is None else [table.c.id < before]
+    return select(table).where(*of_instance, *lower).order_by(table.c.id.desc()).limit(last)
 
 
 def within(column: ColumnElement[str], after: str, until: str) -> ColumnElement[bool]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import DONE
 from sexton.storage.model import KeyOutcome, KeyResult
 
 WAY_OUT = "the next round quarantines its marks, see: sexton quarantine list"
@@ -23,7 +22,6 @@ CODES: Mapping[KeyOutcome, int] = {
 }
 OUTCOMES: Mapping[int, KeyOutcome] = {code: outcome for outcome, code in CODES.items()}
 UNDONE_CODES = frozenset((UNTRIED, CODES[KeyOutcome.FAILED]))
-DONE_CODES = frozenset(CODES[outcome] for outcome in DONE)
 
 
 class Origin(NamedTuple):

@@ -197,10 +197,7 @@ class KeptMarks(Message):
 
 
 def _to_wire(counts: Mapping[Kept, int]) -> list[KeptMarks]:
-    return [
-        KeptMarks(reason=answer.reason, subject=answer.subject, detail=answer.detail, marks=marks)
-        for answer, marks in sorted(counts.items())
-    ]
+    return [KeptMarks(**answer._asdict(), marks=marks) for answer, marks in sorted(counts.items())]
 
 
 def _from_wire(value: Any) -> Any:

@@ -70,9 +70,18 @@ class Filter:
         if size > MAX_BITS:
             raise Invalid(f"{expected} keys are too many for one filter; register several, or prefixes")
         probes = min(MAX_PROBES, max(1, round(-math.log2(false_positives))))
-        new_filter = cls(bytearray(-(-size // 8)), size, probes, seed, count=0)
-        new_filter._add(items)
-        return new_filter
+        bits = bytearray(-(-size // 8))
+        built = cls(bits, size, probes, seed, count=0)
+        for vault, key, prefix in items:
+            if prefix:
+                raise Invalid(f"a filter cannot contain a prefix: {vault}/{key}; register prefixes without a filter")
+            probe, step = built._hash(vault, key)
+            for _ in range(probes):
+                bit = probe % size
+                bits[bit >> 3] |= 1 << (bit & 7)
+                probe += step
+            built.count += 1
+        return built
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -141,19 +150,6 @@ class Filter:
                 return False
             probe += step
         return True
-
-    def _add(self, items: Iterable[Item]) -> None:
-        bits, size, probes = self._bits, self.size, range(self.probes)
-        assert isinstance(bits, bytearray)
-        for vault, key, prefix in items:
-            if prefix:
-                raise Invalid(f"a filter cannot contain a prefix: {vault}/{key}; register prefixes without a filter")
-            probe, step = self._hash(vault, key)
-            for _ in probes:
-                bit = probe % size
-                bits[bit >> 3] |= 1 << (bit & 7)
-                probe += step
-            self.count += 1
 
     def _hash(self, vault: str, key: str) -> tuple[int, int]:
         name = f"{vault}\0{key}".encode()

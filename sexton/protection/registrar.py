@@ -110,7 +110,8 @@ class Registrar:
         sealed = sealing(job, results, count, is_filter=filter_ is not None)
         self._register.wait_for_claims(instance)
         if filter_ is not None:
-            claimed = self._claimed_names(instance, filter_)
+            # The job must check whether these are in the filter.
+            claimed = [f"{vault}/{name}: claimed" for vault, name in self._register.find_covered(instance, filter_)]
             sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
         if on_missing == FAIL and sealed.verified and sealed.claimed + sealed.missing:
             return self._refuse(registration, sealed)
@@ -125,12 +126,6 @@ class Registrar:
             f"{sealed.claimed} objects of job {registration.job} are being deleted and {sealed.missing} do not exist: "
             f"{'; '.join(sealed.named[:10])}"
         )
-
-    def _claimed_names(self, instance: str, filter_: Filter) -> list[str]:
-        """Return which objects are being deleted and may be in the filter: the job must check whether they are."""
-        files = (file for page in self._register.claimed_files(instance) for file in page)
-        names = [f"{vault}/{key}: claimed" for vault, key in files if filter_.covers(vault, key)]
-        return names + [f"{vault}/{prefix}: claimed" for vault, prefix in self._register.prefixes_of_requests(instance)]
 
     def _look_up(self, instance: str, items: Sequence[Item]) -> tuple[list[Item], int]:
         """Return the objects that do not exist and prefixes without objects, and the bytes of existing objects."""

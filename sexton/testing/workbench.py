@@ -25,6 +25,7 @@ from sexton.protection.sql.rows import digest
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.policy import waves
+from sexton.recycle.planning.sql.measure import no_heartbeat
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.postgres import ADMIN, PostgresServer
@@ -80,10 +81,10 @@ class Workbench:
 
     def _ask(self) -> bool:
         """Ask the owner what plans and `sexton instance add` ask; return whether it was asked."""
-        self.owner.mark_due(INSTANCE, {}, _no_heartbeat)
+        self.owner.mark_due(INSTANCE, {}, no_heartbeat)
         self.owner.live_objects(INSTANCE)
         try:
-            self.owner.live(INSTANCE, (), _no_heartbeat)
+            self.owner.live(INSTANCE, (), no_heartbeat)
         except NotAsked:
             return False
         return True
@@ -136,7 +137,7 @@ class Workbench:
         rounds, policy, ledger = self.engine.rounds, self.settings.policy(), Ledger()
         opened = rounds.open(INSTANCE, uuid.uuid4().hex, None, policy)
         ledger.leases = 1
-        opened = opened.model_copy(update={"excluded_vaults": self._recycler.announce(opened, _no_heartbeat)})
+        opened = opened.model_copy(update={"excluded_vaults": self._recycler.announce(opened, no_heartbeat)})
         adopt = AdoptOrder(
             round=opened.round,
             lease=opened.lease,
@@ -144,28 +145,24 @@ class Workbench:
             cutoffs=opened.cutoffs,
             excluded_vaults=opened.excluded_vaults,
         )
-        ledger.add_adoption(self._recycler.adopt(rounds.checked_adoption(adopt, policy), 1, _no_heartbeat))
+        ledger.add_adoption(self._recycler.adopt(rounds.checked_adoption(adopt, policy), 1, no_heartbeat))
         plan = rounds.plan(INSTANCE, policy, "suite")
         ledger.begin(plan)
         kinds = {kind.kind: kind for kind in plan.kinds}
         for kind in (kinds[name] for wave in waves(kinds, plan.policy.after) for name in wave):
             while shards := ledger.unfinished_shards(kind.kind):
                 order = rounds.checked_range(ledger.next_range(opened, plan, kind, shards[0]), policy)
-                ledger.add_range(order, self._recycler.recycle(order, 1, _no_heartbeat))
+                ledger.add_range(order, self._recycler.recycle(order, 1, no_heartbeat))
         return rounds.close(ledger.close_order(opened, plan.id or None, plan, "SUCCEEDED", ""))
 
     def check(self) -> CheckReport:
         """Compare records with objects once, as the workflow does."""
         checker = self.engine.checker
         order = checker.begin(CheckRequest(instance=INSTANCE, requested_by="suite"), uuid.uuid4().hex).order
-        evidence = checker.compare(self.engine.in_process_compare, order, _no_heartbeat)
-        evidence = checker.check_again(order, evidence, _no_heartbeat)
+        evidence = checker.compare(self.engine.in_process_compare, order, no_heartbeat)
+        evidence = checker.check_again(order, evidence, no_heartbeat)
         return checker.conclude(ConcludeOrder(instance=INSTANCE, run=order.run, evidence=evidence))
 
     def findings(self) -> set[tuple[str, str]]:
         """Return (type, key) of each open finding."""
         return {(str(f.type), f.key) for f in self.engine.stores.checks.findings(INSTANCE, limit=10_000)}
-
-
-def _no_heartbeat() -> None:
-    """Do nothing: no activity waits for it."""

@@ -32,7 +32,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
-from sexton.operators.call_log.work import record_work
+from sexton.operators.call_log.store import record_work
 
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""

@@ -8,7 +8,7 @@ A load that is announced after a claim is refused (``sexton.prepare``); so is th
 not see (``sexton.commit``).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false, func, literal_column, or_, select
@@ -55,10 +55,6 @@ class Load(NamedTuple):
     owner_txn: str | None
     expires_at: int
 
-    def is_later_than(self, candidate: Candidate) -> bool:
-        """Return whether it expires after another prepared mark; of two of one instant the one with the larger id."""
-        return (self.expires_at, self.id) > (candidate.retention_starts_at or 0, candidate.ref.id)
-
 
 def find_loads(db: Database, c: Connection, instance: str, candidates: Sequence[Candidate]) -> dict[Ref, Load]:
     """Return which of these marks wait for a load, each with the load that expires last.
@@ -66,11 +62,16 @@ def find_loads(db: Database, c: Connection, instance: str, candidates: Sequence[
     A mark does not wait for its children that are claimed with it: the claim judges them itself.
     """
     found = [*_below_prefixes(db, c, instance, candidates), *_above_orphans(db, c, instance, candidates)]
-    by_id = _read(db, c, instance, {id_ for _, id_ in found})
+    mark = db.t.mark
+    is_one = and_(mark.c.instance == instance, refs_in(mark, {Ref(PREPARED, id_) for _, id_ in found}))
+    of_load = select(mark.c.id, mark.c.owner_txn, mark.c.retention_starts_at).where(is_one)
+    by_id = {row.id: Load(*row) for row in c.execute(of_load)} if found else {}
     loads: dict[Ref, Load] = {}
     for candidate, id_ in found:
         load, known = by_id[id_], loads.get(candidate.ref)
-        is_later = candidate.ref.kind != PREPARED or load.is_later_than(candidate)
+        # Of two loads that expire at one instant, the one with the larger id is later.
+        expires = (candidate.retention_starts_at or 0, candidate.ref.id)
+        is_later = candidate.ref.kind != PREPARED or (load.expires_at, load.id) > expires
         if is_later and (known is None or load.expires_at > known.expires_at):
             loads[candidate.ref] = load
     return loads
@@ -134,12 +135,3 @@ def _is_load(db: Database, instance: str) -> ColumnElement[bool]:
     """Return the condition that a mark is a load's that may still commit, as the index of prepared marks has it."""
     mark = db.t.mark
     return and_(mark.c.instance == instance, mark.c.kind == _PREPARED, mark.c.state != CLAIMED)
-
-
-def _read(db: Database, c: Connection, instance: str, ids: Collection[str]) -> dict[str, Load]:
-    if not ids:
-        return {}
-    mark = db.t.mark
-    is_one = and_(mark.c.instance == instance, refs_in(mark, [Ref(PREPARED, id_) for id_ in ids]))
-    rows = c.execute(select(mark.c.id, mark.c.owner_txn, mark.c.retention_starts_at).where(is_one))
-    return {row.id: Load(row.id, row.owner_txn, row.retention_starts_at) for row in rows}

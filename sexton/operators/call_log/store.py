@@ -6,13 +6,14 @@ repeat all the time, such as a heartbeat, is logged only if it is refused.
 """
 
 import logging
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-from sqlalchemy import Connection, Row, Text, cast, delete, func, insert, literal_column, select
+from sqlalchemy import Connection, Text, cast, delete, func, insert, literal_column, select
 
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.ranges import newest
 from sexton.database.rows import in_list
 from sexton.kernel.errors import SextonError, code_of
 from sexton.operators.call_log.model import DONE, CallRecord, CallRow
@@ -83,20 +84,16 @@ class CallStore:
             before: only calls with lower numbers.
         """
         t = self._db.t.call
-        query = select(t).where(t.c.begun_id.is_(None)).order_by(t.c.id.desc()).limit(count)
-        if instance is not None:
-            query = query.where(t.c.instance == instance)
+        query = newest(t, count, instance, before).where(t.c.begun_id.is_(None))
         if who:
             query = query.where(t.c.who.contains(who, autoescape=True))
-        if before is not None:
-            query = query.where(t.c.id < before)
         with self._db.read() as c:
             begun = c.execute(query).all()
             if not begun:
                 return []
             follows = in_list(t.c.begun_id, [row.id for row in begun])
-            ends = c.execute(select(t).where(follows)).all()
-        return _with_ends(begun, ends)
+            outcomes = {row.begun_id: row.outcome for row in c.execute(select(t).where(follows))}
+        return [CallRecord(**{**row._mapping, "outcome": outcomes.get(row.id, row.outcome)}) for row in begun]
 
     def rows(self, after: int, count: int) -> Sequence[CallRow]:
         """Return the rows behind one, in their order."""
@@ -151,12 +148,23 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
     return id_
 
 
+def record_work(db: Database, c: Connection, action: str, instance: str = "", subject: str = "", by: str = "") -> None:
+    """Append a row for work that begins in the caller's transaction, so that neither exists without the other.
+
+    Args:
+        db: the database.
+        c: the transaction; it should end soon.
+        action: what begins.
+        instance: empty if it belongs to none.
+        subject: the number of the round, the topic.
+        by: who requested it, as the order has it. Each party that reaches Temporal can write an order. Empty: the order
+            does not say; the search attribute of the workflow does.
+    """
+    reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
+    call = CallRecord(who="worker", source=f"worker@{socket.gethostname()}", action=action, instance=instance)
+    append(db, c, call.model_copy(update={"subject": subject, "outcome": DONE, "reason": reason}))
+
+
 def _storable(text: str) -> str:
     """Return a text that a database can store: no call is refused because of its reason or subject."""
     return text.replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]
-
-
-def _with_ends(begun: Sequence[Row[Any]], ends: Sequence[Row[Any]]) -> list[CallRecord]:
-    """Return the calls, each with its outcome."""
-    outcomes = {row.begun_id: row.outcome for row in ends}
-    return [CallRecord(**{**row._mapping, "outcome": outcomes.get(row.id, row.outcome)}) for row in begun]

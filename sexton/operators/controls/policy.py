@@ -114,9 +114,10 @@ def _first_stop(stop: Control) -> str:
 def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
     blacklisting = by_kind[ControlKind.BLACKLIST].get(instance)
     if blacklisting is not None:
+        known = ": ".join(filter(None, (blacklisting.set_by and f"by {blacklisting.set_by}", blacklisting.reason)))
         return Halt(
             by=ControlKind.BLACKLIST,
-            why=f"{instance} is on the blacklist{_author_and_reason(blacklisting)}",
+            why=f"{instance} is on the blacklist" + (f" ({known})" if known else ""),
             todo=f"to take it off: sexton lists remove blacklist {instance}",
             since=blacklisting.since,
         )
@@ -139,13 +140,6 @@ def vault_whitelist(controls: Iterable[Control]) -> frozenset[str]:
 def vault_allowed(whitelist: Collection[str], instance: str, vault: str) -> bool:
     """Return whether a vault may be touched; a whitelist entry is ``VAULT`` or ``INSTANCE/VAULT``."""
     return not whitelist or vault in whitelist or f"{instance}/{vault}" in whitelist
-
-
-def _author_and_reason(control: Control) -> str:
-    """Return `` (by WHO: REASON)``, as far as they are known; empty if neither is."""
-    parts = [control.set_by and f"by {control.set_by}", control.reason]
-    text = ": ".join(part for part in parts if part)
-    return f" ({text})" if text else ""
 
 
 def _utc(at: int) -> str:
@@ -176,10 +170,6 @@ def _days(text: str, days: str) -> set[int]:
     return weekdays
 
 
-def _local(window: TimeWindow, now: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(now / 1000, window.zone)
-
-
 def _instant(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
     """Return the instant (ms since 1970) of a minute of a local day; minute 1440 is the next midnight."""
     if minutes == DAY_MINUTES:
@@ -189,7 +179,7 @@ def _instant(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
 
 def _next_opening(window: TimeWindow, now: int) -> int | None:
     """Return the first instant after ``now`` at which a window opens; None: not within the next days."""
-    today = _local(window, now).date()
+    today = dt.datetime.fromtimestamp(now / 1000, window.zone).date()
     for days_ahead in range(_LOOK_AHEAD_DAYS):
         day = today + dt.timedelta(days=days_ahead)
         opening = _instant(day, window.start, window.zone)
@@ -200,7 +190,7 @@ def _next_opening(window: TimeWindow, now: int) -> int | None:
 
 def _contains(window: TimeWindow, now: int) -> bool:
     """Return whether ``now`` lies in the window that opened today, or in the one that opened yesterday."""
-    today = _local(window, now).date()
+    today = dt.datetime.fromtimestamp(now / 1000, window.zone).date()
     for opening_day in (today, today - dt.timedelta(days=1)):
         closing_day = opening_day if window.end > window.start else opening_day + dt.timedelta(days=1)
         opening = _instant(opening_day, window.start, window.zone)

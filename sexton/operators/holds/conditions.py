@@ -8,7 +8,6 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
-    FromClause,
     Table,
     and_,
     false,
@@ -48,7 +47,10 @@ def names(db: Database, hold: Any) -> ColumnElement[bool]:
     """
     if hold.scope == "mark":
         return is_or_descends_from(db, hold)
-    return _names_prefix(db, hold) if hold.scope == "prefix" else true()
+    if hold.scope != "prefix":
+        return true()
+    has_key = has_key_under(db.t.mark, str(hold.prefix))
+    return or_(has_prefix_under(db, hold), and_(db.t.mark.c.vault == hold.vault, has_key))
 
 
 def is_held(table: Table, hold: Any) -> ColumnElement[bool]:
@@ -107,19 +109,15 @@ def _lineage(db: Database) -> CTE:
 
 def _has_two_levels(db: Database) -> ColumnElement[bool]:
     """Return the condition that the parent of a mark has a parent itself: few do, and this is quicker than climbing."""
-    mark, child, gone = db.t.mark, db.t.mark.alias("child"), db.t.mark_history.alias("gone")
-    return or_(*(_has_grandparent(mark, parent) for parent in (child, gone)))
-
-
-def _has_grandparent(mark: Table, parent: FromClause) -> ColumnElement[bool]:
-    """Return the condition that a row is the parent of a mark, and has a parent itself."""
-    is_parent = and_(parent.c.kind == mark.c.parent_kind, parent.c.id == mark.c.parent_id)
-    # PostgreSQL must look up each parent by its key: not read the rows with a parent, nor all rows to hash them.
-    has_parent = func.coalesce(parent.c.parent_id, parent.c.parent_kind).is_not(None)
-    parent_row = (
-        select(literal(1)).select_from(parent).where(parent.c.instance == mark.c.instance, is_parent, has_parent)
-    )
-    return parent_row.correlate(mark).offset(0).exists()
+    mark = db.t.mark
+    found: list[ColumnElement[bool]] = []
+    for parent in (mark.alias("child"), db.t.mark_history.alias("gone")):
+        is_parent = and_(parent.c.kind == mark.c.parent_kind, parent.c.id == mark.c.parent_id)
+        # PostgreSQL must look up each parent by its key: not read the rows with a parent, nor all rows to hash them.
+        has_parent = func.coalesce(parent.c.parent_id, parent.c.parent_kind).is_not(None)
+        row = select(literal(1)).select_from(parent).where(parent.c.instance == mark.c.instance, is_parent, has_parent)
+        found.append(row.correlate(mark).offset(0).exists())
+    return or_(*found)
 
 
 def has_prefix_under(db: Database, hold: Any) -> ColumnElement[bool]:
@@ -132,10 +130,3 @@ def has_prefix_above(db: Database, hold: Any) -> ColumnElement[bool]:
     """Return the condition that a mark's prefix covers that of the hold, so that some of its files may be under it."""
     mark = db.t.mark
     return and_(mark.c.vault == hold.vault, mark.c.prefix.in_(covering_prefixes(str(hold.prefix))))
-
-
-def _names_prefix(db: Database, hold: Any) -> ColumnElement[bool]:
-    """Return the condition that a mark's prefix, or one of its keys, is under the prefix of the hold."""
-    mark = db.t.mark
-    has_key = has_key_under(mark, str(hold.prefix))
-    return or_(has_prefix_under(db, hold), and_(mark.c.vault == hold.vault, has_key))

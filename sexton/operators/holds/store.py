@@ -6,24 +6,13 @@ A hold blocks only marks that are not claimed yet: a claim is irrevocable. ``pla
 import logging
 from collections.abc import Sequence
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    false,
-    func,
-    insert,
-    not_,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, and_, false, func, insert, not_, or_, select, true, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
+from sexton.database.ranges import newest
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, Conflict, NotFound
 from sexton.marks.file_results import DamagedList
@@ -63,7 +52,11 @@ class HoldStore:
             BadInput: the length, reason, vault or prefix is not acceptable.
             TooLate: the mark that the hold names is claimed or deleted, and it has no unclaimed descendants.
         """
-        _check_texts(hold, seconds)
+        if not 0 < seconds <= MAX_SECONDS:
+            raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
+        check_text(hold.reason, hold.placed_by, *filter(None, (hold.mark_id, hold.vault, hold.prefix)))
+        if not 0 < len(hold.reason.strip()) <= REASON_CHARACTERS:
+            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
         t = self._db.t
         with deciding(self._db, hold.instance) as c:
             reached("hold.guarded")
@@ -148,11 +141,7 @@ class HoldStore:
         ``before``: only holds with lower numbers.
         """
         t = self._db.t.hold
-        query = select(t).order_by(t.c.id.desc()).limit(limit)
-        if instance is not None:
-            query = query.where(t.c.instance == instance)
-        if before is not None:
-            query = query.where(t.c.id < before)
+        query = newest(t, limit, instance, before)
         with self._db.read() as c:
             now = self._db.now(c)
             if active:
@@ -192,23 +181,16 @@ class HoldStore:
             c.exec_driver_sql("SET LOCAL enable_seqscan = off")
             states = select(below.c.state, func.count().label("marks")).group_by(below.c.state)
             by_state = {row.state: row.marks for row in c.execute(states)}
-            if not by_state.keys() - {"CLAIMED"} and (fate := self._fate(c, hold)):
-                raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
+            fates = {mark: "claimed: its files are being deleted", self._db.t.mark_history: "already deleted"}
+            if not by_state.keys() - {"CLAIMED"}:
+                for table, fate in fates.items():
+                    if c.execute(select(table.c.id).where(conditions.is_held(table, hold))).first() is not None:
+                        raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
             return int(by_state.get("CLAIMED", 0))
         if hold.scope == "prefix":
             of_hold = and_(of_hold, self._touches_prefix(c, hold))
         claimed = select(func.count()).select_from(mark).where(of_hold, mark.c.state == "CLAIMED")
         return int(c.execute(claimed).scalar_one())
-
-    def _fate(self, c: Connection, hold: Hold) -> str:
-        """Return whether the mark that the hold names is claimed or deleted; empty: there was never such a mark."""
-        for table, fate in (
-            (self._db.t.mark, "claimed: its files are being deleted"),
-            (self._db.t.mark_history, "already deleted"),
-        ):
-            if c.execute(select(table.c.id).where(conditions.is_held(table, hold))).first() is not None:
-                return fate
-        return ""
 
     def _touches_prefix(self, c: Connection, hold: Hold) -> ColumnElement[bool]:
         """Return the condition that a mark has an undone file, or a prefix of its own, under the hold's prefix."""
@@ -225,11 +207,3 @@ class HoldStore:
             log.warning("%s", e)
             return true()  # any claimed mark may have a file there: the hold is placed, and counts them all
         return or_(refs_in(mark, with_file), conditions.has_prefix_under(self._db, hold))
-
-
-def _check_texts(hold: Hold, seconds: int) -> None:
-    if not 0 < seconds <= MAX_SECONDS:
-        raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
-    check_text(hold.reason, hold.placed_by, *(text for text in (hold.mark_id, hold.vault, hold.prefix) if text))
-    if not 0 < len(hold.reason.strip()) <= REASON_CHARACTERS:
-        raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")

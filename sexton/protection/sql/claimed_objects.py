@@ -5,7 +5,7 @@ These functions are called after ``wait_for_claims``: no more registered objects
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import islice
 from typing import Any
 
@@ -40,9 +40,17 @@ def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Ite
     """
     objects = [(item.vault, item.key) for item in items if not item.prefix]
     prefixes = [(item.vault, item.key) for item in items if item.prefix]
-    claimed = set(_claimed_objects(db, c, instance, objects))
-    claimed |= set(_claimed_under_prefixes(db, c, instance, prefixes))
-    claimed |= set(_in_second_pass(db, c, instance, objects))
+    claimed: set[tuple[str, str]] = set()
+    if objects:
+        keys, queried = [key for _, key in objects], set(objects)
+        may_have = may_have_keys(db, min(keys), max(keys))
+        claimed |= set(_claimed(db, c, instance, lambda vault, key: (vault, key) in queried, may_have))
+    if prefixes:
+        registered = set(prefixes)
+        lengths = sorted({len(prefix) for _, prefix in prefixes})  # there are few, however many prefixes there are
+        below = _claimed(db, c, instance, lambda vault, key: any((vault, key[:n]) in registered for n in lengths))
+        claimed |= set(islice(below, NAMED))  # a few: there may be millions
+    claimed |= set(_in_second_pass(db, c, instance, objects))  # after the files: a first pass may end meanwhile
     if prefixes and seconds_of_requests(db, c, instance) > 0:
         claimed |= set(_overlapping_second_passes(db, c, instance, items))
     return sorted(claimed)
@@ -72,32 +80,6 @@ def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str
             return ()
         rows = c.execute(_second_passes(db, instance).order_by(db.t.mark.c.prefix).limit(NAMED))
         return [(row.vault or "*", row.prefix) for row in rows]
-
-
-def _claimed_objects(
-    db: Database, c: Connection, instance: str, objects: Sequence[tuple[str, str]]
-) -> Iterable[tuple[str, str]]:
-    """Yield the objects that are stored files of a claimed mark."""
-    if not objects:
-        return ()
-    keys, queried = [key for _, key in objects], set(objects)
-    may_have = may_have_keys(db, min(keys), max(keys))
-    return _claimed(db, c, instance, lambda vault, key: (vault, key) in queried, may_have)
-
-
-def _claimed_under_prefixes(
-    db: Database, c: Connection, instance: str, prefixes: Sequence[tuple[str, str]]
-) -> Iterable[tuple[str, str]]:
-    """Yield stored files of claimed marks under the prefixes, a few: there may be millions."""
-    if not prefixes:
-        return ()
-    registered = set(prefixes)
-    lengths = sorted({len(prefix) for _, prefix in prefixes})  # there are few lengths, however many prefixes there are
-
-    def is_registered(vault: str, key: str) -> bool:
-        return any((vault, key[:length]) in registered for length in lengths)
-
-    return islice(_claimed(db, c, instance, is_registered), NAMED)
 
 
 def _claimed(

@@ -96,7 +96,11 @@ class ProtectionKeeper(Keeper):
     ) -> dict[Ref, Kept]:
         if not version.number:
             return {}
-        wide = self._wide_protections(c, token.instance) if version.wide else ()
+        wide: Sequence[Any] = ()
+        if version.wide:
+            t = self._db.t.protection
+            columns = select(t.c.id, t.c.job, t.c.digest, t.c.sizes, t.c.filter.is_not(None).label("is_filter"))
+            wide = c.execute(columns.where(t.c.instance == token.instance, self._is_wide()).order_by(t.c.id)).all()
         blocked: dict[Ref, Kept] = {}
         for list_ in read_lists(self._db, c, in_span(self._db, files), at_once=1):
             unblocked = frozenset(refs) - blocked.keys()
@@ -105,11 +109,6 @@ class ProtectionKeeper(Keeper):
                 if protection.is_filter:
                     blocked |= self._by_filter(c, list_, unblocked - blocked.keys(), protection)
         return blocked
-
-    def _wide_protections(self, c: Connection, instance: str) -> Sequence[Any]:
-        t = self._db.t.protection
-        columns = select(t.c.id, t.c.job, t.c.digest, t.c.sizes, t.c.filter.is_not(None).label("is_filter"))
-        return c.execute(columns.where(t.c.instance == instance, self._is_wide()).order_by(t.c.id)).all()
 
     def _by_items(
         self, c: Connection, instance: str, files: FileList, refs: frozenset[Ref], wide: Sequence[Any]

@@ -138,13 +138,14 @@ class ProtectionStore:
             self._row(c, registration.instance, registration.job, registration.id)
             return claimed_objects.find_claimed(self._db, c, registration.instance, items)
 
-    def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
-        """Yield (vault, key) of all objects that are being deleted, in pages."""
-        return claimed_objects.claimed_files(self._db, instance)
+    def find_covered(self, instance: str, filter_: Filter) -> Sequence[tuple[str, str]]:
+        """Return (vault, key) of objects that are being deleted and that a filter covers.
 
-    def prefixes_of_requests(self, instance: str) -> Sequence[tuple[str, str]]:
-        """Return (vault, prefix) under which a request may still delete objects that no row names."""
-        return claimed_objects.prefixes_of_requests(self._db, instance)
+        And (vault, prefix) under which a request may still delete objects that no row names.
+        """
+        files = (file for page in claimed_objects.claimed_files(self._db, instance) for file in page)
+        covered = [(vault, key) for vault, key in files if filter_.covers(vault, key)]
+        return [*covered, *claimed_objects.prefixes_of_requests(self._db, instance)]
 
     def store_result(self, registration: Protection, number: int, result: Sealed) -> Sealed:
         """Store the result of a chunk; return the one that was stored first.

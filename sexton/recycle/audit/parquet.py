@@ -77,9 +77,7 @@ def _rows(part: pa.RecordBatch, names: Collection[str]) -> Iterator[AuditRow]:
 def _may_hold(group: pq.RowGroupMetaData, names: Collection[str]) -> bool:
     """Tell whether a row group may hold a name, by the smallest and largest key and id in its statistics."""
     columns = {c.path_in_schema: c.statistics for c in (group.column(n) for n in range(group.num_columns))}
-    for statistics in (columns["key"], columns["id"]):
-        if statistics is None or not statistics.has_min_max:
-            return True
-        if any(statistics.min <= name <= statistics.max for name in names):
-            return True
-    return False
+    return any(
+        statistics is None or not statistics.has_min_max or any(statistics.min <= n <= statistics.max for n in names)
+        for statistics in (columns["key"], columns["id"])
+    )

@@ -165,10 +165,7 @@ def _of_days(vault: Vault, instance: str, since: int, until: int) -> Iterator[Au
 def _files(vault: Vault, folder: str) -> Iterator[AuditFile]:
     """Yield the files of the log below a folder, by day and round."""
     for page in vault.list_own(folder):
-        for listed in page:
-            file = naming.parse(listed.key, listed.bytes)
-            if file is not None:
-                yield file
+        yield from (file for listed in page if (file := naming.parse(listed.key, listed.bytes)) is not None)
 
 
 def _rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ()) -> Iterator[AuditRow]:

@@ -175,7 +175,9 @@ class SharedPacer:
                 self._touch(charge, now)
                 lanes = {place: lane for place, lane in self._lanes.items() if now - lane.used_at < IDLE_SECONDS}
                 reports = {place: lane.report() for place, lane in lanes.items()}
-                rateless = self._places_without_rate(now, reports)
+                used = {vault.place for vault in self._vaults.values() if now - vault.used_at < IDLE_SECONDS}
+            # Vaults in use that no lane reports only count for the shares of a cap.
+            rateless = (PaceReport(p, None, Rate(0.0), False, learns=False) for p in sorted(used - reports.keys()))
             update = self._shares.exchange(self._worker, [*reports.values(), *rateless])
             with self._lock:
                 for place, lane in lanes.items():
@@ -187,8 +189,3 @@ class SharedPacer:
                 self._exchanged_at, self._has_news = now, not all(lane.rate.ceiling for lane in lanes.values())
         finally:
             self._exchanging.release()
-
-    def _places_without_rate(self, now: float, reports: Mapping[str, PaceReport]) -> list[PaceReport]:
-        """Return reports of the vaults in use that no lane reports: they only count for the shares of a cap."""
-        used = {vault.place for vault in self._vaults.values() if now - vault.used_at < IDLE_SECONDS}
-        return [PaceReport(place, None, Rate(0.0), False, learns=False) for place in sorted(used - reports.keys())]

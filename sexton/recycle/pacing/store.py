@@ -61,18 +61,12 @@ class PaceStore:
         sums = [func.coalesce(func.sum(share.c[name]), 0).label(name) for name in COUNTS]
         with self._db.read() as c:
             workers = self._workers(c, self._db.now(c))
-            count_rows = {r.place: r._mapping for r in c.execute(select(share.c.place, *sums).group_by(share.c.place))}
-            figures = []
-            for row in c.execute(select(pace).order_by(pace.c.place)):
-                counts = count_rows.get(row.place, dict.fromkeys(COUNTS, 0))
-                figures.append(
-                    PlaceFigures(
-                        **row._mapping,
-                        workers=workers.get(row.place, 0),
-                        **{name: int(counts[name]) for name in COUNTS},
-                    )
-                )
-        return figures
+            counted, none = c.execute(select(share.c.place, *sums).group_by(share.c.place)), dict.fromkeys(COUNTS, 0)
+            counts = {place: dict(zip(COUNTS, map(int, numbers), strict=True)) for place, *numbers in counted}
+            return [
+                PlaceFigures(**row._mapping, **counts.get(row.place, none), workers=workers.get(row.place, 0))
+                for row in c.execute(select(pace).order_by(pace.c.place))
+            ]
 
     def caps(self, instance: str | None = None) -> Sequence[Cap]:
         """Return the caps of one instance or of all, in the order of instances and vaults."""
@@ -106,10 +100,9 @@ class PaceStore:
                 set_by=by or whoami(),
                 since=self._db.now(c),
             )
-            key = ["instance", "vault"]
-            row = cap.model_dump()
-            changes = {name: value for name, value in row.items() if name not in key}
-            c.execute(upsert(t).values(**row).on_conflict_do_update(index_elements=key, set_=changes))
+            changes = cap.model_dump(exclude={"instance", "vault"})
+            new_row = upsert(t).values(**cap.model_dump())
+            c.execute(new_row.on_conflict_do_update(index_elements=["instance", "vault"], set_=changes))
         return cap
 
     def clear_cap(self, vault: str) -> tuple[str, bool]:
@@ -163,14 +156,10 @@ class PaceStore:
             sums[place] = tuple(a + b for a, b in zip(sums.get(place, (0, 0, 0)), counts, strict=True))
         self._add(c, NO_WORKER, now, dict(sorted(sums.items())))
         if sums:  # a worker has left these places, perhaps as the last one
-            self._forget_idle_places(c, now - IDLE_DAYS * 86_400_000)
-
-    def _forget_idle_places(self, c: Connection, before: int) -> None:
-        """Delete the rows of places without a delete since an instant."""
-        pace, share = self._db.t.pace, self._db.t.pace_share
-        c.execute(delete(share).where(share.c.seen_at < before))
-        has_share = exists().where(share.c.place == pace.c.place)
-        c.execute(delete(pace).where(pace.c.updated_at < before, ~has_share))
+            pace, before = self._db.t.pace, now - IDLE_DAYS * 86_400_000
+            c.execute(delete(t).where(t.c.seen_at < before))
+            has_share = exists().where(t.c.place == pace.c.place)
+            c.execute(delete(pace).where(pace.c.updated_at < before, ~has_share))
 
     def _add(self, c: Connection, worker: str, now: int, counts: Mapping[str, Sequence[int]]) -> None:
         """Add counts by place to a worker's rows."""

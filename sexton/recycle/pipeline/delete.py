@@ -176,7 +176,7 @@ class ThreadDeletion:
         self._patience: dict[str, Patience] = {}
         self._accepted_at: dict[str, float] = {}
         self._faulty = {vault for vault, reason in active_lease.faults.items() if reason == THROTTLED}
-        self._read_to = self._claimed_to = self._tried_to = after
+        self._read_to = self._claimed_to = self.tried_to = after
         self._all_tried, self._stopped = False, False
         self._work, self._progress = threading.Event(), threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="deletion")
@@ -210,11 +210,7 @@ class ThreadDeletion:
 
     def has_tried(self, to: int) -> bool:
         self._raise_failure()
-        return self._tried_to >= to
-
-    @property
-    def tried_to(self) -> int:
-        return self._tried_to
+        return self.tried_to >= to
 
     def logged(self, _after: int, _to: int) -> bool:
         return False
@@ -319,7 +315,7 @@ class ThreadDeletion:
                 self._store(piece, results, patience)
         in_flight = (piece.page.seqs[0] for piece, _ in self._in_flight.values())
         waiting = (piece.page.seqs[0] for piece in self._waiting if piece.page.vault not in self._faulty)
-        self._tried_to = min([*in_flight, *waiting], default=self._read_to + 1) - 1
+        self.tried_to = min([*in_flight, *waiting], default=self._read_to + 1) - 1
         self._progress.set()
 
     def _store(self, piece: Piece, results: Sequence[KeyResult], patience: Patience) -> None:

@@ -55,11 +55,6 @@ class _RangeState:
     chunk_marks: int = field(default_factory=lambda: CHUNK_MARKS)
     """Marks that are read for the next chunk."""
 
-    @property
-    def room(self) -> int:
-        """Return how many marks the next chunk may have; 0 or less: the plan's count is reached."""
-        return min(self.chunk_marks, self.order.limit - self.claimed)
-
     def add_chunk(self, chunk: Chunk, due: Sequence[DueMark], claimed: Sequence[Ref]) -> None:
         """Count a chunk that has been claimed; it covers the first ``chunk.seen`` of the due marks that were read."""
         self.chunk_marks = marks_to_read(self.chunk_marks, len(due), chunk.seen)
@@ -158,26 +153,19 @@ class RangeRunner:
             reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
             while groups or not self._claims_no_more(state):
-                self._claim_ahead(state, deletion, groups)
-                self._settle_group(state, deletion, groups.popleft())
+                while len(groups) < GROUPS_AT_ONCE and not self._claims_no_more(state):
+                    groups.append(self._claim_next_group(state, deletion))
+                    if deletion.has_tried(groups[0].last_file):  # the oldest one waits to be settled
+                        break
+                group = groups.popleft()
+                deletion.wait_for(group.last_file)
+                if self._parts.deleter.leaves_requests:
+                    self._stores.batches.record_requests(state.work.token)  # before its marks are removed
+                logged = deletion.logged(group.files_after, group.last_file)
+                state.keep_counts += self._steps.settler.settle(
+                    state.work, group.refs, state.order.upload_grace_seconds, logged=logged
+                )
             deletion.finish()
-
-    def _claim_ahead(self, state: _RangeState, deletion: Deletion, groups: deque[_ClaimedGroup]) -> None:
-        """Claim groups until enough are in progress, or the oldest one waits to be settled."""
-        while len(groups) < GROUPS_AT_ONCE and not self._claims_no_more(state):
-            groups.append(self._claim_next_group(state, deletion))
-            if deletion.has_tried(groups[0].last_file):
-                return
-
-    def _settle_group(self, state: _RangeState, deletion: Deletion, group: _ClaimedGroup) -> None:
-        """Wait until the files of a group were tried, then settle its marks."""
-        deletion.wait_for(group.last_file)
-        if self._parts.deleter.leaves_requests:
-            self._stores.batches.record_requests(state.work.token)  # before its marks are removed
-        logged = deletion.logged(group.files_after, group.last_file)
-        state.keep_counts += self._steps.settler.settle(
-            state.work, group.refs, state.order.upload_grace_seconds, logged=logged
-        )
 
     def _claims_no_more(self, state: _RangeState) -> bool:
         """Return whether this range claims no more marks."""
@@ -186,11 +174,15 @@ class RangeRunner:
     def _claim_next_group(self, state: _RangeState, deletion: Deletion) -> _ClaimedGroup:
         """Resolve and claim the next due marks, a group's worth, chunk by chunk."""
         refs: list[Ref] = []
-        files_after = state.last_file
+        order, files_after = state.order, state.last_file
         files = scanned = 0
         while max(files, scanned) < (self._group_files or GROUP_FILES):
             state.work.active_lease.keep_alive()
-            due = self._select_due(state)
+            due: Sequence[DueMark] = ()
+            if (room := min(state.chunk_marks, order.limit - state.claimed)) > 0:  # else the plan's count is reached
+                due = self._stores.due_marks.select_due(
+                    state.work.instance, order.kind, order.cutoff, state.cursor, room, order.until
+                )
             if not due:
                 state.nothing_due = True
                 break
@@ -204,14 +196,6 @@ class RangeRunner:
             scanned += chunk.seen
         state.work_done += max(files, scanned)
         return _ClaimedGroup(refs, files_after, state.last_file)
-
-    def _select_due(self, state: _RangeState) -> Sequence[DueMark]:
-        if state.room <= 0:
-            return ()
-        instance, order = state.work.instance, state.order
-        return self._stores.due_marks.select_due(
-            instance, order.kind, order.cutoff, state.cursor, state.room, order.until
-        )
 
     def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:
         """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""

@@ -150,7 +150,13 @@ class Resolver:
         elif problem is not None:
             chunk.kept[problem] += 1
         else:
-            self._add_candidate(chunk, mark, mark_places, expansion, chunk.files - files_before)
+            chunk.resolved.append(mark)
+            chunk.vaults[mark.ref] = frozenset(place.vault for place in mark_places)
+            chunk.prefixes[mark.ref] = [place for place in mark_places if place.prefix is not None]
+            candidate = chunk.candidates.get(mark.ref) or candidate_of(mark.ref, expansion or NO_EXPANSION, ())
+            chunk.candidates[mark.ref] = candidate._replace(
+                files=chunk.files - files_before, retention_starts_at=mark.retention_starts_at, places=mark_places
+            )
 
     def _list_patiently(
         self, work: BatchWork, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], first_pages: FirstPages
@@ -164,7 +170,10 @@ class Resolver:
                 error = e
             else:
                 return None
-            self._drop_listed(work, chunk, mark, files_before, stored=chunk.last_file != stored_before)
+            chunk.files = files_before
+            if chunk.last_file != stored_before:  # some of the files that were listed may be rows already
+                self._stores.files.drop(work.token, [mark.ref], chunk.files_after)
+            chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
             if isinstance(error, Unplaced):
                 return Unresolvable(mark, error.reason, str(error))
             if isinstance(error, UnknownVault):
@@ -199,27 +208,9 @@ class Resolver:
                 if len(chunk.unstored) >= STORE_FILES:
                     self._store_files(work, chunk)
 
-    def _add_candidate(
-        self, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], expansion: Expansion | None, files: int
-    ) -> None:
-        chunk.resolved.append(mark)
-        chunk.vaults[mark.ref] = frozenset(place.vault for place in mark_places)
-        chunk.prefixes[mark.ref] = [place for place in mark_places if place.prefix is not None]
-        candidate = chunk.candidates.get(mark.ref) or candidate_of(mark.ref, expansion or NO_EXPANSION, ())
-        chunk.candidates[mark.ref] = candidate._replace(
-            files=files, retention_starts_at=mark.retention_starts_at, places=mark_places
-        )
-
     def _store_files(self, work: BatchWork, chunk: Chunk) -> None:
         chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)
         chunk.unstored = []
-
-    def _drop_listed(self, work: BatchWork, chunk: Chunk, mark: DueMark, files_before: int, *, stored: bool) -> None:
-        """Drop the files listed for a mark so far; ``stored``: some of them may be rows already."""
-        chunk.files = files_before
-        if stored:
-            self._stores.files.drop(work.token, [mark.ref], chunk.files_after)
-        chunk.unstored = [file for file in chunk.unstored if (file.kind, file.id) != mark.ref]
 
 
 def stated_shares(stated: int, mark_places: Sequence[Place]) -> Iterator[int]:
@@ -276,19 +267,17 @@ class Fencer:
         if not must_be_fenced:
             return {}
         work.active_lease.keep_alive()
-        blocked = self._blocked(work, chunk, dict.fromkeys([*(m.ref for m in marks), *must_be_fenced]))
+        refs = dict.fromkeys([*(m.ref for m in marks), *must_be_fenced])
+        candidates = [chunk.candidates[ref] for ref in refs]
+        blocked: Mapping[Ref, Kept]
+        try:  # to abort no writer needlessly; the claim checks again
+            blocked = self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
+        except GuardBusy:
+            blocked = dict.fromkeys(refs, OWNER_BUSY)
         spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
         to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
         keep_reasons = {**blocked, **self._ask_owner(work, chunk, to_fence)}
         return spread_to_parents(marks, children_of, keep_reasons, chunk.quarantined)
-
-    def _blocked(self, work: BatchWork, chunk: Chunk, refs: Mapping[Ref, None]) -> Mapping[Ref, Kept]:
-        """Return marks that a keeper blocks already, to abort no writer needlessly; the claim checks again."""
-        try:
-            candidates = [chunk.candidates[ref] for ref in refs]
-            return self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
-        except GuardBusy:
-            return dict.fromkeys(refs, OWNER_BUSY)
 
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""

@@ -111,10 +111,6 @@ def log_deletions(
     return unlogged
 
 
-def _follow_nothing(_deletion: Deletion) -> None:
-    """Ignore the deletion's progress."""
-
-
 class Finisher:
     """Finishes batches for one worker."""
 
@@ -127,7 +123,7 @@ class Finisher:
         self,
         work: BatchWork,
         upload_grace_seconds: int,
-        follow: Callable[[Deletion], None] = _follow_nothing,
+        follow: Callable[[Deletion], None] = lambda _: None,
     ) -> Counter[Kept]:
         """Clean up after an older attempt, then delete and settle every claimed mark of the batch.
 
@@ -179,7 +175,7 @@ class Finisher:
 
         What could not be deleted is dropped: the next round lists it again and asks the keepers again.
         """
-        logged = self._delete(work, _follow_nothing, chunk.files_after, chunk.last_file)
+        logged = self._delete(work, lambda _: None, chunk.files_after, chunk.last_file)
         keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
         self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
         return keep_counts

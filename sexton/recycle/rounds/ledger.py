@@ -76,7 +76,9 @@ class Ledger:
         before = self.kinds[kind]
         self._faults |= receipt.faults
         shards = list(before.shards)
-        shards[number] = _advanced(shards[number], receipt)
+        shard = shards[number]
+        changed = {"limit": shard.limit - receipt.claimed, "cursor": receipt.last, "finished": receipt.finished}
+        shards[number] = shard.model_copy(update={**changed, "ranges": shard.ranges + 1})
         self._update(
             kind,
             shards=tuple(shards),
@@ -180,13 +182,6 @@ def _shards(planned: KindPlan) -> Iterator[ShardProgress]:
     for shard in planned.shards or (PlannedShard(marks=planned.marks),):
         yield ShardProgress(limit=shard.marks, cursor=cursor, until=shard.until)
         cursor = shard.until or cursor
-
-
-def _advanced(shard: ShardProgress, receipt: RangeReceipt) -> ShardProgress:
-    """Return the progress of a shard after one more range."""
-    limit = shard.limit - receipt.claimed
-    changed = {"limit": limit, "cursor": receipt.last, "ranges": shard.ranges + 1, "finished": receipt.finished}
-    return shard.model_copy(update=changed)
 
 
 def _line(progress: KindProgress) -> str:

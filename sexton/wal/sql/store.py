@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.live import Live
-from sexton.operators.call_log.work import record_work
+from sexton.operators.call_log.store import record_work
 from sexton.wal.model import Mode, Pin, Purge, Region, Topic, WalSettings
 from sexton.wal.sql.rows import (
     deciding,

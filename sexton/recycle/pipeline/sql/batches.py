@@ -141,17 +141,11 @@ class BatchStore:
             return self._reopen(c, token)
 
     def _reopen(self, c: Connection, token: WriteToken) -> WriteToken:
-        """Take the batch over and open it. While it is open, a take-over records that requests may be sent."""
-        batch = self._db.t.batch
-        token = self._take_over(c, token)
-        c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.OPEN))
-        return token
+        """Take the batch over and open it, unless a newer attempt has it; return the token that may write for it.
 
-    def _take_over(self, c: Connection, token: WriteToken) -> WriteToken:
-        """Take the batch unless a newer attempt has it, and return the token that may write for it.
-
-        Threads that store outcomes under the old token share the row: the take-over waits for them. What the old
-        attempt left is dropped page by page, by ``FileStore.drop_unclaimed``, before this attempt reads any file.
+        While it is open, a take-over records that requests may be sent. Threads that store outcomes under the old
+        token share the row: the take-over waits for them. What the old attempt left is dropped page by page, by
+        ``FileStore.drop_unclaimed``, before this attempt reads any file.
         """
         batch = self._db.t.batch
         older = (batch.c.lease_epoch < token.lease.epoch) | (
@@ -166,6 +160,7 @@ class BatchStore:
         opened = update(batch).where(batch.c.id == token.batch, older).values(**owner).returning(batch.c.open_count)
         token = token.model_copy(update={"open_count": c.execute(opened).scalar_one_or_none() or 0})
         verify(c, token)
+        c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.OPEN))
         return token
 
 

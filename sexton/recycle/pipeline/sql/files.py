@@ -196,20 +196,16 @@ def carry_over(db: Database, tx: Connection, token: WriteToken, refs_by_batch: M
             if not carried:
                 continue
             done = [f for f in files.files(carried) if f.outcome in DONE]
-            if done:
-                _carry(db, tx, token, files, done)
+            if done:  # they are stored again, with their outcomes
+                first = _last_number(db, tx, token) + 1
+                again = [File(*f.ref, f.vault, f.key, f.bytes, stated=f.stated) for f in done]
+                copy = FileList.of(token.batch, first, again)
+                for position, file in enumerate(done):
+                    copy.results.codes[position] = files.results.codes[file.number - files.first]
+                    copy.results.origins[position] = file.origin
+                add_list(db, tx, token.instance, copy)
             files.drop(carried)
             save_results(db, tx, files)
-
-
-def _carry(db: Database, tx: Connection, token: WriteToken, source: FileList, done: Sequence[ListedFile]) -> None:
-    """Store done files of a list again, with their outcomes, in this batch."""
-    first = _last_number(db, tx, token) + 1
-    copy = FileList.of(token.batch, first, [File(*f.ref, f.vault, f.key, f.bytes, stated=f.stated) for f in done])
-    for position, file in enumerate(done):
-        copy.results.codes[position] = source.results.codes[file.number - source.first]
-        copy.results.origins[position] = file.origin
-    add_list(db, tx, token.instance, copy)
 
 
 def _last_number(db: Database, tx: Connection, token: WriteToken) -> int:

@@ -55,7 +55,9 @@ class QuarantineStore:
             reasons = []
             for row in rows:
                 problem = by_ref[Ref(row.kind, row.id)]
-                if _still_unresolvable(row, problem, vaults):
+                as_read = (problem.mark.retention_starts_at, problem.mark.vault)
+                is_known_now = problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults
+                if (row.retention_starts_at, row.vault) == as_read and not is_known_now:
                     error = problem.detail[:1000]
                     reasons.append({"kind": row.kind, "id": row.id, "reason": problem.reason, "error": error})
             given = as_rows(reasons, kind=Text(), id=Text(), reason=Text(), error=Text())
@@ -223,12 +225,6 @@ class QuarantineStore:
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark
         return and_(mark.c.id == ref.id, mark.c.kind == ref.kind)
-
-
-def _still_unresolvable(row: Any, problem: Unresolvable, vaults: Collection[str]) -> bool:
-    """Return whether a mark is as the round read it, and its vault is still unknown if that was the reason. Pure."""
-    unchanged = (row.retention_starts_at, row.vault) == (problem.mark.retention_starts_at, problem.mark.vault)
-    return unchanged and not (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults)
 
 
 def _value(row: Any) -> Quarantined:

@@ -12,12 +12,13 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, now_once
+from sexton.database.ranges import newest
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused, UnknownPlan
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.planning import limits
-from sexton.recycle.planning.model import Plan, PlanRow, PlanState, Policy
+from sexton.recycle.planning.model import KindPlan, Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat, policy_of
 
 EXPIRES_MS = DAY_MS
@@ -62,14 +63,9 @@ class ApprovalStore:
         ``before``: only plans with lower numbers, and no further ones.
         """
         t = self._db.t.plan
-        newest = select(t).order_by(t.c.id.desc()).limit(last)
-        if instance is not None:
-            newest = newest.where(t.c.instance == instance)
-        if before is not None:
-            newest = newest.where(t.c.id < before)
         with self._db.read() as c:
             now = self._db.now(c)
-            plans = [plan_row(r, now) for r in c.execute(newest)]
+            plans = [plan_row(r, now) for r in c.execute(newest(t, last, instance, before))]
             if before is not None:
                 return plans
             listed = {plan.id for plan in plans}
@@ -254,17 +250,13 @@ class ApprovalStore:
     def _narrow(self, c: Connection, measure: Measure, plan: Plan, awaiting: Plan) -> int:
         """Leave out of a plan what has fallen due by the agreed retention meanwhile: this round takes it."""
         since = {kind.kind: kind.since for kind in awaiting.kinds}
-        narrowed = {
-            kind.kind: kind.model_copy(update={"since": since[kind.kind]})
-            for kind in plan.kinds
-            if since[kind.kind] > kind.since
-        }
+        narrowed: dict[str, KindPlan] = {}
+        for kind in plan.kinds:
+            if since[kind.kind] > kind.since:
+                measured = measure.measure_due(kind.kind, kind.cutoff, since[kind.kind])
+                narrowed[kind.kind] = measured.model_copy(update={"awaits": kind.awaits})
         if narrowed:
-            measured = {
-                name: measure.measure_again(kind).model_copy(update={"awaits": kind.awaits})
-                for name, kind in narrowed.items()
-            }
-            kinds = tuple(measured.get(kind.kind, kind) for kind in plan.kinds)
+            kinds = tuple(narrowed.get(kind.kind, kind) for kind in plan.kinds)
             t = self._db.t.plan
             body = plan.model_copy(update={"kinds": kinds}).model_dump()
             c.execute(update(t).where(t.c.id == plan.id).values(body=body))

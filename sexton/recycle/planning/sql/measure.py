@@ -124,8 +124,10 @@ class Measure:
             row = self._c.execute(self._sums().where(page)).one()._mapping
             oldest = row["oldest"] if oldest is None else oldest
             sums.update(_counts(row))
-            for hold, of_hold in held.items():
-                of_hold.update(_counts(self._c.execute(self._sums().where(page, self._only_by(hold))).one()._mapping))
+            for hold, of_hold in held.items():  # a mark of two holds counts for the first one
+                before = or_(false(), *(condition for number, condition in self._holds.items() if number < hold))
+                of_page = self._sums().where(page, and_(self._holds[hold], not_(before)))
+                of_hold.update(_counts(self._c.execute(of_page).one()._mapping))
         objects = self._objects(kind, sums)
         return KindPlan(
             kind=kind,
@@ -153,11 +155,6 @@ class Measure:
     def _unlisted(self, kind: str, sums: Mapping[str, int]) -> int:
         """Return how many of these marks have files that only a listing would show."""
         return 0 if kind in self._policy.fileless else sums["unlisted"]
-
-    def _only_by(self, hold: int) -> ColumnElement[bool]:
-        """Return the condition that a hold blocks a mark, and none of the holds before it does."""
-        before = [condition for number, condition in self._holds.items() if number < hold]
-        return and_(self._holds[hold], not_(or_(false(), *before)))
 
     def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
         """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""
@@ -205,6 +202,7 @@ class Measure:
     def _sums(self) -> Select[Any]:
         """Return the query that sums up marks."""
         mark = self._db.t.mark
+        age = cast(func.floor(extract("epoch", mark.c.retention_starts_at) * 1000), BigInteger())  # ms, as in Python
         return select(
             func.count().label("marks"),
             func.coalesce(func.sum(func.jsonb_array_length(mark.c["keys"])), 0).label("keys"),
@@ -212,7 +210,7 @@ class Measure:
             func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
             sum_of(mark.c.bytes).label("bytes"),
             func.min(mark.c.retention_starts_at).label("oldest"),
-            func.coalesce(func.sum(_milliseconds(mark.c.retention_starts_at) % AGES_MODULUS), 0).label("ages"),
+            func.coalesce(func.sum(age % AGES_MODULUS), 0).label("ages"),
         )
 
     def measure_again(self, planned: KindPlan) -> KindPlan:
@@ -245,11 +243,6 @@ class Measure:
         by_reason = select(mark.c.quarantined_reason, func.count()).where(quarantined)
         rows = self._c.execute(by_reason.group_by(mark.c.quarantined_reason))
         return {str(reason): int(marks) for reason, marks in rows}
-
-
-def _milliseconds(instant: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the SQL expression of an instant in ms since 1970, as Python has it."""
-    return cast(func.floor(extract("epoch", instant) * 1000), BigInteger())
 
 
 def _counts(row: Mapping[Any, Any]) -> dict[str, int]:

@@ -32,10 +32,6 @@ LiveObjects = Callable[[], int | None]
 """Count the owner's live objects; None where the owner cannot; raises ``OwnerSilent``."""
 
 
-def _uncounted() -> None:
-    """Count nothing: the owner has no count."""
-
-
 class DueInstants(NamedTuple):
     """Kind → the latest ``retention_starts_at`` that is due: by the agreed retention, and by the one in force."""
 
@@ -106,7 +102,7 @@ class PlanStore:
         instance: str,
         policy: Policy,
         by: str,
-        live_objects: LiveObjects = _uncounted,
+        live_objects: LiveObjects = lambda: None,
         count_objects: CountObjects | None = None,
     ) -> Plan:
         """Return a plan of everything that is due, to be reviewed and applied by an operator; store it unless empty.
@@ -140,7 +136,7 @@ class PlanStore:
         instance: str,
         policy: Policy,
         by: str,
-        live_objects: LiveObjects = _uncounted,
+        live_objects: LiveObjects = lambda: None,
         heartbeat: Callable[[], None] = no_heartbeat,
     ) -> Plan:
         """Fix cutoffs and counts for a round and store them; what needs an approval waits in a plan of its own.
@@ -177,10 +173,17 @@ class PlanStore:
     def next_due(self, instance: str, policy: Policy) -> tuple[int, str] | None:
         """Return when the next mark is due that is not due yet (ms since 1970), and its kind; None: no mark waits."""
         with self._db.read() as tx:
-            of_instance, now = policy_of(self._db, tx, instance, policy).policy, self._db.now(tx)
-            kinds = of_instance.retention_seconds
-            instants = ((next_due(self._db, tx, instance, kind, of_instance, now), kind) for kind in kinds)
-            return min(((at, kind) for at, kind in instants if at is not None), default=None)
+            kinds = policy_of(self._db, tx, instance, policy).policy.retention_seconds
+            now = self._db.now(tx)
+            mark = self._db.t.mark
+            instants: list[tuple[int, str]] = []
+            for kind, retention in kinds.items():
+                later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
+                later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
+                first = tx.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
+                if first is not None:
+                    instants.append((int(first) + 1000 * retention, kind))
+            return min(instants, default=None)
 
     def find_plan(self, plan: int) -> Plan:
         """Return a stored plan, or raise ``PlanRefused``. One that an operator applies has no limit."""
@@ -191,12 +194,6 @@ class PlanStore:
             raise UnknownPlan(plan)
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
-
-    def _questioned(self, tx: Connection, instance: str, kinds: Sequence[str], now: int) -> dict[str, str]:
-        """Return the kinds that need an approval whatever their size, and why."""
-        reason = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
-        questioned = {ORPHAN: reason} if reason else {}
-        return questioned | self.approvals.rejected_kinds(tx, instance, now)
 
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""
@@ -210,6 +207,8 @@ class PlanStore:
                 kept[Kept(KeepReason.UNKNOWN_KIND, f"(and at least {more:,} others)")] = more  # a mark each, or more
             kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
+            orphans_wait = unapproved(self._db, tx, instance) if ORPHAN in kinds else ""
+            questioned = {ORPHAN: orphans_wait} if orphans_wait else {}
             stopped_kinds = {kind.kind for plan in open_plans for kind in plan.kinds if kind.stopped}
             return PlanFacts(
                 instance_policy=instance_policy,
@@ -219,7 +218,7 @@ class PlanStore:
                 claimed=measure.count_claimed(now),
                 used=limited_objects_claimed(self._db, tx, instance, now),
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
-                questioned=self._questioned(tx, instance, kinds, now),
+                questioned=questioned | self.approvals.rejected_kinds(tx, instance, now),
             )
 
 
@@ -241,13 +240,12 @@ def _due(
         if early is None:
             due.append(DueKind(whole, whole))
             continue
-        if not early.marks:
-            # Of the same marks, but with the agreed cutoff: workers refuse a later one without an approval.
-            agreed = measure.measure_due(kind, early.since)
+        agreed = measure.measure_due(kind, early.since)
+        if early.marks:
+            early_reason = limits.explain_early(kind, early.marks, shortened[kind], retentions[kind])
+            due.append(DueKind(whole, agreed, early, early_reason))
+        else:  # of the same marks, but with the agreed cutoff: workers refuse a later one without an approval
             due.append(DueKind(agreed, agreed))
-            continue
-        early_reason = limits.explain_early(kind, early.marks, shortened[kind], retentions[kind])
-        due.append(DueKind(whole, measure.measure_due(kind, early.since), early, early_reason))
     return due, kept
 
 
@@ -280,17 +278,6 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
             return
         yield marks
         after = (marks[-1].retention_starts_at, marks[-1].id)
-
-
-def next_due(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> int | None:
-    """Return when the first mark of a kind is due that is not due yet, in ms since 1970; None: there is none."""
-    mark, retention = db.t.mark, policy.retention(kind)
-    if retention is None:
-        return None
-    later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
-    later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
-    first = c.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
-    return None if first is None else int(first) + 1000 * retention
 
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, delete, exists, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, FromClause, and_, delete, exists, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
@@ -68,21 +68,12 @@ class OldRows:
         undrop of a parent that is still marked must see that a child is gone.
         """
         mark, history = self._db.t.mark, self._db.t.mark_history
-        child_history = history.alias()
-        has_child = [
-            exists().where(
-                child.c.instance == history.c.instance,
-                child.c.parent_kind == history.c.kind,
-                child.c.parent_id == history.c.id,
-            )
-            for child in (mark, child_history)
-        ]
-        parent_is_marked = exists().where(
-            mark.c.instance == history.c.instance,
-            mark.c.kind == history.c.parent_kind,
-            mark.c.id == history.c.parent_id,
-        )
-        return or_(*has_child, parent_is_marked)
+
+        def exist(child: FromClause, parent: FromClause) -> ColumnElement[bool]:
+            is_child = and_(child.c.parent_kind == parent.c.kind, child.c.parent_id == parent.c.id)
+            return exists().where(child.c.instance == parent.c.instance, is_child)
+
+        return or_(exist(mark, history), exist(history.alias(), history), exist(history, mark))
 
     def _is_older_decision(self, instance: str) -> ColumnElement[bool]:
         """Return the condition that a mark was discarded while another one existed that is still here.

@@ -8,18 +8,21 @@ from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_c
 
 from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED
 from sexton.database.engine import Database
+from sexton.database.ranges import newest
 from sexton.database.rows import MOST_SUM
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState
 from sexton.recycle.errors import UnknownRound
-from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
+from sexton.recycle.model import Counts, KindReport, KindVaultCounts, RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress, RoundRow
 from sexton.storage.port import NOT_LISTED
 
 MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
 """Answers why marks were kept, and characters of a text, that a report has of an order."""
+COPIED = ("plan", "error", "scanned", "due", "quarantined", "kept", "protected_bytes")
+"""Fields that a report has of its order as they are."""
 RUNNING: ColumnElement[str] = literal_column("'RUNNING'")
 """``RoundState.RUNNING`` as text: the planner must see that the partial index applies."""
 Sent = TypeVar("Sent", CloseOrder, KindProgress)
@@ -49,14 +52,8 @@ class Reports:
 
     def rounds(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[RoundRow]:
         """Return the newest rounds, newest first; ``before``: only those with lower numbers."""
-        t = self._db.t.round
-        newest = select(t).order_by(t.c.id.desc()).limit(last)
-        if instance is not None:
-            newest = newest.where(t.c.instance == instance)
-        if before is not None:
-            newest = newest.where(t.c.id < before)
         with self._db.read() as c:
-            return [RoundRow(**r._mapping) for r in c.execute(newest)]
+            return [RoundRow(**r._mapping) for r in c.execute(newest(self._db.t.round, last, instance, before))]
 
     def find_round(self, instance: str, last: int = 1) -> Sequence[RoundReport]:
         """Return the newest reports of an instance, newest first; a running round has no report yet."""
@@ -78,31 +75,27 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     counted = select(t.tally).where(t.tally.c.round == round_).order_by(t.tally.c.kind, t.tally.c.vault)
     rows = c.execute(counted.with_for_update())  # a page of a late worker counts before this, or not at all
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
-    waiting = _count_claimed(db, c, instance)
+    # Claimed marks that await their first pass; those claimed with their parent are part of it.
+    mark = t.mark
+    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
+    own = [mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False)]
+    waiting = int(c.execute(select(func.count()).where(claimed, *own)).scalar_one())
     known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())
-    vaults = {name: seen for name, seen in _seen_vaults(order).items() if name in known}
+    # How the round saw each vault, also if no mark of it was due; in observe mode it looked at none.
+    fault_of = order.opened.excluded_vaults | order.faults
+    seen = order.opened.vaults if order.opened.may_delete else ()
+    vaults = {name: fault_of.get(name, NORMAL) for name in seen if name in known}
     faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
     started = c.execute(select(t.round.c.started_at).where(t.round.c.id == round_)).scalar_one()
-    sums = {
-        n: sum(getattr(tally, n) for tally in tallies)
-        for n in KindVaultCounts.model_fields
-        if n not in ("kind", "vault")
-    }
+    sums = {name: sum(getattr(tally, name) for tally in tallies) for name in Counts.model_fields}
     return RoundReport(
         round=round_,
         instance=instance,
-        plan=order.plan,
         state=order.outcome,
         observed=not (order.opened.may_delete or tallies),
-        error=order.error,
-        scanned=order.scanned,
-        due=order.due,
-        quarantined=order.quarantined,
         waiting=waiting,
-        kept=order.kept,
-        protected_bytes=order.protected_bytes,
         faults=faults,
         tallies=tallies,
         kinds=_kinds(db, c, order, tallies),
@@ -111,15 +104,9 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         lost_leases=order.lost_leases,
         adoption_ms=order.adoption_ms,
         started_at=started,
+        **{name: getattr(order, name) for name in COPIED},
         **sums,
     )
-
-
-def _seen_vaults(order: CloseOrder) -> dict[str, str]:
-    """Return how the round saw each vault, also if no mark of it was due; in observe mode it looked at none."""
-    opened = order.opened
-    faults = opened.excluded_vaults | order.faults
-    return {name: faults.get(name, NORMAL) for name in opened.vaults} if opened.may_delete else {}
 
 
 def _bounded(message: Sent) -> Sent:
@@ -131,14 +118,6 @@ def _bounded(message: Sent) -> Sent:
     numbers = {name: min(max(n, 0), MOST_SUM) for name, n in message if type(n) is int}
     texts = {name: text[:TEXT_CHARACTERS] for name, text in message if type(text) is str}
     return message.model_copy(update={**numbers, **texts, "kept": answers})
-
-
-def _count_claimed(db: Database, c: Connection, instance: str) -> int:
-    """Return how many claimed marks await their first pass; those claimed with their parent are part of it."""
-    mark = db.t.mark
-    claimed = and_(mark.c.instance == instance, mark.c.state == MarkState.CLAIMED, mark.c.first_pass_at.is_(None))
-    own = [mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False)]
-    return int(c.execute(select(func.count()).where(claimed, *own)).scalar_one())
 
 
 def _kinds(
@@ -161,16 +140,13 @@ def _kind_report(
     kind: str, planned: KindPlan | None, progress: KindProgress | None, tallies: Sequence[KindVaultCounts]
 ) -> KindReport:
     fields = {"scanned", "elapsed_ms", "kept", "error", "note"}
+    summed = ("claimed", "removed", "deleted", "hidden", "size_unknown")
     return KindReport(
         kind=kind,
         due=planned.marks if planned else 0,
         due_bytes=planned.bytes if planned else 0,
-        claimed=sum(tally.claimed for tally in tallies),
-        removed=sum(tally.removed for tally in tallies),
-        deleted=sum(tally.deleted for tally in tallies),
-        hidden=sum(tally.hidden for tally in tallies),
         bytes=sum(tally.bytes_freed + tally.bytes_estimated for tally in tallies),
-        size_unknown=sum(tally.size_unknown for tally in tallies),
+        **{name: sum(getattr(tally, name) for tally in tallies) for name in summed},
         **progress.model_dump(include=fields) if progress else {},
     )
 

@@ -15,7 +15,7 @@ from sexton.kernel.live import Live
 from sexton.marks.lease import Lease, LeaseState
 from sexton.marks.model import BatchState, InstanceMode
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.call_log.work import record_work
+from sexton.operators.call_log.store import record_work
 from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
 from sexton.recycle.errors import PlanRefused, RoundEnded
@@ -212,7 +212,7 @@ class RoundStore:
         self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]
     ) -> int:
         """Store the round as waiting for its lease, so that it is shown before it has one; return its number."""
-        round_, interval_ms = self._db.t.round, self._interval_seconds(instance) * 1000
+        t, round_, interval_ms = self._db.t.instance, self._db.t.round, self._interval_seconds(instance) * 1000
         with self._db.write() as c:
             now = self._db.now(c)
             stored = c.execute(select(round_).where(round_.c.run_id == run_id)).one_or_none()
@@ -226,7 +226,10 @@ class RoundStore:
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state=RoundState.RUNNING).returning(round_.c.id)
                 number = int(c.execute(row).scalar_one())
-                self._take_slot(c, instance, interval_ms, now)
+                # This round is the slot; until it ends, another try is due at once: it may be terminated.
+                is_instance = t.c.id == instance
+                turn_at = turn(c.execute(select(t.c.turn_at).where(is_instance)).scalar_one(), interval_ms, now)
+                c.execute(update(t).where(is_instance).values(turn_at=turn_at, retry_at=now))
                 record_work(self._db, c, "round", instance, f"round {number}, run {run_id}")
             else:
                 number = int(stored.id)
@@ -254,13 +257,6 @@ class RoundStore:
             opened = OpenedRound(round=row.id, lease=lease, may_delete=True, policy=nothing)
             self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why))
         return [row.instance for row in rows]
-
-    def _take_slot(self, c: Connection, instance: str, interval_ms: int, now: int) -> None:
-        """Count this round as the instance's slot; until it ends, another try is due at once: it may be terminated."""
-        t = self._db.t.instance
-        before = c.execute(select(t.c.turn_at).where(t.c.id == instance)).scalar_one()
-        turn_at = turn(before, interval_ms, now)
-        c.execute(update(t).where(t.c.id == instance).values(turn_at=turn_at, retry_at=now))
 
     def close(self, order: CloseOrder) -> RoundReport:
         """End the round, free the lease and store the report; repeating it returns the stored one; ``OrderRefused``."""

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.operators.call_log.work import record_work
+from sexton.operators.call_log.store import record_work
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
