@@ -181,9 +181,8 @@ class SparkComparison:
         objects = _listed_objects(this, progress)
         counts: dict[str, tuple[int, int]] = {}
         if objects is not None:
-            counted = objects.groupBy("vault").agg(
-                f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
-            )
+            old, young = f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
+            counted = objects.groupBy("vault").agg(old, young)
             counts = {row.vault: (row.old, row.young) for row in this.do(counted.collect)}
         listings = tuple(listing_evidence(spec.name, progress, *counts.get(spec.name, (0, 0))) for spec in this.vaults)
         return Evidence(cutoff=this.order.run.cutoff, listings=listings, listed_at=progress.ended), objects
@@ -203,15 +202,9 @@ class SparkComparison:
         errors = this.do(lambda: known.where("error is not null").select("error").limit(1).collect())
         if errors:
             raise OwnerSilent(errors[0].error)
-        by_vault = (
-            known.where("live")
-            .groupBy("vault")
-            .agg(
-                f.count_distinct(f.when(~f.col("prefix"), f.col("name")).otherwise(None)).alias("files"),
-                f.count_if("prefix").alias("prefixes"),
-            )
-        )
-        counts = this.do(by_vault.collect)
+        exact = f.when(~f.col("prefix"), f.col("name")).otherwise(None)
+        numbers = f.count_distinct(exact).alias("files"), f.count_if("prefix").alias("prefixes")
+        counts = this.do(known.where("live").groupBy("vault").agg(*numbers).collect)
         files = {row.vault: row.files for row in counts if row.files}
         prefixes = {row.vault: row.prefixes for row in counts if row.prefixes}
         return with_live_counts(evidence, moment.at, files, prefixes), known
@@ -237,9 +230,8 @@ class SparkComparison:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                frames.append(
-                    unknown.select(no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
-                )
+                columns = (no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
+                frames.append(unknown.select(*columns))
             for frame in frames:
                 written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
