@@ -170,16 +170,13 @@ class MarkListing:
         vaults_of: defaultdict[str, set[str | None]] = defaultdict(set)
         for place in wanted.under:
             vaults_of[place.beginning].add(place.vault)
-        is_under = [self._is_under(beginning, vaults) for beginning, vaults in vaults_of.items()]
+        is_under: list[ColumnElement[bool]] = []
+        for beginning, vaults in vaults_of.items():  # None: in any vault
+            begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
+            is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
+            names_files = or_(begins, is_covered, has_key_under(mark, beginning)) if beginning else true()
+            is_under.append(names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files))
         return and_(of_instance, or_(*is_under)) if is_under else of_instance
-
-    def _is_under(self, beginning: str, vaults: Collection[str | None]) -> ColumnElement[bool]:
-        """Return the condition that a mark has files under the beginning of a key; None in ``vaults``: in any vault."""
-        mark = self._db.t.mark
-        begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
-        is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
-        names_files = or_(begins, is_covered, has_key_under(mark, beginning)) if beginning else true()
-        return names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files)
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark

@@ -22,7 +22,15 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
     topics = wal.topics("", MAX_TOPICS, instance=instance, enabled=True)
     names = [topic.name for topic in topics]
     for topic in topics:
-        yield from _reasons(topic, wal.silent_regions(topic.name) if BlockReason.SILENT in topic.blocked else ())
+        silent = wal.silent_regions(topic.name) if BlockReason.SILENT in topic.blocked else ()
+        common = {"instance": topic.instance, "what": f"topic {topic.name}"}
+        see = f"sexton wal explain {topic.name}"
+        if topic.quarantined:
+            reset = f"{see}; once it is understood: sexton wal reset {topic.name} --reason TEXT"
+            yield Blocker(held_by="quarantine", why=topic.quarantined, way_out=reset, **common)
+        whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
+        for reason, since in topic.blocked.items():
+            yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
     by_name = {topic.name: topic for topic in topics}
     # One row for each topic with LOSS: its regions block it until they have flushed, or are reset.
     for name, regions in sorted(wal.lost(names).items()):
@@ -47,17 +55,6 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
             way_out=f"it ends when the region is open; see: sexton wal explain {pin.topic}",
         )
     yield from _not_enabled(wal.topics("", MAX_TOPICS, instance=instance, enabled=False))
-
-
-def _reasons(topic: "Topic", silent: Sequence[str]) -> Iterator[Blocker]:
-    common = {"instance": topic.instance, "what": f"topic {topic.name}"}
-    see = f"sexton wal explain {topic.name}"
-    if topic.quarantined:
-        reset = f"{see}; once it is understood: sexton wal reset {topic.name} --reason TEXT"
-        yield Blocker(held_by="quarantine", why=topic.quarantined, way_out=reset, **common)
-    whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
-    for reason, since in topic.blocked.items():
-        yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
 
 
 def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]") -> Iterator[Blocker]:

@@ -124,7 +124,13 @@ class SparkComparison:
             progress = progress.model_copy(update={"passes": (*progress.passes, ended_pass)})
             self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         if progress.ended is None:
-            faults = progress.faults | self._faults(this)
+            faults = dict(progress.faults)
+            for spec in this.vaults:  # now that they are listed, each must still be provably this deployment's
+                this.heartbeat()
+                try:
+                    self._vaults.confirm(spec.instance, spec.name)
+                except (VaultFault, UnknownVault) as e:
+                    faults[spec.name] = str(e)[:500]
             progress = progress.model_copy(update={"faults": faults, "ended": self._runs.now()})
             self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         return progress
@@ -142,17 +148,6 @@ class SparkComparison:
             failed={row.part: f"{row.vault}: {row.error}" for row in errors},
             again=tuple(row.part for row in errors if row.again),
         )
-
-    def _faults(self, this: _Run) -> dict[str, str]:
-        """Return the vaults that are not provably this deployment's any longer, now that they are listed."""
-        faults: dict[str, str] = {}
-        for spec in this.vaults:
-            this.heartbeat()
-            try:
-                self._vaults.confirm(spec.instance, spec.name)
-            except (VaultFault, UnknownVault) as e:
-                faults[spec.name] = str(e)[:500]
-        return faults
 
     def _begin_or_resume(self, this: _Run) -> ListingProgress:
         """Return the progress of an earlier attempt, or divide the vaults into parts."""
