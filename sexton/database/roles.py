@@ -144,7 +144,7 @@ def read_access(c: Connection) -> SchemaAccess:
     writers = c.execute(text(_WRITERS)).scalars().all()
     owner_roles = c.execute(text("SELECT DISTINCT role FROM sexton.instance_role ORDER BY 1")).scalars().all()
     lost_grants = [(row[0], row[1]) for row in c.execute(text(_LOST_GRANTS))]
-    return SchemaAccess(*who, foreign, writers, owner_roles, lost_grants)
+    return SchemaAccess(who[0], who[1], who[2], who[3], foreign, writers, owner_roles, lost_grants)
 
 
 def check_name(role: str) -> None:
