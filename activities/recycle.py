@@ -98,15 +98,8 @@ class RecycleActivities:
         with refusals(), AutoHeartbeat() as heartbeats:
             order = self._rounds.checked_range(order, self._policy(order.lease.instance))
             receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
-        log.info(
-            "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round",
-            order.lease.instance,
-            order.round,
-            order.kind,
-            order.number,
-            receipt.claimed,
-            receipt.objects,
-        )
+        text = "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round"
+        log.info(text, order.lease.instance, order.round, order.kind, order.number, receipt.claimed, receipt.objects)
         return receipt
 
     @activity.defn(no_thread_cancel_exception=True)

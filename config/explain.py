@@ -108,8 +108,9 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
-    if problem["type"] == "value_error":
-        key = _cause(key, problem["msg"], sources)
+    if problem["type"] == "value_error":  # about the key that it names and that was set with the highest precedence
+        mentioned_keys = {f"{key}.{word}" for word in re.findall(r"\w+", problem["msg"])}
+        key = next((name for layer in sources for name in layer.sources if name in mentioned_keys), key)
     source = _source(key, sources)
     if problem["type"] == "extra_forbidden":
         return f"{key} ({source}) is not a setting; {_suggestion(path, known_keys)}"
@@ -119,12 +120,6 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
     shown = masked(str(problem["input"])) if is_number and not _SECRET.search(key) else _shown(key, problem["input"])
     value = "" if isinstance(problem["input"], dict) else f" = {shown}"
     return f"{key}{value} ({source}) {_fault(problem)}"
-
-
-def _cause(section: str, said: str, sources: list[Layer]) -> str:
-    """Return the key of a section that a text names and that was set with the highest precedence; or the section."""
-    mentioned_keys = {f"{section}.{word}" for word in re.findall(r"\w+", said)}
-    return next((key for layer in sources for key in layer.sources if key in mentioned_keys), section)
 
 
 def _suggestion(path: list[str], known_keys: Collection[str]) -> str:

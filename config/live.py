@@ -47,7 +47,10 @@ def with_value(settings: Settings, key: str, value: str, instance: str = "", sou
     layer.put(path, value, source)
     try:
         if kind := kind_of(key):
-            changed = _with_kind(settings, kind, value)
+            known = settings.kinds.get(kind)
+            after = known.after if known is not None else []
+            own_kind = KindSection.model_validate({"retention_seconds": value, "after": after})
+            changed: dict[str, Any] = {"kinds": Settings.check_names_of_kinds({**settings.kinds, kind: own_kind})}
         else:
             section: BaseModel = getattr(settings, path[0])
             changed = {path[0]: type(section).model_validate(section.model_dump() | {path[1]: value})}
@@ -72,13 +75,6 @@ def check_mutable(settings: Settings, key: str, source: str = "as given") -> Non
     similar = get_close_matches(key, (*PER_INSTANCE, *FOR_ALL), 1)
     hint = f"did you mean {similar[0]}?" if similar else "see: sexton settings show"
     raise SettingsError(f"{key} ({source}) is not a setting; {hint}")
-
-
-def _with_kind(settings: Settings, kind: str, value: str) -> dict[str, Any]:
-    known = settings.kinds.get(kind)
-    after = known.after if known is not None else []
-    section = KindSection.model_validate({"retention_seconds": value, "after": after})
-    return {"kinds": Settings.check_names_of_kinds({**settings.kinds, kind: section})}
 
 
 def merge(settings: Settings, stored: Sequence[StoredSetting], instance: str) -> tuple[Settings, list[IgnoredRow]]:
@@ -211,12 +207,8 @@ class LiveSettings:
         stored = tuple(self._read_rows())
         if stored != self._rows:
             self._rows, self._merged = stored, {}
-            self._report()
+            ignored = frozenset(_ignored(self.own, self._rows))
+            for entry in ignored - self._reported:  # once
+                log.warning("a setting in the database is ignored: %s; see: sexton settings show", entry.why)
+            self._reported = ignored
         self._read_at = now
-
-    def _report(self) -> None:
-        """Log each row that is ignored, once."""
-        ignored = frozenset(_ignored(self.own, self._rows))
-        for entry in ignored - self._reported:
-            log.warning("a setting in the database is ignored: %s; see: sexton settings show", entry.why)
-        self._reported = ignored

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
-    from sexton.marks.model import DueMark, Expansion, Ref
+    from sexton.marks.model import DueMark, Ref
     from sexton.operators.controls.model import Halt
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
@@ -94,10 +94,8 @@ class Deployment:
                 of = "" if instance is None else f" of {instance}"
                 return known, f"no vault{of} contains {name}; see: sexton vault list"
             return known, audit_hint(stores.audit, instances, name, now)
-        first, known_marks = (
-            now - last_seconds * 1000 if last_seconds else 0,
-            {(s.instance, s.kind, s.id) for s in known},
-        )
+        first = now - last_seconds * 1000 if last_seconds else 0
+        known_marks = {(s.instance, s.kind, s.id) for s in known}
         more = forgotten(stores.audit, instances, names, first, now)
         return [*known, *(s for s in more if (s.instance, s.kind, s.id) not in known_marks)], ""
 
@@ -249,6 +247,8 @@ class Deployment:
 
     def due_items(self, instance: str, marks_per_kind: int) -> "Iterator[Item]":
         """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""
+        from sexton.marks.policy import Unplaced, places
+        from sexton.protection.model import Item
         from sexton.recycle.pipeline.model import Cursor
 
         owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
@@ -258,8 +258,11 @@ class Deployment:
             expansions = owners.expand(instance, due, lambda: None) if due else {}
             live = owners.live(instance, due, lambda: None) if due else ()
             for mark in due:
-                if mark.ref not in live:
-                    yield from _items(mark, expansions.get(mark.ref))
+                with suppress(Unplaced):  # then one of its places names no vault
+                    for place in places(mark, expansions.get(mark.ref)) if mark.ref not in live else ():
+                        yield from (Item(place.vault, key) for key in place.keys or ())
+                        if place.prefix is not None:
+                            yield Item(place.vault, place.prefix, prefix=True)
 
     def cost(self, plan: "Plan") -> "Estimate":
         """Estimate the cost of a plan from the configured prices and the rate of the instance's last rounds."""
@@ -269,15 +272,3 @@ class Deployment:
         prices = self.settings.prices
         list_price, delete_price = prices.list_per_1000_requests, prices.delete_per_1000_requests
         return estimate(plan, rate(reports), list_price, delete_price, prices.currency)
-
-
-def _items(mark: "DueMark", expansion: "Expansion | None") -> "Iterator[Item]":
-    """Yield the keys and prefixes of a mark; none if one of its places names no vault."""
-    from sexton.marks.policy import Unplaced, places
-    from sexton.protection.model import Item
-
-    with suppress(Unplaced):
-        for place in places(mark, expansion):
-            yield from (Item(place.vault, key) for key in place.keys or ())
-            if place.prefix is not None:
-                yield Item(place.vault, place.prefix, prefix=True)

@@ -8,6 +8,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, NullPool, create_engine, func, select, type_coerce
 from sqlalchemy.engine import URL, make_url
@@ -21,10 +22,21 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from sexton.database.session import MOST_MESSAGE, OPTIONS
 from sexton.database.tables import TABLES, Instant
 from sexton.kernel.errors import BadInput
 
+LOCK_SECONDS = 5
+"""How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
+SEARCH_PATH = "pg_catalog,pg_temp"
+"""Sexton names the schema of all that it uses. By default an operator or function in ``public`` that fits the types of
+a query better than PostgreSQL's own would run with the rights of Sexton's role."""
+OPTIONS = (
+    f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000} "
+    f"-c search_path={SEARCH_PATH}"
+)
+"""The settings of Sexton's own sessions, and of those that read owners' live views."""
+MOST_MESSAGE = 500
+"""Characters of a driver's message that are kept: a query of an owner's view decides how long it is."""
 LOCK_NOT_AVAILABLE = "55P03"
 QUERY_CANCELED = "57014"
 """A statement reached its time limit."""
@@ -64,7 +76,8 @@ class Database:
         """
         own = _parsed(url, "database_url")
         live = _parsed(live_url, "live_database_url") if live_url else None
-        return cls(_engine(own, connections), live)
+        pool = {"pool_size": connections or 10, "max_overflow": 0 if connections else 20, "pool_pre_ping": True}
+        return cls(_engine(own, **pool), live)
 
     def live_login(self, instance: str) -> str:
         """Return the name of the login that reads an instance's live view; empty: there is none."""
@@ -83,7 +96,8 @@ class Database:
         assert self._live_url is not None
         login = self.live_login(instance)
         if login not in self._live:
-            self._live[login] = Database(_live_engine(self._live_url.set(username=login)))
+            url, only_reads = self._live_url.set(username=login), {"postgresql_readonly": True}
+            self._live[login] = Database(_engine(url, poolclass=NullPool, execution_options=only_reads))
         return self._live[login]
 
     @contextmanager
@@ -195,24 +209,11 @@ def _parsed(url: str, setting: str) -> URL:
     return parsed
 
 
-def _engine(url: URL, connections: int | None) -> Engine:
+def _engine(url: URL, **options: Any) -> Engine:
     return create_engine(
         url.set(drivername=_DRIVER),
         isolation_level="READ COMMITTED",
-        pool_size=connections or 10,
-        max_overflow=0 if connections else 20,
-        pool_pre_ping=True,
         hide_parameters=True,
         connect_args={"options": OPTIONS, "connect_timeout": 10},
-    )
-
-
-def _live_engine(url: URL) -> Engine:
-    return create_engine(
-        url.set(drivername=_DRIVER),
-        isolation_level="READ COMMITTED",
-        poolclass=NullPool,
-        hide_parameters=True,
-        connect_args={"options": OPTIONS, "connect_timeout": 10},
-        execution_options={"postgresql_readonly": True},
+        **options,
     )

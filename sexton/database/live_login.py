@@ -49,10 +49,15 @@ def make_login(db: Database, instance: str, view: str) -> None:
         return
     with db.read() as c:
         exists = c.execute(_EXISTS, {"login": login}).scalar_one()
-        password = _encrypted(c, login, db.live_password)
+        create_password = ""
+        if db.live_password:  # as its hash: statements are logged
+            session: Any = c.connection.driver_connection
+            password, name = db.live_password.encode(), login.encode()
+            hashed = session.pgconn.encrypt_password(password, name, b"scram-sha-256").decode()
+            create_password = f" PASSWORD '{hashed}'"
     create, *grants = statements(login, view)
     grants += reader_grants(AS_OF_VIEW.format(view), login)[1:]
-    for statement in grants if exists else [create.replace(";", password), *grants]:
+    for statement in grants if exists else [create.replace(";", create_password), *grants]:
         with suppress(*BROKEN), db.write() as c:
             c.execution_options(no_parameters=True).exec_driver_sql(statement)
 
@@ -60,12 +65,3 @@ def make_login(db: Database, instance: str, view: str) -> None:
 def login_faults(own: Connection, login: str) -> Sequence[str]:
     """Return what a login could do beyond reading a view; ``own``: a connection with Sexton's own login."""
     return own.execute(_FAULTS, {"login": login}).scalars().all()
-
-
-def _encrypted(c: Connection, login: str, password: str) -> str:
-    """Return the clause that sets a password, as its hash: statements are logged."""
-    if not password:
-        return ""
-    session: Any = c.connection.driver_connection
-    hashed = session.pgconn.encrypt_password(password.encode(), login.encode(), b"scram-sha-256").decode()
-    return f" PASSWORD '{hashed}'"

@@ -143,16 +143,8 @@ def read_access(c: Connection) -> SchemaAccess:
     foreign = c.execute(text(_FOREIGN_OBJECTS)).scalars().all()
     writers = c.execute(text(_WRITERS)).scalars().all()
     owner_roles = c.execute(text("SELECT DISTINCT role FROM sexton.instance_role ORDER BY 1")).scalars().all()
-    return SchemaAccess(
-        role=who[0],
-        is_superuser=who[1],
-        schema_owner=who[2],
-        search_path=who[3],
-        foreign_objects=foreign,
-        writers=writers,
-        owner_roles=owner_roles,
-        lost_grants=[(row[0], row[1]) for row in c.execute(text(_LOST_GRANTS))],
-    )
+    lost_grants = [(row[0], row[1]) for row in c.execute(text(_LOST_GRANTS))]
+    return SchemaAccess(who[0], who[1], who[2], who[3], foreign, writers, owner_roles, lost_grants)
 
 
 def check_name(role: str) -> None:

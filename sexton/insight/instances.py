@@ -59,7 +59,13 @@ def _counts(db: Database) -> Iterator[ColumnElement[Any]]:
     yield of(t.mark, number, t.mark.c.state == CLAIMED).label("claimed")
     second_pass = of(t.mark, number, t.mark.c.state == CLAIMED, t.mark.c.first_pass_at.is_not(None))
     yield second_pass.label("awaiting_second_pass")
-    yield _quarantined(db).label("quarantined")
+    # Quarantined marks by reason, as JSON: one range of the index.
+    reason = t.mark.c.quarantined_reason
+    counted = select(reason.label("reason"), number.label("marks")).group_by(reason)
+    counted = counted.where(t.mark.c.instance == instance.c.id, reason.is_not(None))
+    by_reason = counted.correlate(instance).subquery()
+    as_json = func.json_object_agg(by_reason.c.reason, by_reason.c.marks, type_=JSON())
+    yield select(as_json).scalar_subquery().label("quarantined")
     active = t.hold.c.released_at.is_(None), t.hold.c.expires_at > now_once()
     yield of(t.hold, number, *active).label("holds")
     yield of(t.hold, func.min(t.hold.c.placed_at), *active).label("oldest_hold")
@@ -72,13 +78,3 @@ def _counts(db: Database) -> Iterator[ColumnElement[Any]]:
     run, began = t.check_run, func.max(t.check_run.c.cutoff)
     yield of(run, began, run.c.state == RunState.WHOLE).label("whole_check")
     yield of(run, began, run.c.state == RUNNING).label("check_since")
-
-
-def _quarantined(db: Database) -> ColumnElement[Any]:
-    """Return the numbers of an instance's quarantined marks by reason, as JSON: one range of the index."""
-    mark, instance = db.t.mark, db.t.instance
-    reason = mark.c.quarantined_reason
-    counted = select(reason.label("reason"), func.count().label("marks")).group_by(reason)
-    counted = counted.where(mark.c.instance == instance.c.id, reason.is_not(None))
-    by_reason = counted.correlate(instance).subquery()
-    return select(func.json_object_agg(by_reason.c.reason, by_reason.c.marks, type_=JSON())).scalar_subquery()

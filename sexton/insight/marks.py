@@ -116,8 +116,15 @@ class MarkListing:
 
     def _sections(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
         """Yield the index ranges that are listed, in order."""
+        mark = self._db.t.mark
         if wanted.parent is not None:
-            yield self._children(wanted, wanted.parent)
+            condition = and_(mark.c.parent_id == wanted.parent.id, mark.c.parent_kind == wanted.parent.kind)
+            condition &= self._of_instance(wanted)
+            if wanted.kind:
+                condition &= mark.c.kind == wanted.kind
+            # Materialized: else a planner may walk the primary key, which has the order, and compare every parent.
+            children = self._select().where(condition).cte("child").prefix_with("MATERIALIZED")
+            yield _MarkRange(Listed.CHILD, "", select(children), ("kind", "id"))
             return
         states = (Listed.WAITING, Listed.CLAIMED, Listed.QUARANTINED) if wanted.state is None else (wanted.state,)
         if wanted.within is not None:
@@ -145,10 +152,9 @@ class MarkListing:
     def _unordered(self, wanted: MarkFilter, state: Listed) -> _MarkRange:
         """Return the claimed, quarantined or fenced marks of an instance, which an index finds in another order."""
         mark = self._db.t.mark
-        quarantined = mark.c.quarantined_reason.is_not(None)
         conditions = {
             Listed.CLAIMED: and_(mark.c.state == CLAIMED, mark.c.quarantined_reason.is_(None)),
-            Listed.QUARANTINED: quarantined,
+            Listed.QUARANTINED: mark.c.quarantined_reason.is_not(None),
             Listed.FENCED: mark.c.state == MarkState.FENCED,
         }
         condition = and_(self._of_instance(wanted), conditions[state])
@@ -157,16 +163,6 @@ class MarkListing:
             condition &= mark.c.kind == wanted.kind
         return _MarkRange(state, "", self._select().where(condition), position)
 
-    def _children(self, wanted: MarkFilter, parent: Ref) -> _MarkRange:
-        mark = self._db.t.mark
-        of_parent = and_(mark.c.parent_id == parent.id, mark.c.parent_kind == parent.kind)
-        condition = and_(of_parent, self._of_instance(wanted))
-        if wanted.kind:
-            condition &= mark.c.kind == wanted.kind
-        # Materialized: else a planner may walk the primary key, which has the order, and compare each mark's parent.
-        children = self._select().where(condition).cte("child").prefix_with("MATERIALIZED")
-        return _MarkRange(Listed.CHILD, "", select(children), ("kind", "id"))
-
     def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:
         """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
         mark = self._db.t.mark
@@ -174,16 +170,13 @@ class MarkListing:
         vaults_of: defaultdict[str, set[str | None]] = defaultdict(set)
         for place in wanted.under:
             vaults_of[place.beginning].add(place.vault)
-        is_under = [self._is_under(beginning, vaults) for beginning, vaults in vaults_of.items()]
+        is_under: list[ColumnElement[bool]] = []
+        for beginning, vaults in vaults_of.items():  # None: in any vault
+            begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
+            is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
+            names_files = or_(begins, is_covered, has_key_under(mark, beginning)) if beginning else true()
+            is_under.append(names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files))
         return and_(of_instance, or_(*is_under)) if is_under else of_instance
-
-    def _is_under(self, beginning: str, vaults: Collection[str | None]) -> ColumnElement[bool]:
-        """Return the condition that a mark has files under the beginning of a key; None in ``vaults``: in any vault."""
-        mark = self._db.t.mark
-        begins = func.substr(mark.c.prefix, 1, len(beginning)) == beginning
-        is_covered = mark.c.prefix.in_(covering_prefixes(beginning))
-        names_files = or_(begins, is_covered, has_key_under(mark, beginning)) if beginning else true()
-        return names_files if None in vaults else and_(mark.c.vault.in_(vaults), names_files)
 
     def _select(self) -> Select[Any]:
         mark = self._db.t.mark
@@ -224,19 +217,12 @@ class MarkListing:
     def _mark(self, row: Any) -> ListedMark:
         retention = self._policy.retention_seconds.get(row.kind)
         return ListedMark(
-            instance=row.instance,
-            kind=row.kind,
+            **row._mapping,
             mark=row.id,
-            state=row.state,
-            marked_at=row.marked_at,
             due_at=None if retention is None else row.retention_starts_at + 1000 * retention,
             parent=None if row.parent_id is None else f"{row.parent_kind}/{row.parent_id}",
-            vault=row.vault,
-            prefix=row.prefix,
             keys=row.key_count,
-            bytes=row.bytes,
             quarantined=row.quarantined_reason,
-            last_error=row.last_error,
         )
 
 

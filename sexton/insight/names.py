@@ -1,11 +1,10 @@
 """Read names for shell completion: the first or newest of a kind that begin with a text."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Column, Select, String, cast, select
+from sqlalchemy import Column, String, cast, select
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_once
 
 NUMBERED = ("PLAN", "ROUND", "HOLD")
 """Kinds whose names are numbers; the newest are read."""
@@ -13,11 +12,6 @@ NUMBERED = ("PLAN", "ROUND", "HOLD")
 
 def read_names(db: Database, kind: str, begin: str, limit: int) -> Sequence[str]:
     """Return at most ``limit`` names of a kind that begin so; ``kind``: as the help calls it, e.g. ``INSTANCE``."""
-    with db.read() as c:
-        return [str(name) for name in c.execute(_query(db, kind, begin, db.now(c)).limit(limit)).scalars()]
-
-
-def _query(db: Database, kind: str, begin: str, now: int) -> Select[Any]:
     t = db.t
     columns: dict[str, Column[object]] = {
         "INSTANCE": t.instance.c.id,
@@ -35,7 +29,8 @@ def _query(db: Database, kind: str, begin: str, now: int) -> Select[Any]:
     else:
         query = select(column).distinct().where(column.startswith(begin, autoescape=True)).order_by(column)
     if kind == "HOLD":
-        query = query.where(t.hold.c.released_at.is_(None), t.hold.c.expires_at > now)
+        query = query.where(t.hold.c.released_at.is_(None), t.hold.c.expires_at > now_once())
     if kind == "TOKEN":
-        query = query.where(t.token.c.revoked_at.is_(None), t.token.c.expires_at > now)
-    return query
+        query = query.where(t.token.c.revoked_at.is_(None), t.token.c.expires_at > now_once())
+    with db.read() as c:
+        return [str(name) for name in c.execute(query.limit(limit)).scalars()]

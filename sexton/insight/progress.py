@@ -155,21 +155,20 @@ def read_running(db: Database, instance: str | None = None) -> tuple[RunningWork
     A run over binlogs has no row while it runs; `sexton binlog progress` asks Temporal.
     """
     with db.read() as c:
-        works = (*_works_of_rounds(db, c), *_checks_and_purges(db, c))
-    return tuple(work for work in works if instance in (None, work.instance))
-
-
-def _works_of_rounds(db: Database, c: Connection) -> Iterator[RunningWork]:
-    for instance, running in sorted(running_rounds(db, c).items()):
-        yield RunningWork(
+        rounds, others = running_rounds(db, c), list(_checks_and_purges(db, c))
+    works = [
+        RunningWork(
             work="round",
-            instance=instance,
+            instance=name,
             name=str(running.round),
             since=running.since,
             elapsed_ms=running.progress.elapsed_ms,
             state=running.waiting or (CUT_OFF if running.cut_off else ""),
             progress=running.progress,
         )
+        for name, running in sorted(rounds.items())
+    ]
+    return tuple(work for work in works + others if instance in (None, work.instance))
 
 
 def _checks_and_purges(db: Database, c: Connection) -> Iterator[RunningWork]:

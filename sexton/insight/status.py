@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Row, and_, func, select
+from sqlalchemy import Connection, and_, func, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
@@ -71,7 +71,13 @@ def overview(
             quarantined=instance.quarantined or {},
             approvals=tuple(approvals[name]),
             caps=tuple(caps[name]),
-            checked=_checked(instance),
+            checked=Checked(
+                lost=(instance.open_counts or {}).get("LOST", (0, 0))[1],
+                prefixes=(instance.evidence or {}).get("prefixes", 0),
+                whole=instance.whole_check,
+                running_since=instance.check_since,
+                last=instance.check_state,
+            ),
             live_view=instance.live_view,
             shows_live_objects=shows_live_objects(instance),
             protections=instance.protections + instance.soft_protections,
@@ -107,17 +113,6 @@ def count_quarantined(db: Database, c: Connection, instance: str) -> dict[str, Q
     return {str(reason): QuarantineCount(marks, since) for reason, marks, since in rows}
 
 
-def _checked(row: Row[Any]) -> Checked:
-    """Return the results of an instance's checks, by its row of ``read_instances``."""
-    return Checked(
-        lost=(row.open_counts or {}).get("LOST", (0, 0))[1],
-        prefixes=(row.evidence or {}).get("prefixes", 0),
-        whole=row.whole_check,
-        running_since=row.check_since,
-        last=row.check_state,
-    )
-
-
 def _kind_statuses(
     db: Database, c: Connection, policies: Mapping[str, Policy], now: int
 ) -> tuple[Mapping[str, Sequence[KindStatus]], Mapping[str, int]]:
@@ -130,11 +125,8 @@ def _kind_statuses(
         retention, count = policies[name].retention(kind), counts.get((name, kind), KindCount())
         setting = f"kinds.{kind}.retention_seconds"
         status = KindStatus(
+            **count._asdict(),
             kind=kind,
-            waiting=count.waiting,
-            due=count.due,
-            due_bytes=count.due_bytes,
-            oldest=count.oldest,
             next_due=None if retention is None or count.following is None else count.following + 1000 * retention,
             note="" if retention is not None else f"kept: no retention is set for this kind; set {setting}",
         )

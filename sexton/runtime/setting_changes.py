@@ -73,7 +73,12 @@ def preview(service: "Deployment", key: str, value: str | None, scope: str) -> S
         check_mutable(service.settings, key)
     after = service.live.changed(key, value, scope)
     moved = tuple(shifts(service, scope, after))
-    is_looser = key in SAFEGUARDS and _is_looser(key, service.live.current(scope), after(scope))
+    is_looser = False
+    if key in SAFEGUARDS:
+        section, _, name = key.partition(".")
+        before, changed = service.live.current(scope), after(scope)
+        old, new = (float(getattr(getattr(settings, section), name)) for settings in (before, changed))
+        is_looser = new < old if key in SAFE_IF_LONG else new > old
     stored = next((row.value for row in service.live.rows() if (row.key, row.instance) == (key, scope)), "")
     return SettingChange(key=key, shifts=moved, loosens=SAFEGUARDS[key] if is_looser else "", replaces=stored)
 
@@ -85,9 +90,3 @@ def shifts(service: "Deployment", scope: str, after: "Live[Settings]") -> "Itera
     registry = service.stores.registry
     for instance in [registry.instance(scope)] if scope else registry.instances():
         yield from preview.shifts(service.db, instance.id, service.policy(instance.id), after(instance.id).policy())
-
-
-def _is_looser(key: str, before: "Settings", after: "Settings") -> bool:
-    section, _, name = key.partition(".")
-    old, new = (float(getattr(getattr(settings, section), name)) for settings in (before, after))
-    return new < old if key in SAFE_IF_LONG else new > old

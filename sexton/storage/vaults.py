@@ -109,7 +109,11 @@ class ProvenVaults:
         self._compare(spec, identity, "row", "the request")
         deployment = {"deployment": (spec.deployment, self._deployment)}
         self._compare(spec, deployment, "row", "this process (SEXTON_DEPLOYMENT)")
-        opened = self._open(instance, name, spec)
+        with self._lock:
+            opened = self._opened.get((instance, name))
+            if opened is None or opened.spec != spec:  # a changed row is another vault until proved
+                opened = _OpenVault(spec, open_vault(spec, endpoint_url=self._endpoint_url, trust=self._trust))
+                self._opened[instance, name] = opened
         opened.row_read_at = now
         if not opened.is_proved(now):
             self._prove(opened, now)
@@ -127,14 +131,6 @@ class ProvenVaults:
         with self._lock:
             self._opened.pop((instance, name), None)
         self.get(instance, name)
-
-    def _open(self, instance: str, name: str, spec: VaultSpec) -> _OpenVault:
-        with self._lock:
-            opened = self._opened.get((instance, name))
-            if opened is None or opened.spec != spec:  # a changed row is another vault until proved
-                opened = _OpenVault(spec, open_vault(spec, endpoint_url=self._endpoint_url, trust=self._trust))
-                self._opened[instance, name] = opened
-            return opened
 
     def _prove(self, opened: _OpenVault, started: float) -> None:
         spec, records = opened.spec, self._records

@@ -20,6 +20,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.interfaces.cli.doctor.surroundings import examine_polling
 from sexton.interfaces.worker import control
+from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal import versions
@@ -91,7 +92,7 @@ async def test_round_moves_to_the_new_build_and_ends_once(
     rig.policy = settings.policy()
     old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
     async with new:
-        async with old, versions.promoting_first(client, settings):
+        async with old, in_background(versions.promote_first(client, settings)):
             await until_known(client, settings, NEW)
             with door_at("claim.committed") as door:
                 handle = await ROUNDS.start(client, settings, RecycleRequest(instance=shop, requested_by="test"))
@@ -117,7 +118,7 @@ async def test_new_workflows_begin_on_the_current_build(
     client, settings = await temporal.connect(), of_build(rig, OLD)
     assert await versions.builds(client, settings) == []
     old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
-    async with old, versions.promoting_first(client, settings):
+    async with old, in_background(versions.promote_first(client, settings)):
         first = await until_known(client, settings, OLD)
         on_old = await CHECKS.start(client, settings, CheckRequest(instance=shop, requested_by="test"))
         await on_old.result()
@@ -140,7 +141,7 @@ async def test_new_workflows_begin_on_the_current_build(
 async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevServer) -> None:
     """Temporal would accept it, and then give work to no worker."""
     client, settings = await temporal.connect(), of_build(rig, OLD)
-    async with await worker_of(rig, temporal, OLD), versions.promoting_first(client, settings):
+    async with await worker_of(rig, temporal, OLD), in_background(versions.promote_first(client, settings)):
         await eventually_async(
             "the first build is current",
             lambda: until_known(client, settings, OLD),

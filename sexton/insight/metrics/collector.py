@@ -61,8 +61,12 @@ class FigureCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every family; while the database is unreadable, only the process' own, as old ages would mislead."""
         with self._lock:
-            if time.monotonic() >= self._reused_until:
-                self._read_all()
+            if (began := time.monotonic()) >= self._reused_until:
+                self._set(self._read)
+                self._errors += self._figures.unreadable if self._figures is not None else 0
+                ended = time.monotonic()
+                reuse = max(self._cache_seconds, CACHE_READS * (ended - began)) if self._cache_seconds else 0.0
+                self._reused_until = ended + reuse
             elif self._figures is not None:
                 self._set(partial(self._update, self._figures))
             figures, errors = self._figures, self._errors
@@ -79,14 +83,6 @@ class FigureCollector(Collector):
         yield from engine.families(figures)
         if self._stats:
             yield from doris.families(figures, self._in_flight)
-
-    def _read_all(self) -> None:
-        began = time.monotonic()
-        self._set(self._read)
-        self._errors += self._figures.unreadable if self._figures is not None else 0
-        ended = time.monotonic()
-        reuse = max(self._cache_seconds, CACHE_READS * (ended - began)) if self._cache_seconds else 0.0
-        self._reused_until = ended + reuse
 
     def _set(self, read: Callable[[], Figures]) -> None:
         try:

@@ -74,7 +74,10 @@ def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServe
         return None
     host, _, port = listen.rpartition(":")
     try:
-        server = _listen(host.strip("[]"), int(port), _application(registry, health))
+        host, number = host.strip("[]"), int(port)
+        family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        server_class = _ServerOfIPv6 if family == socket.AF_INET6 else _Server
+        server = make_server(host, number, _application(registry, health), server_class, _Handler)
     except (OSError, OverflowError) as e:
         log.warning(
             "no metrics and no health: cannot listen on %s (%s); the worker continues without; to have them, give each "
@@ -86,12 +89,6 @@ def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServe
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     log.info("metrics at http://%s/metrics", listen)
     return server
-
-
-def _listen(host: str, port: int, application: Any) -> WSGIServer:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-    server_class = _ServerOfIPv6 if family == socket.AF_INET6 else _Server
-    return make_server(host, port, application, server_class, _Handler)
 
 
 def _application(registry: CollectorRegistry, health: Health) -> Callable[[dict[str, Any], Respond], Iterable[bytes]]:

@@ -4,10 +4,13 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from temporalio.runtime import BufferedMetric, BufferedMetricUpdate
 
 COUNTER, GAUGE, HISTOGRAM = 0, 1, 2
 """The SDK's kinds of metrics."""
@@ -32,45 +35,16 @@ BUCKETS: Mapping[str, Sequence[float]] = {
 }
 """The SDK's own upper bounds in seconds; others have ``_DEFAULT``."""
 
-
-class SdkMetric(NamedTuple):
-    """A metric of the SDK."""
-
-    name: str
-    description: str | None
-    unit: str | None
-    kind: int
-
-
-class SdkUpdate(Protocol):
-    """One change: of a counter the increment, else the value."""
-
-    @property
-    def metric(self) -> Any:
-        """The metric, with the fields of ``SdkMetric``."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """The increment or the value."""
-        ...
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """Its labels."""
-        ...
-
-
 Labels = tuple[tuple[str, str], ...]
 
 
 class SdkCollector(Collector):
     """Sums up the SDK's updates, which it fetches each second: the SDK drops what its buffer cannot hold."""
 
-    def __init__(self, retrieve: Callable[[], Sequence[SdkUpdate]]) -> None:
+    def __init__(self, retrieve: "Callable[[], Sequence[BufferedMetricUpdate]]") -> None:
         """Store what returns, and forgets, the updates since the last call."""
         self._retrieve, self._lock = retrieve, threading.Lock()
-        self._metrics: dict[str, SdkMetric] = {}
+        self._metrics: dict[str, BufferedMetric] = {}
         self._values: dict[tuple[str, Labels], float] = {}
         self._buckets: dict[tuple[str, Labels], list[int]] = {}
         threading.Thread(target=self._drain_always, name="temporal-metrics", daemon=True).start()
@@ -79,7 +53,10 @@ class SdkCollector(Collector):
         """Yield the families."""
         self._drain()
         with self._lock:
-            families = {name: self._family(metric) for name, metric in self._metrics.items()}
+            families = {}
+            for name, metric in self._metrics.items():
+                full_name = f"{name}_seconds" if metric.unit == "s" else name
+                families[name] = Metric(full_name, metric.description or name, KINDS[metric.kind])
             for (name, labels), value in self._values.items():
                 self._add(families[name], self._metrics[name], labels, value)
         yield from families.values()
@@ -88,11 +65,7 @@ class SdkCollector(Collector):
         """Yield nothing: which metrics there are is known when the SDK has counted something."""
         yield from ()
 
-    def _family(self, metric: SdkMetric) -> Metric:
-        name = f"{metric.name}_seconds" if metric.unit == "s" else metric.name
-        return Metric(name, metric.description or metric.name, KINDS[metric.kind])
-
-    def _add(self, family: Metric, metric: SdkMetric, labels: Labels, value: float) -> None:
+    def _add(self, family: Metric, metric: "BufferedMetric", labels: Labels, value: float) -> None:
         if metric.kind != HISTOGRAM:
             family.add_sample(f"{family.name}_total" if metric.kind == COUNTER else family.name, dict(labels), value)
             return
@@ -113,14 +86,14 @@ class SdkCollector(Collector):
             for update in self._retrieve():
                 self._take(update)
 
-    def _take(self, update: SdkUpdate) -> None:
+    def _take(self, update: "BufferedMetricUpdate") -> None:
         metric = update.metric
         values = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in update.attributes.items()}
         labels = tuple(sorted((k, v) for k, v in values.items() if k not in LEFT_OUT))
         key = metric.name, labels
         if metric.kind not in KINDS or (key not in self._values and len(self._values) >= MOST_SERIES):
             return
-        self._metrics.setdefault(metric.name, SdkMetric(metric.name, metric.description, metric.unit, metric.kind))
+        self._metrics.setdefault(metric.name, metric)
         before = 0.0 if metric.kind == GAUGE else self._values.get(key, 0.0)
         self._values[key] = before + update.value
         if metric.kind == HISTOGRAM:

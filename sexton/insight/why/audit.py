@@ -58,6 +58,8 @@ def forgotten(
 ) -> Iterator[Story]:
     """Yield a story for each mark that has an object or an id with one of the names in the deletion log.
 
+    Each ends with why its rows are incomplete, if they are.
+
     Args:
         audit: reads the deletion log.
         instances: the instances whose logs are searched.
@@ -77,17 +79,12 @@ def forgotten(
                     break
         except (VaultFault, UnknownVault, AuditUnreadable) as e:
             incomplete = (_unread_event(str(e)),)
-        yield from _stories(instance, rows, incomplete)
-
-
-def _stories(instance: str, rows: list[AuditRow], incomplete: tuple[Event, ...]) -> Iterator[Story]:
-    """Yield one story for each mark in these rows; each ends with why the rows are incomplete, if they are."""
-    rows.sort(key=lambda r: (r.kind, r.id, r.at))
-    for ref, rows_of_mark in groupby(rows, key=lambda r: Ref(r.kind, r.id)):
-        object_events = map(_object_event, rows_of_mark)
-        yield Story(instance=instance, kind=ref.kind, id=ref.id, events=(*object_events, *incomplete))
-    if incomplete and not rows:
-        yield Story(instance=instance, events=incomplete)
+        rows.sort(key=lambda r: (r.kind, r.id, r.at))
+        for ref, rows_of_mark in groupby(rows, key=lambda r: Ref(r.kind, r.id)):
+            object_events = map(_object_event, rows_of_mark)
+            yield Story(instance=instance, kind=ref.kind, id=ref.id, events=(*object_events, *incomplete))
+        if incomplete and not rows:
+            yield Story(instance=instance, events=incomplete)
 
 
 def _unread_event(fault: str) -> Event:

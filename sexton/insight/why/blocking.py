@@ -202,7 +202,16 @@ def load_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Ev
 
 def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
     """Yield the plans that contain this mark and await approval."""
-    for plan_row in _open_plans(db, mark_row.instance, now):
+    t = db.t.plan
+    awaiting = select(t.c.id, t.c.created_at, t.c.awaits, t.c.expires_at, t.c.body).where(
+        t.c.instance == mark_row.instance,
+        t.c.awaits.is_not(None),
+        t.c.state == PlanState.PLANNED,
+        or_(t.c.expires_at.is_(None), t.c.expires_at > now),
+    )
+    with db.read() as c:
+        plan_rows = c.execute(awaiting.order_by(t.c.id)).all()
+    for plan_row in plan_rows:
         plan = Plan.model_validate(plan_row.body | {"id": plan_row.id})
         if not any(k.kind == mark_row.kind and k.since < mark_row.retention_starts_at <= k.cutoff for k in plan.kinds):
             continue
@@ -210,18 +219,6 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
         if plan_row.expires_at is not None:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
-
-
-def _open_plans(db: Database, instance: str, now: int) -> Sequence[Any]:
-    t = db.t.plan
-    awaiting = select(t.c.id, t.c.created_at, t.c.awaits, t.c.expires_at, t.c.body).where(
-        t.c.instance == instance,
-        t.c.awaits.is_not(None),
-        t.c.state == PlanState.PLANNED,
-        or_(t.c.expires_at.is_(None), t.c.expires_at > now),
-    )
-    with db.read() as c:
-        return c.execute(awaiting.order_by(t.c.id)).all()
 
 
 def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:

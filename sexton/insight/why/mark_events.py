@@ -46,7 +46,15 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
         text = f"last error ({mark_row.failures} failures): {mark_row.last_error}"
         yield Event(event="last_error", text=text)
     if mark_row.quarantined_reason:
-        yield from _quarantine_events(mark_row)
+        mark = f"{mark_row.instance} {mark_row.kind}/{mark_row.id}"
+        text = f"quarantined: {mark_row.quarantined_reason}; to try it again: sexton quarantine retry {mark}"
+        if mark_row.quarantined_reason == Reason.CHANGED:
+            keep = f"to keep the object that exists now: sexton quarantine discard {mark} --reason TEXT"
+            text = f"quarantined: CHANGED; {keep}; to delete it: sexton quarantine retry {mark} --deletes-current"
+        yield Event(event="set_aside", text=text)
+        if mark_row.quarantined_reason == Reason.DELETE_FAILED and mark_row.next_try_at:
+            text = "the first round after this time tries it again"
+            yield Event(at=mark_row.next_try_at, event="tried_again", text=text)
 
 
 def events_of_history(db: Database, history_row: Any, names: set[str], context: WhyContext) -> Iterator[Event]:
@@ -116,17 +124,6 @@ def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyCo
     yield from _stored_file_events(db, mark_row, names)
     yield from _audit_events(mark_row, batch, now, names, context)
     yield from blocking_events(db, mark_row, context)
-
-
-def _quarantine_events(mark_row: Any) -> Iterator[Event]:
-    mark = f"{mark_row.instance} {mark_row.kind}/{mark_row.id}"
-    text = f"quarantined: {mark_row.quarantined_reason}; to try it again: sexton quarantine retry {mark}"
-    if mark_row.quarantined_reason == Reason.CHANGED:
-        keep = f"to keep the object that exists now: sexton quarantine discard {mark} --reason TEXT"
-        text = f"quarantined: CHANGED; {keep}; to delete it: sexton quarantine retry {mark} --deletes-current"
-    yield Event(event="set_aside", text=text)
-    if mark_row.quarantined_reason == Reason.DELETE_FAILED and mark_row.next_try_at:
-        yield Event(at=mark_row.next_try_at, event="tried_again", text="the first round after this time tries it again")
 
 
 def _parents(db: Database, mark_row: Any) -> list[str]:

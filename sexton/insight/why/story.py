@@ -67,7 +67,11 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     instances = [i for i in registry.instances() if instance in (None, i.id)]
     vaults = registry.vaults(instance)
     names = names_of(vaults, name)
-    search = _Search(names, instance, instances, vaults, _refs_of_keys(names, instances, context))
+    refs: dict[str, Collection[Ref]] = {}
+    for i in _knowing(instances):
+        with suppress(OwnerSilent):  # what it shows as live says that it is silent
+            refs[i] = context.owner.refs_of_keys(i, names)
+    search = _Search(names, instance, instances, vaults, refs)
     stories = _live_stories(db, search)
     findings = _finding_stories(db, search)
     stories += findings[FindingType.LOST]
@@ -229,15 +233,6 @@ def _with_stored_file(db: Database, c: Connection, instance: str, names: set[str
 def _knowing(instances: Iterable[Instance]) -> list[str]:
     """Return the instances whose owners know their records without a view."""
     return [i.id for i in instances if i.knows_live]
-
-
-def _refs_of_keys(names: set[str], instances: Iterable[Instance], context: WhyContext) -> dict[str, Collection[Ref]]:
-    """Return instance → the marks that the text of one of these keys names, as its owner lays out its files."""
-    refs: dict[str, Collection[Ref]] = {}
-    for i in _knowing(instances):
-        with suppress(OwnerSilent):  # what it shows as live says that it is silent
-            refs[i] = context.owner.refs_of_keys(i, names)
-    return refs
 
 
 def _owners_stories(search: _Search, context: WhyContext) -> Iterator[Story]:

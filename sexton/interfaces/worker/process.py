@@ -12,6 +12,7 @@ from sexton.database.engine import Database
 from sexton.interfaces.worker.control import build, build_backend
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
+from sexton.kernel.background import in_background
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.replication.agent import serving
 from sexton.runtime.stores import DeploymentStores, live_settings
@@ -54,9 +55,11 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
             worker = await build(client, settings, db, sdk)
-            await resources.enter_async_context(schedules.following_interval(client, live_settings(db, settings)))
+            await resources.enter_async_context(
+                in_background(schedules.follow_interval(client, live_settings(db, settings)))
+            )
             if settings.temporal.worker_versioning:
-                await resources.enter_async_context(versions.promoting_first(client, settings))
+                await resources.enter_async_context(in_background(versions.promote_first(client, settings)))
             workers = DeploymentStores(db, settings.engine_settings()).workers
             await resources.enter_async_context(reporting(workers, role, settings))
         async with worker:

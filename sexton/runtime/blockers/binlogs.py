@@ -8,7 +8,7 @@ from sexton.insight.wording import quantity
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
-    from sexton.replication.binlog.model import Consumer, LastRun, Log
+    from sexton.replication.binlog.model import Consumer, Log
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 SILENT_MS = 600_000
@@ -26,15 +26,6 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
         retaining = figures.retaining_by_backend(service.db, c, instance)
         standings, now = figures.backend_standings(service.db, c, instance), service.db.now(c)
     consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
-    yield from _clock(instance, last_run)
-    yield from _approvals(instance, logs)
-    yield from _consumers(instance, logs, consumers)
-    yield from _replicas(instance, retaining)
-    yield from _backends(instance, standings, now)
-    yield from _followers(service, instance)
-
-
-def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
     if last_run.refused:
         yield Blocker(
             instance=instance,
@@ -44,9 +35,6 @@ def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
             why=last_run.refused,
             way_out=f"if it is right: wait; wrong: sexton stop {instance}",
         )
-
-
-def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
     for log in logs:
         if log.awaiting_seq is not None:
             yield Blocker(
@@ -58,6 +46,10 @@ def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
                 way_out=f"sexton binlog approve {log.name.replace('/', ' ')} --upto {log.awaiting_seq} "
                 f"--instance {instance}",
             )
+    yield from _consumers(instance, logs, consumers)
+    yield from _replicas(instance, retaining)
+    yield from _backends(instance, standings, now)
+    yield from _followers(service, instance)
 
 
 def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
@@ -87,7 +79,10 @@ def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterato
     for group in retaining:
         if group.backend:
             held_by, what = f"replicas on {group.backend}", f"cuts, for {group.copies:,} of its replicas"
-            way_out = _backend_way_out(instance, group)
+            way_out = f"sexton replica list {instance}"
+            if "report" in group.why:
+                decommission = f"sexton replica decommission {group.backend} --instance {instance}"
+                way_out += f"; if the backend never returns: {decommission}"
         else:
             held_by, what = "replicas", f"cuts of {quantity(group.copies, 'tablet')}"
             way_out = NO_REPLICA_DECIDES
@@ -136,10 +131,3 @@ def _followers(service: "Deployment", instance: str) -> Iterator[Blocker]:
                 way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
                 count=head - follower.applied,
             )
-
-
-def _backend_way_out(instance: str, group: "RetainingReplica") -> str:
-    see = f"sexton replica list {instance}"
-    if "report" not in group.why:
-        return see
-    return f"{see}; if the backend never returns: sexton replica decommission {group.backend} --instance {instance}"

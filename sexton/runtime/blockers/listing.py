@@ -15,7 +15,6 @@ from sexton.runtime.blockers.work import ALL_INSTANCES, control_blockers, work_b
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operators.registry.store import Instance
-    from sexton.protection.model import Protection
     from sexton.recycle.model import RoundReport
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
@@ -47,19 +46,6 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
 
 
 def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[Blocker]:
-    yield from _observe_mode(instance)
-    yield from _holds(service, instance.id)
-    yield from _protections(service, instance.id)
-    yield from _caps(service, instance.id)
-    yield from control_blockers(service, instance.id)
-    yield from _plans_waiting_for_approval(service, instance.id)
-    yield from _waiting_round(service, instance.id)
-    yield from work_blockers(service, instance.id)
-    yield from _keepers_of_last_round(service, instance.id)
-    yield from binlog_blockers(service, instance.id)
-
-
-def _observe_mode(instance: "Instance") -> Iterator[Blocker]:
     if instance.mode == "observe":
         yield Blocker(
             instance=instance.id,
@@ -69,57 +55,54 @@ def _observe_mode(instance: "Instance") -> Iterator[Blocker]:
             why="it only observes",
             way_out=f"sexton enable {instance.id}",
         )
-
-
-def _holds(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    for hold in service.stores.holds.active(instance):
+    for hold in service.stores.holds.active(instance.id):
         yield Blocker(
-            instance=instance,
+            instance=instance.id,
             held_by=str(hold.kept),
             what=hold.what,
             since=hold.placed_at,
             until=hold.expires_at,
             by=hold.placed_by,
             why=hold.reason,
-            way_out=way_out(hold.kept, instance),
+            way_out=way_out(hold.kept, instance.id),
         )
+    yield from _protections(service, instance.id)
+    for cap in service.stores.paces.caps(instance.id):
+        yield Blocker(
+            instance=instance.id,
+            held_by="cap",
+            what=f"vault {cap.vault}: no more than {cap.keys_per_second:,} keys/s",
+            since=cap.since,
+            by=cap.set_by,
+            why=cap.reason,
+            way_out=f"sexton vault uncap {instance.id} {cap.vault}",
+        )
+    yield from control_blockers(service, instance.id)
+    yield from _plans_waiting_for_approval(service, instance.id)
+    yield from _waiting_round(service, instance.id)
+    yield from work_blockers(service, instance.id)
+    yield from _keepers_of_last_round(service, instance.id)
+    yield from binlog_blockers(service, instance.id)
 
 
 def _protections(service: "Deployment", instance: str) -> Iterator[Blocker]:
     from sexton.protection.model import ProtectionState
 
     for p in service.stores.protections.list_protections(instance):
-        finished = p.state is ProtectionState.SOFT
+        why = p.description or "sync job"
+        if p.ends is not None:
+            why = f"the next round ends it ({p.ends})"
+        elif p.finished_at is not None:
+            why = f"finished; waits for a watermark above {p.valid_ts}"
         yield Blocker(
             instance=instance,
             held_by=f"protection {p.job}",
             what="the objects it registered" if p.sealed is None else quantity(p.sealed.objects, "object"),
             since=p.registered_at,
-            until=None if finished else p.expires_at,
+            until=None if p.state is ProtectionState.SOFT else p.expires_at,
             by=p.owner,
-            why=_why_protected(p),
+            why=why,
             way_out=f"sexton protection release {p.job} --reason TEXT --instance {instance}",
-        )
-
-
-def _why_protected(p: "Protection") -> str:
-    if p.ends is not None:
-        return f"the next round ends it ({p.ends})"
-    return (
-        p.description or "sync job" if p.finished_at is None else f"finished; waits for a watermark above {p.valid_ts}"
-    )
-
-
-def _caps(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    for cap in service.stores.paces.caps(instance):
-        yield Blocker(
-            instance=instance,
-            held_by="cap",
-            what=f"vault {cap.vault}: no more than {cap.keys_per_second:,} keys/s",
-            since=cap.since,
-            by=cap.set_by,
-            why=cap.reason,
-            way_out=f"sexton vault uncap {instance} {cap.vault}",
         )
 
 

@@ -53,16 +53,12 @@ async def _find(service: "Deployment") -> list[Blocker]:
     for run in (*await find_paused_in_temporal(client, settings, MAX_RUNS), *waiting.runs):
         if run.is_round and _row_says_so(service, run):
             continue
-        found.append(
-            Blocker(
-                instance=_instance_of(service, run),
-                held_by=run.state,
-                what=run.name,
-                since=run.since,
-                why=run.why,
-                way_out=run.way_out,
-            )
-        )
+        instance = run.instance or ALL_INSTANCES
+        if run.topic:  # anyone who reaches Temporal may name a topic
+            topic = service.stores.wal.floors.topics([run.topic]).get(run.topic)
+            instance = topic.instance if topic is not None else ALL_INSTANCES
+        values = run.model_dump(include={"since", "why", "way_out"})
+        found.append(Blocker(instance=instance, held_by=run.state, what=run.name, **values))
     if waiting.unseen:
         why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
         others = Blocker(instance=ALL_INSTANCES, held_by="not asked", what="further runs", why=why, way_out=LIST_THEM)
@@ -74,13 +70,6 @@ def _row_says_so(service: "Deployment", run: "WaitingRun") -> bool:
     """Return whether the row of a round says that it waits: then it is listed with that."""
     rows = service.stores.reports.rounds(run.instance, last=1)
     return any(row.ended_at is None and row.waiting and row.waiting.startswith(run.state) for row in rows)
-
-
-def _instance_of(service: "Deployment", run: "WaitingRun") -> str:
-    if not run.topic:
-        return run.instance or ALL_INSTANCES
-    topic = service.stores.wal.floors.topics([run.topic]).get(run.topic)
-    return topic.instance if topic is not None else ALL_INSTANCES  # anyone who reaches Temporal may name a topic
 
 
 async def _schedule(client: "Client", settings: "Settings") -> list[Blocker]:

@@ -1,6 +1,6 @@
 """List what blocks purges of topics: reasons of the last purge, lagging regions, replays, and topics not enabled."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.insight.views import Blocker
@@ -9,7 +9,7 @@ from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
-    from sexton.wal.model import FlushCandidate, Pin, Topic
+    from sexton.wal.model import FlushCandidate, Topic
 
 MAX_TOPICS = 1_000
 MAX_NAMED = 3
@@ -22,36 +22,39 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
     topics = wal.topics("", MAX_TOPICS, instance=instance, enabled=True)
     names = [topic.name for topic in topics]
     for topic in topics:
-        yield from _reasons(topic, wal.silent_regions(topic.name) if BlockReason.SILENT in topic.blocked else ())
+        silent = wal.silent_regions(topic.name) if BlockReason.SILENT in topic.blocked else ()
+        common = {"instance": topic.instance, "what": f"topic {topic.name}"}
+        see = f"sexton wal explain {topic.name}"
+        if topic.quarantined:
+            reset = f"{see}; once it is understood: sexton wal reset {topic.name} --reason TEXT"
+            yield Blocker(held_by="quarantine", why=topic.quarantined, way_out=reset, **common)
+        whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
+        for reason, since in topic.blocked.items():
+            yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
     by_name = {topic.name: topic for topic in topics}
-    yield from _losses(by_name, wal.lost(names))
-    yield from _lagging(by_name, service.stores.wal.floors.regions_to_flush(names))
-    yield from _replays(by_name, wal.pins(names))
-    yield from _not_enabled(wal.topics("", MAX_TOPICS, instance=instance, enabled=False))
-
-
-def _reasons(topic: "Topic", silent: Sequence[str]) -> Iterator[Blocker]:
-    common = {"instance": topic.instance, "what": f"topic {topic.name}"}
-    see = f"sexton wal explain {topic.name}"
-    if topic.quarantined:
-        reset = f"{see}; once it is understood: sexton wal reset {topic.name} --reason TEXT"
-        yield Blocker(held_by="quarantine", why=topic.quarantined, way_out=reset, **common)
-    whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
-    for reason, since in topic.blocked.items():
-        yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
-
-
-def _losses(topics: "dict[str, Topic]", lost: "Mapping[str, int]") -> Iterator[Blocker]:
-    """Yield one row for each topic with LOSS: its regions block it until they have flushed, or are reset."""
-    for name, regions in sorted(lost.items()):
+    # One row for each topic with LOSS: its regions block it until they have flushed, or are reset.
+    for name, regions in sorted(wal.lost(names).items()):
         yield Blocker(
-            instance=topics[name].instance,
+            instance=by_name[name].instance,
             held_by="LOSS",
             what=f"topic {name}: {quantity(regions, 'region')}",
-            why=f"entries that are needed are deleted; the topic begins at {topics[name].log_start}",
+            why=f"entries that are needed are deleted; the topic begins at {by_name[name].log_start}",
             way_out=f"sexton wal explain {name} names them; then: docs/incidents.md, Entries of a topic are lost",
             count=regions,
         )
+    yield from _lagging(by_name, service.stores.wal.floors.regions_to_flush(names))
+    for pin in wal.pins(names):
+        yield Blocker(
+            instance=by_name[pin.topic].instance,
+            held_by=f"replay of region {pin.region}",
+            what=f"topic {pin.topic}: entries from {pin.start} on",
+            since=pin.opened_at,
+            until=pin.expires_at,
+            by=pin.node,
+            why="a node opens the region",
+            way_out=f"it ends when the region is open; see: sexton wal explain {pin.topic}",
+        )
+    yield from _not_enabled(wal.topics("", MAX_TOPICS, instance=instance, enabled=False))
 
 
 def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]") -> Iterator[Blocker]:
@@ -69,20 +72,6 @@ def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]")
             why=f"not flushed by node {first.node}" if first.node else "not flushed",
             way_out=f"sexton wal explain {name}; to have them flushed: sexton wal purge {name}",
             count=len(regions),
-        )
-
-
-def _replays(topics: "dict[str, Topic]", pins: "Sequence[Pin]") -> Iterator[Blocker]:
-    for pin in pins:
-        yield Blocker(
-            instance=topics[pin.topic].instance,
-            held_by=f"replay of region {pin.region}",
-            what=f"topic {pin.topic}: entries from {pin.start} on",
-            since=pin.opened_at,
-            until=pin.expires_at,
-            by=pin.node,
-            why="a node opens the region",
-            way_out=f"it ends when the region is open; see: sexton wal explain {pin.topic}",
         )
 
 

@@ -22,8 +22,19 @@ LONG_CHECK_MS = 86_400_000
 
 def work_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
     """Yield quarantined marks, rounds without a worker, and checks that prove nothing or do not end."""
+    from sexton.insight.progress import CUT_OFF, read_running
+
     yield from _quarantined(service, instance)
-    yield from _cut_off(service, instance)
+    for work in read_running(service.db, instance):
+        if work.state == CUT_OFF:
+            yield Blocker(
+                instance=instance,
+                held_by="no worker",
+                what=f"round {work.name}",
+                since=work.since,
+                why="it lost its lease",
+                way_out="sexton doctor",
+            )
     yield from _throttled(service, instance)
     yield from _checks(service, instance)
 
@@ -48,21 +59,6 @@ def _quarantined(service: "Deployment", instance: str) -> Iterator[Blocker]:
             why="since: when the oldest of them was marked",
             way_out=f"{way_out(kept, instance)} --reason {reason}; {then}",
         )
-
-
-def _cut_off(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    from sexton.insight.progress import CUT_OFF, read_running
-
-    for work in read_running(service.db, instance):
-        if work.state == CUT_OFF:
-            yield Blocker(
-                instance=instance,
-                held_by="no worker",
-                what=f"round {work.name}",
-                since=work.since,
-                why="it lost its lease",
-                way_out="sexton doctor",
-            )
 
 
 def _throttled(service: "Deployment", instance: str) -> Iterator[Blocker]:
@@ -115,6 +111,8 @@ ALL_INSTANCES = "(all)"
 
 def control_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
     """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
+    from sexton.operators.controls.policy import vault_allowed, vault_whitelist
+
     store = service.stores.controls
     with service.db.read() as c:
         controls, now = store.all_in(c), service.db.now(c)
@@ -129,7 +127,18 @@ def control_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
             why=halt.why,
             way_out=halt.todo if removable else "sexton lists show",
         )
-    yield from _vaults_not_listed(service, controls, instance)
+    whitelist = vault_whitelist(controls)
+    entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
+    for vault in service.stores.registry.vaults(instance):
+        if not vault_allowed(whitelist, instance, vault.name):
+            yield Blocker(
+                instance=instance,
+                held_by="vault whitelist",
+                what=f"vault {vault.name}",
+                since=max((c.since for c in entries if c.since), default=None),
+                why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
+                way_out=f"sexton lists add vaults {instance}/{vault.name}",
+            )
 
 
 def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
@@ -146,20 +155,3 @@ def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[t
         list_halt = halt([c for c in controls if c.kind is kind], instance, now)
         if list_halt is not None:
             yield list_halt, scope
-
-
-def _vaults_not_listed(service: "Deployment", controls: tuple[Control, ...], instance: str) -> Iterator[Blocker]:
-    from sexton.operators.controls.policy import vault_allowed, vault_whitelist
-
-    whitelist = vault_whitelist(controls)
-    entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
-    for vault in service.stores.registry.vaults(instance):
-        if not vault_allowed(whitelist, instance, vault.name):
-            yield Blocker(
-                instance=instance,
-                held_by="vault whitelist",
-                what=f"vault {vault.name}",
-                since=max((c.since for c in entries if c.since), default=None),
-                why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
-                way_out=f"sexton lists add vaults {instance}/{vault.name}",
-            )

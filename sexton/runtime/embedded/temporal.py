@@ -42,14 +42,8 @@ class TemporalServer:
         if not is_open(self._port):
             return False
         # The port opens before the namespace exists.
-        command = [
-            self._binary,
-            "operator",
-            "namespace",
-            "describe",
-            f"--namespace={NAMESPACE}",
-            f"--address={self.address}",
-        ]
+        command = [self._binary, "operator", "namespace", "describe"]
+        command += [f"--namespace={NAMESPACE}", f"--address={self.address}"]
         try:
             return subprocess.run(command, env=self._env, capture_output=True, timeout=10).returncode == 0
         except subprocess.TimeoutExpired:

@@ -45,7 +45,10 @@ def run(home: Path, worker: bool, report: Report) -> None:
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
             stack.launch_spark_worker()
-            report(f"Spark     {_explain_spark()}")
+            from config.settings import load  # takes a tenth of a second, which the CLI's start must not
+
+            least = load().spark.spark_threshold_objects
+            report(f"Spark     starts with the first check or deletion of more than {least:,} objects")
         _addresses(stack, report)
         StackSupervisor(stack, report).supervise()
     except KeyboardInterrupt:
@@ -147,12 +150,6 @@ def _schedule(stack: Stack, report: Report) -> str:
     interval = settings.recycle.recycle_interval_seconds
     every = f"each instance has a round every {interval} s; see: sexton schedules list"
     return asyncio.run(apply())
-
-
-def _explain_spark() -> str:
-    from config.settings import load  # takes a tenth of a second, which the CLI's start must not
-
-    return f"starts with the first check or deletion of more than {load().spark.spark_threshold_objects:,} objects"
 
 
 def _addresses(stack: Stack, report: Report) -> None:

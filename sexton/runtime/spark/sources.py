@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 from sexton.kernel.errors import SextonError
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
-from sexton.marks.live import LiveEntry, Part
+from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
-from sexton.storage.model import ListedObject, VaultPart, VaultSpec
+from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.object_names import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
@@ -113,7 +113,11 @@ class ListedObjectsReader(DataSourceReader):
         try:
             for page in vaults.get(instance, part.vault).list_part(part.part):
                 if page:
-                    yield _objects(part, page)
+                    # Column by column: no row is made of each object.
+                    keys, sizes, etags, written = zip(*page, strict=True)
+                    names, empty = [*map(canonical, keys)], [None] * len(page)
+                    names_of_vault, numbers = [part.vault] * len(page), [part.number] * len(page)
+                    yield _batch(OBJECTS, (names_of_vault, names, keys, sizes, etags, written, numbers, empty, empty))
             vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
@@ -153,26 +157,14 @@ class LiveRecordsReader(DataSourceReader):
             for part in order.parts[partition.number]:
                 for page in stores.live_side.read(order.instance, order.moment, part):
                     if page:
-                        yield _records(page)
+                        vaults, keys, *others = zip(*page, strict=True)
+                        columns = (vaults, [*map(canonical, keys)], keys, *others, [None] * len(page))
+                        yield _batch(RECORDS, columns)
         except SextonError as e:
             failed = ("", "", "", False, False, None, None, str(e)[:500])
             yield _batch(RECORDS, [[value] for value in failed])
         finally:
             stores.db.close()
-
-
-def _objects(part: ListingPart, page: Sequence[ListedObject]) -> pa.RecordBatch:
-    """Return a page of listed objects, column by column: no row is made of each object."""
-    keys, sizes, etags, written = zip(*page, strict=True)
-    names, empty = [*map(canonical, keys)], [None] * len(page)
-    vaults, numbers = [part.vault] * len(page), [part.number] * len(page)
-    return _batch(OBJECTS, (vaults, names, keys, sizes, etags, written, numbers, empty, empty))
-
-
-def _records(page: Sequence[LiveEntry]) -> pa.RecordBatch:
-    """Return a page of live entries, column by column."""
-    vaults, keys, *others = zip(*page, strict=True)
-    return _batch(RECORDS, (vaults, [*map(canonical, keys)], keys, *others, [None] * len(page)))
 
 
 def _batch(schema: pa.Schema, columns: Iterable[Sequence[Any]]) -> pa.RecordBatch:

@@ -144,13 +144,25 @@ class ControlClient(Generic[Request, Report, Progress]):
         Raises:
             SextonError: the workflow failed or was cancelled, or Temporal stopped answering.
         """
-        return asyncio.run(self._follow(settings, started, subject, notify))
+
+        async def follow() -> Report:
+            workflow, run = started
+            client = await connect(settings)
+            handle = client.get_workflow_handle(workflow, run_id=run or None, result_type=self.report)
+            watching = asyncio.ensure_future(self._watch(handle, subject, notify))
+            try:
+                return await self._await(handle, subject, notify)
+            finally:
+                watching.cancel()
+
+        return asyncio.run(follow())
 
     async def progress(self, client: Client, settings: Settings, subject: str) -> Progress:
         """Return the progress of the running workflow; ``SextonError`` where none runs, or no worker answers."""
         handle = self._handle(client, settings, subject)
         try:
-            await self._require_running(handle, subject)
+            if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+                raise self._not_running(subject)
             progress: Progress = await handle.query(
                 "progress", result_type=self.progress_type, rpc_timeout=QUERY_PATIENCE
             )
@@ -182,24 +194,8 @@ class ControlClient(Generic[Request, Report, Progress]):
     def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))
 
-    async def _require_running(self, handle: WorkflowHandle[Any, Any], subject: str) -> None:
-        if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
-            raise self._not_running(subject)
-
     def _not_running(self, subject: str) -> SextonError:
         return NotRunning(self.not_running.format(subject=subject))
-
-    async def _follow(
-        self, settings: Settings, started: tuple[str, str], subject: str, notify: Callable[[str], None]
-    ) -> Report:
-        workflow, run = started
-        client = await connect(settings)
-        handle = client.get_workflow_handle(workflow, run_id=run or None, result_type=self.report)
-        watching = asyncio.ensure_future(self._watch(handle, subject, notify))
-        try:
-            return await self._await(handle, subject, notify)
-        finally:
-            watching.cancel()
 
     async def _watch(self, handle: WorkflowHandle[Any, Any], subject: str, notify: Callable[[str], None]) -> None:
         """Notify of each change in the workflow's progress, until cancelled."""

@@ -8,7 +8,6 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
 
 from pydantic import Field
 from temporalio.client import (
@@ -31,7 +30,6 @@ from temporalio.service import RPCError, RPCStatusCode
 from config.live import MAX_AGE_SECONDS, LiveSettings
 from config.settings import Settings
 from sexton.database.engine import AWAY, first_line
-from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
@@ -138,15 +136,11 @@ def _is_same(existing: Schedule, desired: Schedule) -> bool:
     )
 
 
-def following_interval(client: Client, live: LiveSettings) -> AbstractAsyncContextManager[None]:
-    """Change how often the schedule ticks whenever the shortest interval in force changes, until the context ends.
+async def follow_interval(client: Client, live: LiveSettings) -> None:
+    """Change how often the schedule ticks whenever the shortest interval in force changes, until cancelled.
 
     A schedule that does not exist is not created, and an operator's pause stays.
     """
-    return in_background(_follow(client, live))
-
-
-async def _follow(client: Client, live: LiveSettings) -> None:
     own = known = tick_seconds(live.own.recycle.recycle_interval_seconds)
     changed_at = 0.0
     while True:

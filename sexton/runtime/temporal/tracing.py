@@ -10,7 +10,7 @@ from sexton.kernel.errors import SextonError
 from sexton.kernel.trust import Trust
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
 ID_OF_WORKFLOW = "temporalWorkflowID"
@@ -60,11 +60,22 @@ def provider(endpoint: str, trust: Trust, deployment: str) -> "TracerProvider":
 def provider_of(exporter: "SpanExporter", deployment: str) -> "TracerProvider":
     """Return a provider whose spans name the deployment, and the instance and round that they are about."""
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    class InstanceNamer(SpanProcessor):
+        """Adds the instance, or the topic, to each span of a workflow."""
+
+        def on_start(self, span: "Span", parent_context: Any = None) -> None:  # noqa: ARG002  # the port's name
+            parts = str((span.attributes or {}).get(ID_OF_WORKFLOW, "")).split("/", 2)
+            if len(parts) == 3:
+                span.set_attribute("sexton.topic" if parts[1] == "purge-wal" else "sexton.instance", parts[2])
+
+        def on_end(self, span: "ReadableSpan") -> None:
+            pass
+
     spans = TracerProvider(resource=Resource.create({"service.name": "sexton", "sexton.deployment": deployment}))
-    spans.add_span_processor(_instance_namer())
+    spans.add_span_processor(InstanceNamer())
     spans.add_span_processor(BatchSpanProcessor(exporter))
     _providers.append(spans)
     return spans
@@ -83,20 +94,3 @@ def flush() -> None:
     """Send the spans that wait, before a process ends without Python's own exit."""
     for spans in _providers:
         spans.force_flush(FLUSH_MILLISECONDS)
-
-
-def _instance_namer() -> "SpanProcessor":
-    from opentelemetry.sdk.trace import SpanProcessor
-
-    class InstanceNamer(SpanProcessor):
-        """Adds the instance, or the topic, to each span of a workflow."""
-
-        def on_start(self, span: "Span", parent_context: Any = None) -> None:  # noqa: ARG002  # the port's name
-            parts = str((span.attributes or {}).get(ID_OF_WORKFLOW, "")).split("/", 2)
-            if len(parts) == 3:
-                span.set_attribute("sexton.topic" if parts[1] == "purge-wal" else "sexton.instance", parts[2])
-
-        def on_end(self, span: "ReadableSpan") -> None:
-            pass
-
-    return InstanceNamer()

@@ -8,7 +8,6 @@ import asyncio
 import importlib.metadata
 import logging
 import time
-from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 
 from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
@@ -23,7 +22,6 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
 from config.settings import Settings
-from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
@@ -169,27 +167,19 @@ def way_out(queue: WorkflowQueue) -> str:
     return f"start workers of that build, or: {promote}" if queue.current.build else promote
 
 
-def promoting_first(client: Client, settings: Settings) -> AbstractAsyncContextManager[None]:
+async def promote_first(client: Client, settings: Settings) -> None:
     """Make this process' build current if no build is: until then Temporal would give no task to any worker.
 
     A worker whose build is not current logs it once, with the command that makes it current.
     """
-    return in_background(_promote_first(client, settings))
-
-
-async def _promote_first(client: Client, settings: Settings) -> None:
     own = build_of(settings)
     while True:
         try:
             known = {build.build: build.state for build in await builds(client, settings)}
             current = next((build for build, state in known.items() if state is BuildState.CURRENT), "")
             if current and current != own:
-                log.info(
-                    "new workflows begin on build %s, not on %s; to change it: sexton worker promote %s",
-                    current,
-                    own,
-                    own,
-                )
+                text = "new workflows begin on build %s, not on %s; to change it: sexton worker promote %s"
+                log.info(text, current, own, own)
             if current:
                 return
             if own in known:  # Temporal knows it once this worker has polled

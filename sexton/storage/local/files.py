@@ -112,13 +112,6 @@ def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterato
                     yield path + name, status.st_size, status.st_mtime
 
 
-def folders_in(start: int, path: str) -> list[str]:
-    """Return the directories directly in an open one, as the beginning of keys: ``path`` and the name with ``/``."""
-    with os.scandir(start) as entries:
-        names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(f"{path}{name.decode()}/" for name in names)
-
-
 @lru_cache(maxsize=64)  # files that were written together are often listed together
 def as_written(seconds: int) -> str:
     """Return an instant, in whole seconds since 1970, as ``ListedObject.written``."""

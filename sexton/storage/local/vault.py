@@ -19,7 +19,6 @@ from sexton.storage.local.files import (
     NOT_SEEN,
     MissingDirectory,
     as_written,
-    folders_in,
     open_folder,
     open_location,
     stat_file,
@@ -243,10 +242,11 @@ class LocalVault:
     def _folders_in(self, root: int, path: str) -> Sequence[str] | None:
         """Return the folders directly in one; None where it has very many, or was deleted meanwhile."""
         try:
-            with open_folder(root, path.split("/")[:-1]) as inner:
-                folders = folders_in(inner, path)
+            with open_folder(root, path.split("/")[:-1]) as inner, os.scandir(inner) as entries:
+                names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (FileNotFoundError, NotADirectoryError):
             return None
+        folders = sorted(f"{path}{name.decode()}/" for name in names)
         return folders if len(folders) <= MOST_FOLDERS else None
 
     def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[ListedObject]]:

@@ -71,20 +71,16 @@ def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
     for target in targets:
         targets_of_key.setdefault(bucket.full(target.key), []).append(target)
     for error in reply.get("Errors", ()):
-        results |= _failures(bucket, error, targets_of_key.get(error.get("Key", ""), []))
+        of_key = targets_of_key.get(error.get("Key", ""), [])
+        if not of_key:
+            raise bucket.fault("BAD_REPLY", f"an error for a key that was not in the request: {error}")
+        blamed = [target for target in of_key if target.version == error.get("VersionId", "")] or of_key
+        code, message = error.get("Code", ""), error.get("Message", "")
+        results |= {target: _refused(bucket, target, code, message) for target in blamed}
     # A store that ignores Quiet names what it deleted; then silence about a key does not mean that it was deleted.
     if deleted := reply.get("Deleted", ()):
         _check_all_named(bucket, deleted, results, targets_of_key)
     return results
-
-
-def _failures(bucket: S3Bucket, error: Mapping[str, Any], targets: Sequence[Target]) -> Results:
-    """Return the results that one error of a reply means for the targets with its key."""
-    if not targets:
-        raise bucket.fault("BAD_REPLY", f"an error for a key that was not in the request: {error}")
-    version = error.get("VersionId", "")
-    blamed = [target for target in targets if target.version == version] or targets
-    return {target: _refused(bucket, target, error.get("Code", ""), error.get("Message", "")) for target in blamed}
 
 
 def _check_all_named(

@@ -62,7 +62,9 @@ def pages(
         reply = _page(bucket, full_prefix, token, after=first_key, loose=loose)
         columns = _without_key(_columns(reply), bucket.prefix)  # the vault's own folder placeholder is no object in it
         keys = columns.keys
-        _check_keys_match(bucket, keys, full_prefix, loose=loose)
+        for key in keys:
+            if not key.startswith(full_prefix) or (loose and "/" in key[len(full_prefix) :]):
+                raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
         if not order.extend(keys) or (first_key and keys and keys[0] <= first_key):
             raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
         is_last = not reply["IsTruncated"]
@@ -133,13 +135,6 @@ def _without_key(columns: Columns, key: str) -> Columns:
         etags=[*before.etags, *behind.etags],
         written=[*before.written, *behind.written],
     )
-
-
-def _check_keys_match(bucket: S3Bucket, keys: Sequence[str], full_prefix: str, *, loose: bool) -> None:
-    """Refuse keys that the request did not ask for."""
-    for key in keys:
-        if not key.startswith(full_prefix) or (loose and "/" in key[len(full_prefix) :]):
-            raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
 
 
 def _next_token(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:

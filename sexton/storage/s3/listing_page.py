@@ -179,8 +179,11 @@ def read(body: bytes) -> dict[str, Any]:
     if folders:
         reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
     if counts.objects:
-        sizes = _numbers(texts.sizes)
-        reply["Contents"] = Entries(Columns(keys, sizes, _etags(root, paths, counts, texts), _dates(counts, texts)))
+        # All dates are empty where one is missing: an object without a date counts as young.
+        is_dated = counts.objects == counts.dates == len(texts.dates)
+        dates = texts.dates if is_dated else [""] * counts.objects
+        etags = _etags(root, paths, counts, texts)
+        reply["Contents"] = Entries(Columns(keys, _numbers(texts.sizes), etags, dates))
     truncated, token = paths.is_truncated(root), paths.next_token(root)
     if truncated in ("true", "false"):
         reply["IsTruncated"] = truncated == "true"
@@ -205,17 +208,15 @@ def _paths_for(root: Any) -> PagePaths:
 
     Clients ignore the namespace, so stores write any; an element in another namespace must not hide an object.
     """
-    paths = _paths(etree.QName(root).namespace or "")
+    paths = _page_paths(etree.QName(root).namespace or "")
     if not paths.has_foreign_elements(root):
         return paths
     for element in root.iter("*"):
         element.tag = etree.QName(element).localname
-    return _paths("")
+    return _page_paths("")
 
 
-@cache  # a store has one namespace, or none
-def _paths(namespace: str) -> PagePaths:
-    return PagePaths(namespace)
+_page_paths = cache(PagePaths)  # a store has one namespace, or none
 
 
 def _etags(root: Any, paths: PagePaths, counts: PageCounts, texts: PageTexts) -> list[str]:
@@ -225,13 +226,6 @@ def _etags(root: Any, paths: PagePaths, counts: PageCounts, texts: PageTexts) ->
     if not texts.etags:
         return [""] * counts.objects
     return [paths.etag_of_object(element) for element in paths.objects(root)]
-
-
-def _dates(counts: PageCounts, texts: PageTexts) -> list[str]:
-    """Return the date of each object; all are empty where one is missing: an object without a date counts as young."""
-    if counts.objects == counts.dates == len(texts.dates):
-        return texts.dates
-    return [""] * counts.objects
 
 
 def _numbers(texts: Sequence[str]) -> list[int]:

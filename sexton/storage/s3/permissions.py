@@ -31,23 +31,15 @@ def vault_policy(spec: VaultSpec) -> Policy:
     ]
     if markers:
         statements.append(_allow("MarkersAbove", ["s3:GetObject"], markers))
-    return _policy(statements)
+    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def log_policy(spec: VaultSpec) -> Policy:
     """Return the policy of a separate place of the log of deletions (``audit_url``)."""
     own_files = _arn(spec.location, spec.prefix + RESERVED_PREFIX, "*")
     actions = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
-    return _policy(
-        [
-            _allow("List", ["s3:ListBucket"], _arn(spec.location), prefix=spec.prefix + RESERVED_PREFIX),
-            _allow("OwnFiles", actions, own_files),
-        ]
-    )
-
-
-def _policy(statements: list[Policy]) -> Policy:
-    return {"Version": "2012-10-17", "Statement": statements}
+    list_own = _allow("List", ["s3:ListBucket"], _arn(spec.location), prefix=spec.prefix + RESERVED_PREFIX)
+    return {"Version": "2012-10-17", "Statement": [list_own, _allow("OwnFiles", actions, own_files)]}
 
 
 def _allow(sid: str, actions: list[str], resource: str | list[str], prefix: str = "") -> Policy:

@@ -80,7 +80,18 @@ def _read_page(
     bucket: S3Bucket, full_prefix: str, markers: Mapping[str, str]
 ) -> tuple[list[Upload], Mapping[str, str]]:
     """Return the uploads of one page, and the markers of the next one; none of them: there is no next page."""
-    reply = bucket.call_with_retries(lambda s3: _page(s3, bucket.name, full_prefix, markers))
+    position = {name: value for name, value in markers.items() if value}
+
+    def request(s3: "S3Client") -> "ListMultipartUploadsOutputTypeDef | None":
+        try:
+            # Not encoded: SeaweedFS reports that it encodes but does not, and a key decoded wrongly is another key.
+            return s3.list_multipart_uploads(Bucket=bucket.name, Prefix=full_prefix, **position)  # type: ignore[arg-type]
+        except ClientError as error:
+            if error_of(error)[0] in NOT_ALLOWED_CODES:
+                return None
+            raise
+
+    reply = bucket.call_with_retries(request)
     if reply is None:
         return [], NO_MARKERS
     page = [
@@ -96,21 +107,6 @@ def _read_page(
         return uploads, NO_MARKERS
     next_ = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
     if not next_["KeyMarker"] or next_ == markers:
-        raise bucket.fault(
-            "BAD_REPLY", f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
-        )
+        detail = f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
+        raise bucket.fault("BAD_REPLY", detail)
     return uploads, next_
-
-
-def _page(
-    s3: "S3Client", bucket: str, full_prefix: str, markers: Mapping[str, str]
-) -> "ListMultipartUploadsOutputTypeDef | None":
-    """Return one page of uploads, None where the store does not allow to list them."""
-    position = {name: value for name, value in markers.items() if value}
-    try:
-        # Not encoded: SeaweedFS reports that it encodes but does not, and a key decoded wrongly is another key.
-        return s3.list_multipart_uploads(Bucket=bucket, Prefix=full_prefix, **position)  # type: ignore[arg-type]
-    except ClientError as error:
-        if error_of(error)[0] in NOT_ALLOWED_CODES:
-            return None
-        raise

@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from sexton import contract
 from sexton.contract import NewMark
+from sexton.database.engine import LOCK_SECONDS
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
-from sexton.database.session import LOCK_SECONDS
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, Reason, Ref, Unresolvable
 from sexton.operators.holds.model import Hold

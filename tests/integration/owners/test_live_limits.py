@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sexton.check.model import RunState
 from sexton.contract import NewMark
 from sexton.database import engine
-from sexton.database.session import OPTIONS
+from sexton.database.engine import OPTIONS
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.insight.why.blocking import WhyContext

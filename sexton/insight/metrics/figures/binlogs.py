@@ -96,8 +96,8 @@ def _journal(v: _View) -> Iterator[tuple[str, Values]]:
 
 def _backends(v: _View) -> Iterator[tuple[str, Values]]:
     t = v.t.backend
-    for r in v.c.execute(select(t.c.instance, func.count().label("backends")).group_by(t.c.instance)):
-        yield _by_instance(r)
+    backends = select(t.c.instance, func.count().label("backends")).group_by(t.c.instance)
+    yield from map(_by_instance, v.c.execute(backends))
 
 
 def _unwell(v: _View) -> Iterator[tuple[str, Values]]:
@@ -175,8 +175,7 @@ def _blocked(v: _View) -> Iterator[tuple[str, Values]]:
     )
     lowest = select(func.coalesce(func.min(needed_version(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
     blocked = select(pending.c.instance, func.count().label("blocked")).where(lowest <= pending.c.desired)
-    for r in v.c.execute(blocked.group_by(pending.c.instance)):
-        yield _by_instance(r)
+    yield from map(_by_instance, v.c.execute(blocked.group_by(pending.c.instance)))
 
 
 def _by_instance(row: Row[Any], **more: int) -> tuple[str, Values]:

@@ -113,7 +113,13 @@ class FigureStore:
         retentions = {r.id: rules.for_owner(self._policy(r.id), r.owner).retention_seconds for r in rows}
         (interval, wal_interval, binlog_interval), policy = self._intervals(), self._policy()
         every = [policy.retention_seconds, *retentions.values()]
-        oldest_due, approvals, vaults = self._oldest_due(c, now, retentions), self._approvals(c), self._vaults(c)
+        oldest_due, vault = self._oldest_due(c, now, retentions), self._db.t.vault
+        approvals: defaultdict[str, list[int]] = defaultdict(list)  # since when each plan has waited
+        for plan in self._stores.approvals.waiting(c):
+            approvals[plan.instance].append(plan.since or plan.created_at)
+        vaults: defaultdict[str, list[str]] = defaultdict(list)
+        for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
+            vaults[instance].append(name)
         running, reports = running_rounds(self._db, c), {row.id: _report(row) for row in rows}
         instances = tuple(
             InstanceFigures(
@@ -158,13 +164,6 @@ class FigureStore:
             expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db))).scalar_one(),
         )
 
-    def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
-        """Return, by instance, since when each plan has waited for approval."""
-        waiting: defaultdict[str, list[int]] = defaultdict(list)
-        for plan in self._stores.approvals.waiting(c):
-            waiting[plan.instance].append(plan.since or plan.created_at)
-        return waiting
-
     def _oldest_due(
         self, c: Connection, now: int, retentions: Mapping[str, Mapping[str, int]]
     ) -> defaultdict[str, dict[str, int]]:
@@ -176,27 +175,13 @@ class FigureStore:
             return oldest
         kind = union_all(*(select(literal(k).label("name")) for k in sorted(kinds))).subquery()
         waiting = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
-        first = (
-            select(mark.c.retention_starts_at)
-            .where(waiting)
-            .order_by(mark.c.retention_starts_at)
-            .limit(1)
-            .scalar_subquery()
-        )
-        for row in c.execute(
-            select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
-        ):
+        first = select(mark.c.retention_starts_at).where(waiting).order_by(mark.c.retention_starts_at).limit(1)
+        probes = select(instance.c.id, kind.c.name, first.scalar_subquery().label("oldest"))
+        for row in c.execute(probes.select_from(instance.join(kind, true()))):
             retention = retentions.get(row.id, {}).get(row.name)
             if row.oldest is not None and retention is not None and row.oldest <= now - 1000 * retention:
                 oldest[row.id][row.name] = row.oldest
         return oldest
-
-    def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
-        vault = self._db.t.vault
-        names: defaultdict[str, list[str]] = defaultdict(list)
-        for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
-            names[instance].append(name)
-        return names
 
 
 def _report(row: Row[Any]) -> RoundReport | None:

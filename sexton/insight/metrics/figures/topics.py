@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Select, and_, false, func, or_, select
+from sqlalchemy import JSON, Connection, and_, false, func, or_, select
 
 from sexton.database.engine import Database, now_once
 from sexton.insight.metrics.model import WalFigures
@@ -15,6 +15,15 @@ def figures(db: Database, c: Connection, settings: WalSettings) -> WalFigures:
     t, r, p = db.t.wal_topic, db.t.wal_region, db.t.wal_pin
     entries = func.coalesce(t.c.log_end, 0) - func.coalesce(t.c.log_start, 0)
     is_active = p.c.expires_at > now_once()
+    behind = t.c.log_end - r.c.keep_from
+    has_passed = and_(r.c.state == RegionState.MOVED, r.c.keep_from >= r.c.until)  # NULL where it has no end
+    lagging = (  # those that ``policy.regions_to_flush`` would name
+        select(func.count())
+        .select_from(t.join(r, t.c.name == r.c.topic))
+        .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
+        .where(func.coalesce(has_passed, false()).is_(False))
+        .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
+    )
     lost = select(func.count()).select_from(t.join(r, needs_deleted_entries(db))).where(t.c.enabled)
     figures_of_all = select(
         func.count().label("topics"),
@@ -27,7 +36,7 @@ def figures(db: Database, c: Connection, settings: WalSettings) -> WalFigures:
         select(func.count()).where(is_active).scalar_subquery().label("replays"),
         select(func.min(p.c.opened_at)).where(is_active).scalar_subquery().label("oldest_replay"),
         lost.scalar_subquery().label("lost_regions"),
-        _count_lagging(db, settings).scalar_subquery().label("lagging_regions"),
+        lagging.scalar_subquery().label("lagging_regions"),
         func.json_agg(t.c.blocked, type_=JSON()).label("reasons"),
     )
     row: dict[str, Any] = dict(c.execute(figures_of_all.where(t.c.enabled)).one()._mapping)
@@ -40,17 +49,3 @@ def figures(db: Database, c: Connection, settings: WalSettings) -> WalFigures:
                 blocked_since.append(since)
     row |= {"bytes": int(row["bytes"]), "blocked": blocked, "blocked_since": min(blocked_since, default=None)}
     return WalFigures(**row)
-
-
-def _count_lagging(db: Database, settings: WalSettings) -> Select[int]:
-    """Return the query that counts the regions that ``policy.regions_to_flush`` would name."""
-    t, r = db.t.wal_topic, db.t.wal_region
-    behind = t.c.log_end - r.c.keep_from
-    has_passed = and_(r.c.state == RegionState.MOVED, r.c.keep_from >= r.c.until)  # NULL where it has no end
-    return (
-        select(func.count())
-        .select_from(t.join(r, t.c.name == r.c.topic))
-        .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
-        .where(func.coalesce(has_passed, false()).is_(False))
-        .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
-    )

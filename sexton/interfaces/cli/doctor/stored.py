@@ -92,7 +92,7 @@ def examine_roles(stores: "DeploymentStores") -> DoctorFinding:
 
 def access_problems(access: "SchemaAccess") -> dict[str, str]:
     """Return each way in which another role could act as Sexton's, or hide marks from it → what to do."""
-    from sexton.database.session import SEARCH_PATH
+    from sexton.database.engine import SEARCH_PATH
 
     role, owner = access.role, access.schema_owner
     foreign, writers = (", ".join(names[:MAX_NAMED]) for names in (access.foreign_objects, access.writers))

@@ -4,6 +4,7 @@ import asyncio
 import re
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from temporalio.client import Client
@@ -12,7 +13,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from config.sections import TemporalSection
 from config.settings import MetricsSection, Settings
 from sexton.insight.metrics.registry import PoolCollector
-from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector, SdkMetric
+from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
 from sexton.runtime.temporal.client import connect
@@ -29,7 +30,8 @@ class Update:
     """An update as the SDK reports it."""
 
     def __init__(self, name: str, kind: int, value: float, unit: str | None = None, **attributes: object) -> None:
-        self.metric, self.value = SdkMetric(name, None, unit, kind), value
+        self.metric = SimpleNamespace(name=name, description=None, unit=unit, kind=kind)
+        self.value = value
         self.attributes = {"service_name": "x", **attributes}
 
 
