@@ -79,11 +79,13 @@ def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
         yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
     for kind in (*PARENTS, "txn_label", "dropped"):
-        for id_ in streamed.execute(_without_mark(tx, kind)).scalars():
-            yield RecordText(RECORD_OF.get(kind, kind), id_, "it was dropped or has ended, but has no mark: it stays")
+        for unmarked in streamed.execute(_without_mark(tx, kind)).scalars():
+            yield RecordText(
+                RECORD_OF.get(kind, kind), unmarked, "it was dropped or has ended, but has no mark: it stays"
+            )
 
 
-def _without_mark(tx: CatalogTransaction, kind: str) -> Select[str]:
+def _without_mark(tx: CatalogTransaction, kind: str) -> Select[tuple[str]]:
     """Select what nothing deletes, because an operator discarded its mark, unless it goes with something above it."""
     records, own = kinds.KINDS[kind].records, kinds.KINDS[kind].records.c
     names = kinds.ROWSET_KINDS if kind in kinds.ROWSET_KINDS else (kind,)
