@@ -1,6 +1,7 @@
 """Explain the catalog's records: what the text of a key names, what a record belongs to, and what contradicts it."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from sqlalchemy import Column, Select, and_, exists, func, literal, or_, select
 
@@ -79,13 +80,13 @@ def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
         yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
     for kind in (*PARENTS, "txn_label", "dropped"):
-        for unmarked in streamed.execute(_without_mark(tx, kind)).scalars():
+        for (unmarked,) in streamed.execute(_without_mark(tx, kind)):
             yield RecordText(
                 RECORD_OF.get(kind, kind), unmarked, "it was dropped or has ended, but has no mark: it stays"
             )
 
 
-def _without_mark(tx: CatalogTransaction, kind: str) -> Select[tuple[str]]:
+def _without_mark(tx: CatalogTransaction, kind: str) -> Select[Any]:
     """Select what nothing deletes, because an operator discarded its mark, unless it goes with something above it."""
     records, own = kinds.KINDS[kind].records, kinds.KINDS[kind].records.c
     names = kinds.ROWSET_KINDS if kind in kinds.ROWSET_KINDS else (kind,)
