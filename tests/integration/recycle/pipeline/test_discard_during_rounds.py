@@ -1,4 +1,4 @@
-"""A mark can be discarded while it waits for its second pass, but not while a round deletes its files."""
+"""A mark may be discarded while it waits for a second pass, not while its files, or requests for them, are deleted."""
 
 import re
 import shlex
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind, Halted
@@ -15,9 +16,12 @@ from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_unde
 from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.integration.recycle.pipeline.attempts import (
+    DUE_SECONDS,
     attempt,
     claimed_prefix,
     prefix_in_second_pass,
+    range_order,
+    replaced_worker,
     throttle,
 )
 from tests.support.command import run
@@ -105,3 +109,18 @@ def test_a_stopped_round_leaves_marks_that_can_be_discarded(
 
     assert [type(e) for e in errors] == [Halted]
     assert listing(root) == {"t/late.dat": 10}
+
+
+def test_discard_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(rig.local(tmp_path / "v"), "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    quarantine = QuarantineStore(rig.db)
+    with replaced_worker(rig, range_order(rig), monkeypatch):
+        assert rig.row("dropped", "m").first_pass_at is not None
+        with pytest.raises(BadInput, match="a request may still delete files of dropped m"):
+            quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+    rig.later(120)
+    quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+
+    assert rig.row("dropped", "m") is None

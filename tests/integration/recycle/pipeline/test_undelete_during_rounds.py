@@ -1,7 +1,7 @@
-"""An undelete is called safe only when no round, and no request still on its way, deletes the objects again."""
+"""An undelete is called safe only when nothing deletes the objects again, beside take-overs and after clock jumps."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref
+from sexton.marks.sql.leases import may_be_deleting
 from sexton.operators.holds.model import Hold
+from sexton.operators.registry import undelete_check
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -23,9 +25,12 @@ from tests.integration.recycle.pipeline.attempts import (
     adopt_order,
     attempt,
     hang_once,
+    is_undelete_safe,
     prefix_in_second_pass,
     range_order,
+    replaced_worker,
     throttle,
+    work_off,
 )
 from tests.support.claims import token
 from tests.support.eventually import PATIENCE_SECONDS
@@ -176,3 +181,67 @@ def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
 
     assert errors == []
     assert not safe or rig.row("dropped", "m") is not None
+
+
+def test_undelete_sees_a_take_over_while_it_reads_the_marks(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    order = range_order(rig)
+    sent, answering = hang_once(monkeypatch)
+    real: Callable[..., set[object]] = undelete_check._claimed_marks
+    taken_over = False
+
+    def read_slowly(*arguments: object) -> set[object]:
+        nonlocal taken_over
+        if not taken_over:
+            taken_over = True
+            work_off(rig, order, 2)
+        return real(*arguments)
+
+    with attempt(rig, order, 1):
+        assert sent.wait(PATIENCE_SECONDS)
+        monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
+        is_safe = is_undelete_safe(rig, "a.dat")
+        answering.set()
+
+    assert taken_over
+    assert not is_safe  # it sees the take-over at the end
+
+
+def test_undelete_waits_although_the_clock_was_ahead_once(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.mark("dropped", NewMark(id="old", vault="disk", keys=("old.dat",)))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    rig.set_year_ahead("batch", "taken_over_at")
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    with replaced_worker(rig, range_order(rig), monkeypatch):
+        assert rig.row("dropped", "m") is None
+        assert not is_undelete_safe(rig, "a.dat")
+    rig.later(38)
+
+    assert is_undelete_safe(rig, "a.dat")
+
+
+def test_a_take_over_of_the_future_is_over_with_the_next_round(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.mark("dropped", NewMark(id="old", vault="disk", keys=("old.dat",)))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.batch).values(taken_over_at=rig.db.now(c) + 3_600_000))
+    rig.round()
+    rig.later(3_010)  # the instant would be believed from now on
+
+    assert is_undelete_safe(rig, "a.dat")
+
+
+def test_a_lease_of_the_future_is_no_work(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.rounds.open("shop", "a round", None, rig.policy)  # its worker was killed
+    rig.set_year_ahead("lease", "expires_at")
+
+    with rig.db.read() as c:
+        assert not may_be_deleting(rig.db, c, "shop")
