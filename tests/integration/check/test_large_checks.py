@@ -66,7 +66,7 @@ def test_findings_of_earlier_runs_stay_open(owned: Owned, monkeypatch: pytest.Mo
     assert owned.open_findings() == {}
 
 
-LONG_AGO = (RUN_DAYS + 1) * DAY
+AFTER_KEPT_DAYS = (RUN_DAYS + 1) * DAY
 
 
 def test_old_runs_are_deleted_with_findings_that_were_gone(owned: Owned) -> None:
@@ -80,7 +80,7 @@ def test_old_runs_are_deleted_with_findings_that_were_gone(owned: Owned) -> None
     owned.write_old(file_keys(20)[3])
     owned.check()
     assert (owned.count("check_run"), owned.count("finding", state="GONE")) == (2, 1)
-    owned.later(LONG_AGO)
+    owned.later(AFTER_KEPT_DAYS)
     last = owned.check().run.id
 
     assert owned.count("check_run") == owned.count("check_run", id=last) == 1
@@ -91,10 +91,10 @@ def test_the_newest_whole_run_stays(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     whole = owned.check()
     assert whole.whole
-    owned.later(LONG_AGO)
+    owned.later(AFTER_KEPT_DAYS)
     for name in ("one", "two", "three"):
         owned.runs.begin("shop", name)  # each ends the one before now, as PARTIAL
-    owned.later(LONG_AGO)
+    owned.later(AFTER_KEPT_DAYS)
     owned.runs.begin("shop", "last")
     owned.runs.forget_old("shop")
 
@@ -112,7 +112,7 @@ def test_a_baseline_older_than_the_rounds_is_forgotten(owned: Owned) -> None:
     assert owned.check().whole
     owned.later(10_801)
     assert owned.round().removed == 200
-    owned.later(LONG_AGO)
+    owned.later(AFTER_KEPT_DAYS)
     owned.round()
     owned.round()
     assert owned.count("tally") == 0

@@ -278,7 +278,7 @@ def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, root: Path) -
     rig.round()
     report = rig.round()
 
-    assert kept_texts(report) == {f"mark_hold {placed.id}": 1}
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
     assert list(listing(root)) == ["r1.dat"]
     rig.holds.release(placed.id)
     rig.round()
@@ -298,7 +298,7 @@ def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, root: Path) -> N
 
     report = rig.round()
 
-    assert kept_texts(report) == {f"mark_hold {placed.id}": 16, f"mark_hold {placed.id} ({TOO_MANY_LEVELS})": 4}
+    assert kept_texts(report) == {f"hold {placed.id}": 16, f"hold {placed.id} ({TOO_MANY_LEVELS})": 4}
     assert len(listing(root)) == 20
 
 
@@ -316,7 +316,7 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
 
     assert late == 2
     assert kept_texts(rig.round()) == {
-        f"mark_hold {placed.id}": 3
+        f"hold {placed.id}": 3
     }  # the young one, and two prefixes at their last look
     assert "young.dat" in listing(root)
 
@@ -334,8 +334,8 @@ def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, root: Path)
     report = rig.round()
 
     assert [(held.hold, held.marks) for kind in planned.kinds for held in kind.held] == [(other.id, 2)]
-    assert any(f"kept by mark_hold {other.id} ({TOO_MANY_LEVELS})" in shown.text for shown in mark_story.events)
-    assert kept_texts(report) == {f"mark_hold {other.id} ({TOO_MANY_LEVELS})": 2}
+    assert any(f"kept by hold {other.id} ({TOO_MANY_LEVELS})" in shown.text for shown in mark_story.events)
+    assert kept_texts(report) == {f"hold {other.id} ({TOO_MANY_LEVELS})": 2}
     assert set(listing(root)) == {"m16.dat", "m17.dat"}
     rig.holds.release(other.id)
     rig.round()
@@ -352,7 +352,7 @@ def test_the_count_of_a_hold_has_marks_with_too_many_levels(rig: Rig, root: Path
     counts = rig.holds.count_blocked(first), rig.holds.count_blocked(second)
 
     assert counts == ((0, 0, 2), (0, 0, 2))  # each alone would block both
-    assert kept_texts(rig.round()) == {f"mark_hold {first.id} ({TOO_MANY_LEVELS})": 2}
+    assert kept_texts(rig.round()) == {f"hold {first.id} ({TOO_MANY_LEVELS})": 2}
     rig.holds.release(first.id)
     assert rig.holds.count_blocked(second) == (0, 0, 2)
 
