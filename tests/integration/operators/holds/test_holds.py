@@ -315,9 +315,7 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
     rig.later(10_801)
 
     assert late == 2
-    assert kept_texts(rig.round()) == {
-        f"hold {placed.id}": 3
-    }  # the young one, and two prefixes at their last look
+    assert kept_texts(rig.round()) == {f"hold {placed.id}": 3}  # the young one, and two prefixes at their last look
     assert "young.dat" in listing(root)
 
 

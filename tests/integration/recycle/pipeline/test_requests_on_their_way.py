@@ -22,12 +22,11 @@ from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.settle import Finisher
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
+from sexton.storage.model import IN_FLIGHT_SECONDS, KeyResult
 from sexton.storage.port import VaultFault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
-    Delete,
     adopt_order,
     attempt,
     hang_once,
@@ -89,17 +88,7 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
     rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
     rig.later(DUE_SECONDS)
     order = range_order(rig)
-    real: Delete = LocalVault.delete
-    sent, answering = threading.Event(), threading.Event()
-
-    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not sent.is_set():
-            sent.set()
-            assert answering.wait(PATIENCE_SECONDS)
-            return real(vault, keys, etags)
-        return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
-
-    monkeypatch.setattr(LocalVault, "delete", delete)
+    sent, answering = hang_once(monkeypatch, then_refuse=True)
 
     def older_attempt() -> None:
         with suppress(SextonError):
@@ -213,17 +202,7 @@ def test_discard_waits_for_a_request_of_a_replaced_adoption(
 ) -> None:
     order = claimed_by_a_closed_batch(rig, rig.local(tmp_path / "v"), monkeypatch)
     rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
-    real: Delete = LocalVault.delete
-    sent, answering = threading.Event(), threading.Event()
-
-    def hang_then_fail(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not sent.is_set():
-            sent.set()
-            assert answering.wait(PATIENCE_SECONDS)
-            return real(vault, keys, etags)
-        return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
-
-    monkeypatch.setattr(LocalVault, "delete", hang_then_fail)
+    sent, answering = hang_once(monkeypatch, then_refuse=True)
     with attempt(rig, order, 1):
         assert sent.wait(PATIENCE_SECONDS)
         work_off(rig, order, 2)
