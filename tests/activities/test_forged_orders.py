@@ -21,7 +21,7 @@ from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, ReleaseOrder
-from tests.activities import test_forged_checks, test_forged_purges
+from tests.activities import test_forged_checks
 from tests.integration.recycle.rounds import test_forged_orders
 from tests.servers.postgres import new_database, shared
 from tests.support.orders import lines_of
@@ -71,7 +71,7 @@ ELSEWHERE = {
     "open_round.plan": test_forged_orders.test_h1_a_plan_is_applied_only_with_an_approval,
     "close_round.plan": test_forged_orders.test_h1_a_round_closes_its_own_plan_only,
     **test_forged_checks.FORGED,
-    **test_forged_purges.FORGED,
+    **test_forged_checks.FORGED_PURGES,
 }
 """Fields that tests of their own forge."""
 CELLS = [(name, field) for name, fields in REFUSED.items() for field in fields]

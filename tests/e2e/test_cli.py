@@ -1,4 +1,4 @@
-"""The `sexton` command works from init to a deleted mark, and refuses wrong input with exit codes."""
+"""The `sexton` command works from init to a deleted mark; exit codes tell of wrong input and of lost objects."""
 
 import importlib.metadata
 import json
@@ -182,3 +182,57 @@ def test_the_printed_schema_is_sql(offline: Run) -> None:
 
     assert printed.returncode == 0
     assert "CREATE TABLE sexton.mark" in printed.stdout
+
+
+LIVE_PREFIX = (
+    "CREATE VIEW public.sexton_live AS SELECT 'rowset' AS kind, 'r1' AS id, 'disk' AS vault, 'live/' AS \"key\", "
+    "'shop' AS instance"
+)
+
+
+@pytest.mark.slow
+def test_n3_confirmed_loss_ends_the_command_with_code_4(
+    online: Run, shop: Database, tmp_path: Path, worker: None
+) -> None:
+    with shop.write() as c:
+        c.exec_driver_sql(LIVE_PREFIX)
+    Registry(shop).set_live_view("shop", "public.sexton_live")
+    put(tmp_path / "v", "live/0.dat")
+
+    young = online("check", "run", "shop")
+    (tmp_path / "v" / "live/0.dat").unlink()
+    lost = online("check", "run", "shop")
+    told = online("why", "live/")
+    with shop.write() as c:
+        c.exec_driver_sql("DROP VIEW public.sexton_live")
+    partial = online("check", "run", "shop")
+
+    assert (young.returncode, lost.returncode, partial.returncode) == (0, 4, 3)
+    assert "nothing open: no object was old enough to be judged" in young.stdout
+    assert "inside a prefix cannot be detected" in young.stdout
+    assert "a record names the object, and it does not exist" in lost.stdout
+    assert "LOST, confirmed: live/ in vault disk did not exist" in told.stdout
+
+
+def now(db: Database) -> int:
+    with db.read() as c:
+        return db.now(c)
+
+
+def test_trial_advances_the_clock_by_four_days(offline: Run, shop: Database) -> None:
+    before = now(shop)
+
+    advanced = offline("trial", "advance", "4d")
+
+    assert advanced.returncode == 0
+    assert "sexton plan" in advanced.stdout
+    assert now(shop) - before >= 4 * 86_400_000
+
+
+def test_wrong_duration_is_refused_and_the_clock_stays(offline: Run, shop: Database) -> None:
+    before = now(shop)
+
+    refused = offline("trial", "advance", "-4d"), offline("trial", "advance", "4 days")
+
+    assert all(answer.returncode == 64 for answer in refused)
+    assert now(shop) - before < 3_600_000

@@ -1,12 +1,131 @@
-"""Each exit code has one meaning, and no table loses text at any width."""
+"""Exit codes have one meaning, tables lose no text, no name or reason steers a terminal; JSON is unchanged."""
 
+import json
 import re
+import unicodedata
 from collections import Counter
 
 import pytest
 
+from sexton import contract
+from sexton.check.model import FindingType
+from sexton.contract import NewMark
+from sexton.database.engine import Database
 from sexton.interfaces.cli.output import show_table
+from sexton.operators.access import policy
+from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.store import CallStore
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.holds.model import Hold
+from sexton.protection.model import Protection
 from tests.e2e.conftest import Run
+from tests.support.rig import stores_of
+
+HOSTILE = "".join(
+    chr(n) for n in (*range(1, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028)
+)
+FORGED = "\n  last success: yesterday\x1b[2J\x1b]0;title\x07\u202eevil\u2066\x9b31m"
+MARK = "mark\n  last success: yesterday\t\r\x1b[2J\x07\x7f\x85\x9b\u202a\u202e\u2066\u2069\u2028"
+"""No id of a mark has such characters; a hold may name one."""
+COMMANDS = (
+    "status",
+    "blockers",
+    "blockers shop",
+    "log",
+    "plan shop",
+    "plan list",
+    "check show 1",
+    "check findings shop",
+    "check list",
+    "lists show",
+    "token list",
+    "protection list",
+    "quarantine list shop",
+    "round list",
+    "deletions 1",
+    "settings show",
+)
+
+
+def text(name: str) -> str:
+    return f"{name}{HOSTILE}{FORGED}"
+
+
+@pytest.fixture
+def hostile(shop: Database) -> Database:
+    """Fill the database with names, keys and reasons of an owner and of operators that have every such character."""
+    stores = stores_of(shop)
+    with shop.write() as c:
+        marks = [NewMark(id="mark", vault="disk", keys=(text("data/b"),), bytes=10)]
+        contract.mark(c, "shop", "dropped", marks)
+    stores.controls.put(ControlKind.STOP, "shop", text("reason"), by=text("user"))
+    stores.holds.place(
+        Hold(instance="shop", scope="mark", mark_kind="table", mark_id=text("t"), reason=text("hold")), 60
+    )
+    stores.tokens.create(policy.scope("read"), 1, text("by"), text("note"))
+    protection = Protection(instance="shop", job="copy", owner="ada", digest="0" * 64)
+    stores.protections.open(protection, 60)
+    run = stores.checks.begin("shop", "run", text("by"))
+    t = shop.t
+    finding = {"instance": "shop", "type": FindingType.ORPHAN, "vault": "disk", "key": text("key"), "detail": text("d")}
+    with shop.write() as c:
+        c.execute(t.check_run.update().values(missing_inputs=[text("input")], state="PARTIAL", ended_at=1))
+        c.execute(t.finding.insert().values(**finding, state="OPEN", first_seen=1, seen_in=run.id))
+        c.execute(t.protection.update().values(owner=text("owner"), description=text("why")))
+        c.execute(t.mark.update().values(quarantined_reason="DELETE_FAILED", last_error=text("error")))
+    call = CallRecord(
+        who=text("who"), source=text("from"), action=text("did"), subject=text("what"), reason=text("why")
+    )
+    CallStore(shop).append(call)
+    return shop
+
+
+def steering(printed: str) -> set[str]:
+    """Return the characters of a command's output that steer a terminal, but the line breaks of its own."""
+    bidi = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    return {
+        c
+        for c in printed
+        if c != "\n" and (unicodedata.category(c) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(c) in bidi)
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_prints_what_steers_a_terminal(command: str, offline: Run, hostile: Database) -> None:
+    ran = offline(*command.split())
+
+    assert ran.returncode in (0, 1, 2), ran.stderr
+    assert steering(ran.stdout + ran.stderr) == set()
+    assert "  last success: yesterday" not in ran.stdout.splitlines()
+
+
+def test_why_prints_no_text_that_steers_a_terminal(offline: Run, hostile: Database) -> None:
+    found, unknown = offline("why", text("data/b")), offline("why", MARK)
+
+    assert (found.returncode, unknown.returncode) == (0, 1), found.stderr
+    assert steering(found.stdout + found.stderr) == set()
+    assert steering(unknown.stderr) - {"\t"} == set()
+    assert not any(line.startswith("  last success: yesterday") for line in found.stdout.splitlines())
+
+
+def test_json_has_the_names_unchanged(offline: Run, hostile: Database) -> None:
+    calls = json.loads(offline("log", "--json").stdout)["items"]
+    stream = [json.loads(line) for line in offline("log", "--json", "--since", "0").stdout.splitlines()]
+    findings = json.loads(offline("check", "findings", "shop", "--json").stdout)["items"]
+    tokens = json.loads(offline("token", "list", "--json").stdout)["items"]
+
+    assert calls[0]["reason"] == stream[-1]["reason"] == text("why")
+    assert [f["key"] for f in findings] == [text("key")]
+    assert [t["note"] for t in tokens] == [text("note")]
+
+
+@pytest.mark.parametrize("words", ["instance add", "plan", "hold list"])
+def test_a_word_that_is_no_text_is_refused(offline: Run, shop: Database, words: str) -> None:
+    refused = offline(*words.split(), "\udcff")
+
+    assert refused.returncode in (1, 64)
+    assert "use a UTF-8 locale" in refused.stderr
+
 
 COLUMNS = ("held by", "what", "why / way out")
 ROWS = [

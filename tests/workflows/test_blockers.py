@@ -1,4 +1,4 @@
-"""`sexton blockers` asks Temporal for the schedule, for workers, and for purges and binlog GCs that wait."""
+"""`sexton blockers` asks Temporal for what waits; `after-restore` refuses to continue while a worker polls."""
 
 import asyncio
 import uuid
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActivityRequest
 
@@ -14,11 +15,13 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.deployment import Deployment
 from sexton.insight.views import Blocker
+from sexton.interfaces.cli.commands import after_restore
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.blockers.temporal import temporal_blockers
 from sexton.runtime.temporal import schedules, search_attributes
+from sexton.runtime.temporal.client import pollers
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.door import door_at
@@ -27,6 +30,34 @@ from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
+
+
+@pytest.fixture
+def restored(served: Served, settings: Settings, temporal_server: DevServer) -> Deployment:
+    temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
+    return Deployment(settings.model_copy(update={"temporal": temporal}), served.rig.db)
+
+
+async def test_polling_workers_are_refused(restored: Deployment, served: Served) -> None:
+    await eventually_async("Temporal lists the worker", lambda: pollers(served.client, restored.settings))
+    with pytest.raises(after_restore.WorkersRun, match="stop every worker"):
+        await asyncio.to_thread(after_restore._require_no_worker, restored, True)
+
+
+async def test_checks_say_what_is_missing(
+    restored: Deployment, served: Served, shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.rig.instance(shop)
+    served.rig.local(tmp_path / "v", instance=shop)
+
+    with pytest.raises(typer.Exit) as ended:
+        await asyncio.to_thread(after_restore._check_all, restored)
+
+    printed = capsys.readouterr().out
+    assert ended.value.exit_code == after_restore.INCOMPLETE
+    assert f"{shop}: check 1 PARTIAL, 0 objects LOST, confirmed" in printed
+    assert "  missing: " in printed
+    assert "then: sexton start --all" in printed
 
 
 def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Deployment:

@@ -1,17 +1,20 @@
-"""Rounds run on a real Temporal server."""
+"""Rounds run on a real Temporal server, and respect what an operator sets in the database meanwhile."""
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
+from config import live
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks.lease import LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
+from sexton.operators.settings.store import SettingStore
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.planning import policy
 from sexton.runtime.spark.session import SparkFailed
@@ -220,3 +223,33 @@ async def test_cancel_at_the_end_of_an_activity_stops_the_round(
 def test_error_types_are_the_names_of_their_classes() -> None:
     assert (LeaseLost.__name__, Halted.__name__, NotEnabled.__name__) == (ids.LEASE_LOST, ids.HALTED, ids.NOT_ENABLED)
     assert SparkFailed.__name__ == ids.SPARK_FAILED
+
+
+RETENTION = "recycle.dropped_partition_retention_seconds"
+
+
+async def test_raised_retention_protects_within_a_round(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 300)
+    store, clock = SettingStore(rig.db), SimpleNamespace(monotonic=lambda: now)
+    now = 1_000.0
+    monkeypatch.setattr(live, "time", clock)
+
+    def raise_once(point: str) -> None:
+        nonlocal now
+        if point == "files.deleted" and not store.all():
+            store.put(RETENTION, "864000", shop)
+            now += live.MAX_AGE_SECONDS
+
+    with installed(raise_once):
+        report = await served.round(shop)
+    kept = sum(1 for _ in (root / "dropped").iterdir())
+    store.remove(RETENTION, shop)
+    now += live.MAX_AGE_SECONDS
+    next_report = await served.round(shop)
+
+    assert (report.state, report.deleted, kept) == ("SUCCEEDED", 100, 200)
+    assert next_report.deleted == 200

@@ -1,15 +1,96 @@
-"""A round whose worker dies at any crash point is finished and deletes nothing needed."""
+"""A round or purge whose worker dies at any crash point is finished and deletes nothing needed."""
 
+import asyncio
 import time
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
-from sexton.kernel.crash_points import OF_ROUNDS
+from sexton.kernel.crash_points import OF_ROUNDS, OF_WAL
+from sexton.operators.controls.store import ControlStore
+from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.sql.store import WalStore
+from sexton.wal.wal import WalService
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
+from tests.fault.live.deployment import Deployment
 from tests.support.eventually import eventually_async
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import DEPLOYMENT, Rig, listing, put
+from workflows import ids
+
+TOPICS = ("orders", "users")
+ENTRIES, FLUSHED = 200, 119
+
+
+def _fill_topics(deployment: Deployment) -> EmbeddedLog:
+    """Make topics of which a region needs what is above FLUSHED."""
+    db = deployment.rig.db
+    log, wal = EmbeddedLog(db), WalService(db, WalSettings(), ControlStore(db))
+    for name in TOPICS:
+        log.create(name)
+        wal.maps.put(
+            MapOrder(instance="shop", topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),))
+        )
+        log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
+        wal.store.enable(name, Mode.DELETE, "shop")
+        report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
+        wal.heartbeats.record_reports("shop", "n1", [report])
+    return log
+
+
+async def _purge(deployment: Deployment, topic: str) -> PurgeReport:
+    return await deployment.client.execute_workflow(
+        ids.PURGE_WAL,
+        PurgeRequest(topic=topic, deployment=DEPLOYMENT, requested_by="test"),
+        id=ids.purge_wal(DEPLOYMENT, topic),
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=PurgeReport,
+    )
+
+
+async def _round(deployment: Deployment) -> list[PurgeReport]:
+    """Run a round, and return the reports of the purges that it started."""
+    await deployment.client.execute_workflow(
+        ids.PURGE_WAL_ROUND,
+        PurgeRoundRequest(deployment=DEPLOYMENT),
+        id=ids.purge_wal_round(DEPLOYMENT),
+        task_queue=ids.control_queue(DEPLOYMENT),
+    )
+    purges = [ids.purge_wal(DEPLOYMENT, topic) for topic in TOPICS]
+    return [await deployment.client.get_workflow_handle(p, result_type=PurgeReport).result() for p in purges]
+
+
+async def _purges(deployment: Deployment, how: str) -> list[PurgeReport]:
+    return await _round(deployment) if how == "round" else [await _purge(deployment, TOPICS[0])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", sorted(OF_WAL))
+@pytest.mark.parametrize("how", ["one", "round"])
+@side_by_side(20)
+async def test_purge_of_a_killed_worker_deletes_no_needed_entry(live: LiveTest, how: str, point: str) -> None:
+    async with live.deployment(cold=False) as deployment:
+        log = _fill_topics(deployment)
+        dying = await deployment.worker("dying", dies_at=point)
+
+        ending = asyncio.ensure_future(_purges(deployment, how))
+        await eventually_async(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
+        async with await deployment.worker_in_process():
+            reports = await ending
+
+        purged = TOPICS if how == "round" else TOPICS[:1]
+        store = WalStore(deployment.rig.db)
+        assert dying.exit_code() == -9
+        assert len(reports) == len(purged)
+        assert {report.outcome for report in reports} <= {PurgeOutcome.PURGED, PurgeOutcome.NOTHING}
+        for name in purged:
+            assert [id_ for id_, _ in log.read(name, FLUSHED)] == list(range(FLUSHED, ENTRIES))
+            assert [(p.floor, p.log_start, p.freed) for p in store.purges(name)] == [(FLUSHED + 1, FLUSHED, FLUSHED)]
+            assert store.topic(name).freed == FLUSHED
+
 
 POINTS = sorted(
     name for name in OF_ROUNDS if name.split(".")[0] not in ("undrop", "commit", "hold") and name != "owner.fenced"

@@ -1,7 +1,14 @@
-"""The contract works in an open transaction of the owner, whatever connection of psycopg 3 it is, and never ends it."""
+"""The contract works in an open transaction of any connection of psycopg 3; a superuser's session has no instance.
 
+Automatic ANALYZE evaluates expressions of owners' indexes with the rights of the table's owner, but in a session of
+the superuser, who is a member of every role.
+"""
+
+import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -10,9 +17,11 @@ from sqlalchemy import create_engine
 
 from sexton import contract
 from sexton.contract import AlreadyMarked, Collected, NewMark, OwnerConnection, Refused
+from sexton.database import roles, schema
 from sexton.kernel.errors import BadInput
+from tests.servers.postgres import DEPLOYMENT, Cluster
 from tests.support.claims import claim, token
-from tests.support.rig import Rig
+from tests.support.rig import Rig, listing, put
 
 
 class Owner(NamedTuple):
@@ -113,3 +122,120 @@ def test_a_connection_of_another_driver_is_refused() -> None:
             with pytest.raises(BadInput, match="needs a connection of psycopg 3"):
                 contract.commit(connection, "shop", ["r1"])
     lite.close()
+
+
+TRAP = """
+CREATE TABLE loot (what text);
+CREATE FUNCTION work() RETURNS int LANGUAGE plpgsql AS $f$ BEGIN
+    IF session_user <> 'postgres' THEN RETURN 0; END IF;
+    BEGIN
+        {0};
+        INSERT INTO {1}.loot VALUES ('done');
+    EXCEPTION WHEN OTHERS THEN
+        INSERT INTO {1}.loot VALUES (SQLSTATE);
+    END;
+    RETURN 1;
+END $f$;
+CREATE FUNCTION trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $f$ BEGIN
+    IF n = 1 AND NOT EXISTS (SELECT FROM {1}.loot) THEN PERFORM {1}.work(); END IF;
+    RETURN n;
+END $f$;
+CREATE TABLE bait (n int) WITH (autovacuum_enabled = {2}, autovacuum_analyze_threshold = 1);
+CREATE INDEX ON bait (trap(n));
+INSERT INTO bait SELECT generate_series(1, 100);
+"""
+MARK = (
+    "INSERT INTO sexton.mark (instance, kind, id, vault, keys) VALUES ('bank', 'dropped', 'evil', 'disk', '[\"kept\"]')"
+)
+DEEDS = {
+    "mark": MARK,
+    "undrop": "PERFORM sexton.undrop('bank', 'dropped', ARRAY['t'])",
+    "commit": "PERFORM sexton.commit('bank', ARRAY['p'])",
+    "prepare": "PERFORM sexton.prepare('bank', 'load', ARRAY['r'], 'disk', ARRAY['r/'], interval '1 hour')",
+    "read": "IF NOT EXISTS (SELECT FROM sexton.mark) THEN RAISE SQLSTATE 'SX004'; END IF",
+}
+
+
+class Town:
+    """A deployment whose own role is no superuser, with one role of ``shop`` and one of ``bank``."""
+
+    def __init__(self, cluster: Cluster, url: str, tmp_path: Path) -> None:
+        self.cluster, self.name = cluster, url.rpartition("/")[2]
+        self.roles = [f"{name}_{secrets.token_hex(4)}" for name in ("own", "shop", "bank")]
+        self.own, self.shop, bank = self.roles
+        self.sql(";".join(f"CREATE ROLE {role} LOGIN" for role in self.roles), "postgres")
+        self.sql(f'GRANT CREATE ON DATABASE "{self.name}" TO {self.own}', "postgres")
+        self.sql(f"CREATE SCHEMA {self.shop} AUTHORIZATION {self.shop}", "postgres")
+        own_url = url.replace("postgres@", f"{self.own}@")
+        schema.init(own_url, DEPLOYMENT)
+        self.rig = Rig(own_url).instance("shop").instance("bank")
+        for instance, role in (("shop", self.shop), ("bank", bank)):
+            roles.grant(self.rig.url, role)
+            roles.grant_instance(self.rig.db, instance, role)
+        self.root = self.rig.local(tmp_path / "bank", instance="bank")
+        self.rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"), instance="bank")
+        self.sql("SELECT sexton.prepare('bank', 'load', ARRAY['p'], 'disk', ARRAY['p/'], interval '9 h')", self.own)
+        put(self.root, "kept")
+
+    def sql(self, statements: str, role: str) -> list[tuple[object, ...]]:
+        url = self.cluster.url(self.name).replace("+psycopg", "").replace("postgres@", f"{role}@")
+        with psycopg.connect(url, autocommit=True, options=f"-c search_path={role},public") as c:
+            done = c.execute(statements.encode())
+            return done.fetchall() if done.description else []
+
+    def set_trap(self, deed: str, *, automatic: bool) -> None:
+        self.sql(TRAP.format(DEEDS[deed], self.shop, "on" if automatic else "off"), self.shop)
+
+    def loot(self) -> list[tuple[object, ...]]:
+        """Wait until the trap ran; return what it noted."""
+        until = time.monotonic() + 60
+        while not (noted := self.sql("SELECT what FROM loot", self.shop)) and time.monotonic() < until:
+            time.sleep(0.2)
+        return noted
+
+    def marks(self) -> list[tuple[object, ...]]:
+        return self.sql("SELECT id FROM sexton.mark WHERE instance = 'bank' ORDER BY id", self.own)
+
+
+@pytest.fixture
+def town(postgres: Cluster, tmp_path: Path) -> Iterator[Town]:
+    url = postgres.create_database()
+    town = Town(postgres, url, tmp_path)
+    yield town
+    town.rig.db.close()
+    postgres.drop_database(url)
+    with psycopg.connect(postgres.url().replace("+psycopg", ""), autocommit=True) as c:
+        for role in town.roles:
+            c.execute(f"DROP ROLE {role}".encode())
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_analyze_of_a_superuser_gives_an_owner_no_instance(town: Town, deed: str) -> None:
+    town.set_trap(deed, automatic=False)
+    town.sql("ANALYZE", "postgres")
+
+    assert (town.loot(), town.marks()) == ([("SX004",)], [("p",), ("t",)])
+
+
+def test_automatic_analyze_deletes_no_file_of_another(town: Town, postgres: Cluster) -> None:
+    town.rig.registry.set_live_view("bank", "none")
+    town.sql("ALTER SYSTEM SET autovacuum_naptime = '1s'", "postgres")
+    town.sql("SELECT pg_reload_conf()", "postgres")
+    try:
+        town.set_trap("mark", automatic=True)
+        noted = town.loot()
+    finally:
+        town.sql("ALTER SYSTEM RESET autovacuum_naptime", "postgres")
+        town.sql("SELECT pg_reload_conf()", "postgres")
+    town.rig.later(10_801)
+    town.rig.round("bank")
+
+    assert (noted, set(listing(town.root))) == ([("SX004",)], {"kept"})
+
+
+def test_superuser_owns_the_schema_or_has_no_instance(town: Town) -> None:
+    with pytest.raises(psycopg.Error, match="SX004 instance bank is not granted to role postgres"):
+        town.sql("SELECT sexton.verify_granted('bank')", "postgres")
+    with pytest.raises(BadInput, match="role postgres is a superuser, whose sessions have no instance"):
+        roles.grant_instance(town.rig.db, "bank", "postgres")
+    town.sql("SELECT sexton.verify_granted('bank')", town.own)

@@ -1,15 +1,21 @@
-"""An owner that implements nothing loses nothing: its marks must be fenced, and it fences none."""
+"""An owner that implements nothing loses nothing; one whose answer is slow or huge ends its own call with a reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
+from sexton.kernel.trust import STRICT
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.port import Heartbeat, Owner
+from sexton.owners import caller
+from sexton.owners.call_options import CallOptions
+from sexton.owners.http.messages import LiveCount
+from sexton.owners.port import Heartbeat, Owner, OwnerSilent
 from sexton.recycle.model import RoundReport
+from tests.integration.wal.test_slow_nodes import slow_node
 from tests.support.planned import waiting_plans
 from tests.support.rig import Rig, listing, put
 
@@ -67,3 +73,32 @@ def test_a_fence_gets_the_files_and_lets_them_be_deleted(rig: Rig, tmp_path: Pat
     first, approved = rig.round(), approved_round(rig)
 
     assert (first.deleted, approved.deleted, listing(root)) == (1, 1, {})
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"1\r\n \r\n"
+
+
+def drip_body() -> Iterator[bytes]:
+    return chain(iter([HEAD]), repeat(CHUNK))
+
+
+def ask(address: str) -> None:
+    caller.OwnerCaller(CallOptions(url=f"http://{address}"), STRICT).get("live/count", LiveCount)
+
+
+@pytest.mark.parametrize(
+    ("pause_seconds", "says"), [(0.05, "does not answer whole within 0.5 s"), (5, "does not answer: timed out")]
+)
+def test_call_of_a_slow_owner_ends(pause_seconds: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "ATTEMPT_SECONDS", 0.5)
+
+    with slow_node(drip_body, pause_seconds) as (address, _), pytest.raises(OwnerSilent, match=says):
+        ask(address)
+
+
+def test_call_of_an_owner_with_a_huge_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "MOST_BYTES", 3)
+
+    with slow_node(drip_body, 0) as (address, _), pytest.raises(OwnerSilent, match="more than 3 bytes; send smaller"):
+        ask(address)

@@ -1,4 +1,7 @@
-"""A live view that is a copy counts only while it says that it is fresh; every key has one meaning."""
+"""A copy as live view counts only while it says that it is fresh; a view that no instance names is not overlooked.
+
+Every key has one meaning. A view that no instance names is not read either.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from sexton.contract import NewMark
+from sexton.kernel.errors import BadInput
+from sexton.owners.plugins import add_instance
+from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.recycle.model import RoundReport
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
@@ -174,3 +180,91 @@ def test_n2_a_key_that_means_no_object_keeps_everything(rig: Rig, root: Path, va
 
     assert (report.claimed, len(listing(root))) == (0, 2)
     assert all("write keys relative to the vault" in why for why in kept_texts(report))
+
+
+VIEW = "public.sexton_live"
+
+
+def create(rig: Rig, name: str, key: str = KEY) -> None:
+    """Create a view of one live file, which no instance names."""
+    with rig.db.write() as c:
+        c.exec_driver_sql(f"CREATE VIEW {name} AS SELECT 'f' AS kind, '1' AS id, 'disk' AS vault, '{key}' AS key")
+
+
+def test_a_view_that_is_not_named_keeps_everything(rig: Rig, root: Path) -> None:
+    create(rig, VIEW)
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 2)
+    assert all(f"sexton instance live-view shop {VIEW}" in why for why in kept_texts(report))
+    with pytest.raises(OwnerSilent, match="names no live view"):
+        rig.live_side.as_of("shop")
+
+
+def test_an_operator_may_say_that_there_is_no_view(rig: Rig, root: Path) -> None:
+    create(rig, VIEW)
+    rig.registry.set_live_view("shop", "none")
+
+    report = run(rig)
+
+    assert (report.claimed, listing(root)) == (2, {})
+    with pytest.raises(NoLiveSide, match="sexton instance live-view shop"):
+        rig.live_side.as_of("shop")
+
+
+def test_only_the_named_view_is_read(rig: Rig, root: Path) -> None:
+    create(rig, VIEW)
+    create(rig, "public.ours", OTHER)
+    rig.registry.set_live_view("shop", "public.ours")
+
+    report = run(rig)
+
+    assert (kept_texts(report), set(listing(root))) == ({"live": 1}, {OTHER})
+
+
+def test_a_named_view_that_is_missing_keeps_everything(rig: Rig, root: Path) -> None:
+    rig.registry.set_live_view("shop", "public.later")
+    before = run(rig)
+    create(rig, "public.later")
+    after = rig.round()
+
+    assert (before.claimed, after.claimed, set(listing(root))) == (0, 1, {KEY})
+    assert all("the live view public.later does not exist" in why for why in kept_texts(before))
+
+
+def test_instances_with_views_of_their_own_share_no_rows(rig: Rig, root: Path) -> None:
+    rig.instance("toys")
+    create(rig, "public.ours", OTHER)
+    create(rig, "public.theirs")
+    rig.registry.set_live_view("shop", "public.ours")
+    rig.registry.set_live_view("toys", "public.theirs")
+
+    assert rig.live_side.as_of("shop") is None
+    assert kept_texts(run(rig)) == {"live": 1}
+    assert set(listing(root)) == {OTHER}
+
+
+def test_the_age_of_a_copy_is_in_the_view_beside_it(rig: Rig, root: Path) -> None:
+    with owner_write(rig.db) as c:
+        c.exec_driver_sql("CREATE TABLE ours (kind text, id text, vault text, key text)")
+        as_of = "now()"
+        c.exec_driver_sql(f"CREATE VIEW ours_as_of AS SELECT {as_of} AS as_of")
+    rig.registry.set_live_view("shop", "public.ours")
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 2)
+    assert all("last true" in why or "no instant" in why for why in kept_texts(report))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "pg_temp.sexton_live", "sexton.mark", "a.b.c", "a;b"])
+def test_a_name_that_is_no_owners_view_is_refused(rig: Rig, name: str) -> None:
+    with pytest.raises(BadInput, match="no name of a live view"):
+        rig.registry.set_live_view("shop", name)
+
+
+def test_the_catalog_takes_no_view(rig: Rig) -> None:
+    add_instance(rig.db, rig.registry, "lake", "catalog")
+    with pytest.raises(BadInput, match="needs no view"):
+        rig.registry.set_live_view("lake", VIEW)

@@ -1,4 +1,7 @@
-"""The probe of a vault detects what its store supports, also on a store that lies."""
+"""The probe of a vault detects what its store supports; `vault add` validates, and takes over its own markers only.
+
+It takes over a marker only of its own deployment that has no row.
+"""
 
 import json
 import uuid
@@ -11,7 +14,7 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.add_vault import add_vault
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyOutcome, Probe, VaultSpec
+from sexton.storage.model import KeyOutcome, Marker, Probe, VaultSpec
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.fault_proxy import FaultProxy
@@ -210,3 +213,67 @@ def test_arguments_that_name_no_vault_are_wrong_usage(
     ]:
         with subtests.test(words=words):
             assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64
+
+
+@pytest.fixture
+def new_spec(rig: Rig, tmp_path: Path) -> VaultSpec:
+    rig.registry.add_instance("lake")
+    place = tmp_path / "place"
+    place.mkdir()
+    return VaultSpec(instance="lake", name="cold", kind="local", location=str(place))
+
+
+def _leave_marker(new_spec: VaultSpec, **changes: object) -> Marker:
+    """Leave a marker without a row, as a command that was killed before it stored the row did."""
+    marker = Marker(vault_uuid="9f0c", deployment=DEPLOYMENT, instance="lake", name="other")
+    marker = marker.model_copy(update=changes)
+    LocalVault(new_spec).write_marker(marker)
+    return marker
+
+
+def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, new_spec: VaultSpec) -> None:
+    for name in ("Cold", "_cold", "c" * 64, "c/d", ""):
+        with pytest.raises(BadInput, match="lower-case letters, digits, - and _"):
+            add_vault(rig.registry, new_spec.model_copy(update={"name": name}), DEPLOYMENT, "")
+
+    assert list(Path(new_spec.location).iterdir()) == []
+    assert add_vault(rig.registry, new_spec, DEPLOYMENT, "").name == "cold"
+
+
+def test_a_marker_without_a_row_is_taken_over_on_request(rig: Rig, new_spec: VaultSpec) -> None:
+    left = _leave_marker(new_spec)
+
+    with pytest.raises(BadInput, match=r"no such vault.*add --take-over"):
+        add_vault(rig.registry, new_spec, DEPLOYMENT, "")
+    added = add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
+
+    assert added.uuid == left.vault_uuid
+    assert rig.vaults.get("lake", "cold").read_marker() == left.model_copy(update={"name": "cold"})
+
+
+def test_a_take_over_of_another_deployment_is_refused(rig: Rig, new_spec: VaultSpec) -> None:
+    left = _leave_marker(new_spec, deployment="test-another")
+
+    with pytest.raises(BadInput, match="in deployment test-another; two must not delete in one place"):
+        add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
+    assert LocalVault(new_spec).read_marker() == left
+
+
+def test_a_take_over_of_a_registered_vault_is_refused(rig: Rig, new_spec: VaultSpec, tmp_path: Path) -> None:
+    registered = add_vault(rig.registry, new_spec, DEPLOYMENT, "")
+    copy = new_spec.model_copy(update={"name": "copy", "location": str(tmp_path / "copy")})
+    Path(copy.location).mkdir()
+    left = _leave_marker(copy, vault_uuid=registered.uuid, name="cold")
+
+    with pytest.raises(BadInput, match="which is registered; two must not delete in one place"):
+        add_vault(rig.registry, copy, DEPLOYMENT, "", take_over=True)
+    assert LocalVault(copy).read_marker() == left
+
+
+def test_a_vault_taken_over_is_behind_if_its_round_is_unknown(rig: Rig, new_spec: VaultSpec) -> None:
+    _leave_marker(new_spec, round=7, run="r7")
+
+    add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
+
+    with pytest.raises(VaultFault, match="BEHIND"):
+        rig.vaults.get("lake", "cold")

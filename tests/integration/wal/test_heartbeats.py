@@ -1,12 +1,23 @@
-"""Reports of nodes count, wait or are ignored by their epoch and the topic's end."""
+"""Reports count, wait or are ignored by epoch and the topic's end, as ``reports.merge`` says, not after a restore."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert, select, update
 
-from sexton.wal.model import BlockReason, KeepFromSource
-from sexton.wal.orders import LeaderReport, RegionMapping, Stream
+from sexton.database.engine import Database
+from sexton.wal.model import BlockReason, KeepFromSource, Region
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
+from sexton.wal.reports import merge, reported_need
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
 from tests.integration.wal.topic_stores import TopicStores
+from tests.servers.postgres import new_database
 
 
 def test_newer_map_ends_reports_of_the_old_leader(topics: TopicStores) -> None:
@@ -107,3 +118,120 @@ def test_report_above_the_end_waits_for_the_end(topics: TopicStores) -> None:
     assert needs == {"r1": 121, "r2": None}
     topics.flushed(topic, "r2", 30)
     assert topics.purge(topic).floor == 31
+
+
+IDS = st.integers(0, 12)
+PROGRESS = st.lists(IDS, min_size=1, max_size=2).map(tuple)
+REGIONS = st.builds(
+    Region,
+    topic=st.just("wal-0"),
+    region=st.just("r1"),
+    keep_from=IDS | st.none(),
+    flushed=PROGRESS,
+    source=st.sampled_from(KeepFromSource),
+)
+PENDING = st.none() | st.tuples(IDS, PROGRESS | st.none())
+STREAMS = st.lists(st.builds(Stream, flushed=IDS | st.none(), idle=IDS | st.none()), min_size=1, max_size=2)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """One region of one topic."""
+    url = new_database()
+    db = Database.open(url)
+    with db.write() as c:
+        c.execute(insert(db.t.wal_topic).values(name="wal-0", instance="shop"))
+        c.execute(insert(db.t.wal_region).values(**Region(topic="wal-0", region="r1").model_dump()))
+    yield db
+    db.close()
+
+
+def stored(db: Database) -> Region:
+    with db.read() as c:
+        return Region(**c.execute(select(db.t.wal_region)).one()._mapping)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(region=REGIONS, pending=PENDING, streams=STREAMS, log_end=IDS | st.none())
+def test_stored_heartbeat_agrees_with_the_rule(
+    database: Database,
+    region: Region,
+    pending: tuple[int, tuple[int, ...] | None] | None,
+    streams: list[Stream],
+    log_end: int | None,
+) -> None:
+    if pending is not None:
+        waits, flushed = pending
+        region = region.model_copy(update={"pending_keep_from": waits, "pending_flushed": flushed})
+    with database.write() as c:
+        c.execute(update(database.t.wal_topic).values(log_end=log_end))
+        c.execute(update(database.t.wal_region).values(**region.model_dump()))
+    report = LeaderReport(topic="wal-0", region="r1", epoch=0, streams=tuple(streams))
+
+    receipt = HeartbeatStore(database).record_reports("shop", "n1", [report])
+
+    after, expected = stored(database), merge(region, reported_need(report), log_end)
+    assert after.reported_at is not None
+    assert after == expected.model_copy(update={"node": "n1", "reported_at": after.reported_at})
+    assert (receipt.taken, receipt.waiting) == ((0, 1) if expected.pending_keep_from is not None else (1, 0))
+
+
+def test_restored_row_of_a_region_is_no_report(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=1, first=0))
+    topics.flushed(topic, "r1", 89, epoch=1)
+    r = topics.db.t.wal_region
+    with topics.db.read() as c:
+        copy = dict(c.execute(select(r)).one()._mapping)  # the backup
+    pin = topics.open(topic, "r1", 49, epoch=2)  # its manifest was restored: 50 and above are in its memory alone
+    topics.replays.release(pin.id)
+    with topics.db.write() as c:  # the database is restored from the backup
+        c.execute(r.delete())
+        c.execute(insert(r).values(**copy))
+    resets.distrust_maps()
+    topics.map(topic, RegionMapping(region="r1", epoch=2, first=0))
+
+    done = topics.purge(topic)
+
+    assert pin.start == 50
+    assert topics.start(topic) <= 50, done.floor
+
+
+def test_region_that_moved_since_the_backup_blocks(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+    topics.flushed(topic, "r1", 99)
+    topics.map(topic, RegionMapping(region="r2"), moved=("r1",))
+    for _ in range(2):
+        topics.purge(topic)
+    assert [x.region for x in topics.store.regions(topic)] == ["r2"]
+    # The backup is made now. Then r1 returns, appends 100..149, and moves away again: the backup does not show it.
+    topics.place.append(topic, 50)
+    resets.distrust_maps()
+    topics.map(topic, RegionMapping(region="r2"), moved=("r1",))
+    topics.purge(topic)
+    topics.flushed(topic, "r2", 149)
+
+    done = topics.purge(topic)
+
+    assert topics.start(topic) <= 100, done.floor
+
+
+def test_restored_map_does_not_count_until_sent_again(topics: TopicStores, resets: ResetStore) -> None:
+    topic = topics.topic(100)
+    order = MapOrder(instance="shop", topic=topic, generation=7, regions=(RegionMapping(region="r1", first=0),))
+    topics.maps.put(order)
+    topics.purge(topic)
+    topics.flushed(topic, "r1", 49)
+
+    waiting = resets.distrust_maps()
+    blocked = topics.purge(topic)
+    newer = order.model_copy(update={"regions": (RegionMapping(region="r1", epoch=2),)})
+    topics.maps.put(newer)  # of the same generation, with other regions than in the backup
+    zombie = topics.flushed(topic, "r1", 89, epoch=0)
+
+    assert waiting == 1
+    assert (blocked.floor, [b.why for b in blocked.verdict.blocked]) == (None, [BlockReason.MAP_STALE])
+    silent = topics.purge(topic).verdict.blocked
+    topics.flushed(topic, "r1", 59, epoch=2)
+
+    assert (zombie.taken, [b.why for b in silent]) == (0, [BlockReason.SILENT])
+    assert topics.purge(topic).floor == 60

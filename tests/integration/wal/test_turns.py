@@ -1,17 +1,23 @@
-"""Due topics are reviewed by name, in parts, and no topic starves."""
+"""Due topics are reviewed in parts, none starves, recreated ones are not purged, and metrics equal the tables."""
 
 import pytest
 from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.insight.metrics.figures.topics import figures
+from sexton.insight.metrics.model import WalFigures
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import purger
-from sexton.wal.model import Mode, WalSettings
+from sexton.wal.model import Facts, Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.port import ReplayRefused
 from sexton.wal.purger import PurgeRounds
+from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalSchedule
 from sexton.wal.wal import WalService
+from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores
 
@@ -157,3 +163,172 @@ def test_topic_is_due_at_once_when_enabled(topics: TopicStores) -> None:
     enabled_topic = topics.store.enable(topic, Mode.DELETE, "shop")
 
     assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)
+
+
+LIMITS = WalSettings(flush_entries=60)
+
+
+def read(db: Database) -> tuple[WalFigures, int]:
+    with db.read() as c:
+        now = db.now(c)
+        return figures(db, c, LIMITS), now
+
+
+def test_disabled_topics_are_not_counted(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.store.disable(topic)
+
+    counts, _ = read(topics.db)
+
+    assert (counts.topics, counts.entries, sum(counts.blocked.values()), counts.ok_since) == (0, 0, 0, None)
+
+
+def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStores) -> None:
+    purged, lost, silent = topics.topic(100), topics.topic(100), topics.topic(100)
+    for topic in (purged, lost):
+        topics.map(topic, RegionMapping(region="r1", first=0))
+        topics.purge(topic)
+    topics.map(silent, "r1")
+    topics.flushed(purged, "r1", 39)
+    topics.flushed(lost, "r1", 9)
+    topics.place.log.delete_before({lost: 50})
+    topics.purger.review([purged], [purged])
+    for topic in (purged, lost, silent):
+        topics.purge(topic)
+    pin = topics.open(purged, "r1", 39)
+    topics.wait(60)
+
+    counts, now = read(topics.db)
+
+    assert (counts.topics, counts.lost_regions, counts.quarantined, counts.faulty) == (3, 1, 0, 0)
+    assert {reason: n for reason, n in counts.blocked.items() if n} == {"no report": 1}
+    asked = FloorStore(topics.db, LIMITS, ControlStore(topics.db)).regions_to_flush([purged, lost, silent])
+    assert counts.lagging_regions == len(asked) == 1
+    assert (counts.freed, counts.entries) == (39, 61 + 50 + 100)
+    assert counts.bytes in (61 * 5, 61 * 8)  # without and with a key
+    assert (counts.replays, counts.oldest_replay) == (1, pin.opened_at)
+    assert counts.ok_since is not None
+    assert counts.blocked_since is not None
+    assert 60_000 <= now - counts.ok_since < 120_000
+    assert 60_000 <= now - counts.blocked_since < 120_000
+
+
+def test_stop_is_counted_and_does_not_age_as_a_block(topics: TopicStores) -> None:
+    topic = topics.topic(10)
+    topics.map(topic, RegionMapping(region="r1", first=0))
+    ControlStore(topics.db).put(ControlKind.STOP, ALL, "a test", "the tester")
+    topics.purge(topic)
+
+    counts, _ = read(topics.db)
+
+    assert (counts.blocked["stopped"], counts.blocked_since) == (1, None)
+
+
+def test_unanswering_topic_ages_from_its_last_answer(topics: TopicStores) -> None:
+    topics.store.enable("wal-nowhere", Mode.DELETE, "shop")
+    topics.wait(600)
+    topics.purger.purge(["wal-nowhere"])
+
+    counts, now = read(topics.db)
+
+    assert (counts.faulty, counts.blocked["log fault"]) == (1, 1)
+    assert counts.ok_since is not None
+    assert now - counts.ok_since >= 600_000
+
+
+@ON_BOTH_LOGS
+def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
+    topics.flushed(topic, "r1", 39)
+    topics.map(topic, "r2", moved=("r1",))
+    topics.place.recreate(topic)
+    topics.place.append(topic, 5)
+
+    assert topics.purge(topic).verdict.quarantine
+
+    with pytest.raises(ReplayRefused, match="quarantined"):
+        topics.open(topic, "r1", 39)
+
+
+def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> None:
+    topic = topics.flushed_topic(250, r1=99)
+    topics.purge(topic)
+    before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
+    assert isinstance(facts, Facts)
+
+    cut = topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
+
+    assert "lost its last entries" in cut[topic].quarantine
+
+
+def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(250)
+    before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
+    assert isinstance(facts, Facts)
+    topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
+    topics.flushed(topic, "r1", 259)
+    topics.place.append(topic, 50)
+
+    assert topics.purge(topic).verdict.quarantine
+
+    assert [(r.keep_from, r.pending_keep_from) for r in topics.store.regions(topic)] == [(0, 260)]
+    assert topics.store.topic(topic).log_end == 250
+
+
+def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, "r1", RegionMapping(region="r2", first=0))
+    topics.flushed(topic, "r2", 89)
+    topics.open(topic, "r1", 10**15)
+
+    assert topics.purge(topic).verdict.quarantine == ""
+
+
+@ON_BOTH_LOGS
+def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -> None:
+    topic = topics.flushed_topic(250, r1=99)
+    topics.place.recreate(topic)
+    topics.place.append(topic, 300)
+
+    done = topics.purge(topic)
+
+    assert "another one now" in done.verdict.quarantine
+    assert topics.place.read(topic, 0)[0] == 0
+    assert "another one now" in topics.store.topic(topic).quarantined
+    assert "another one now" in topics.purge(topic).verdict.quarantine
+
+
+@ON_BOTH_LOGS
+def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> None:
+    topic = topics.flushed_topic(250, r1=199)
+    before = topics.floors.state_before_read([topic])
+    facts = topics.place.log.facts([topic])[topic]
+
+    cut = topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)  # type: ignore[union-attr]
+
+    assert "lost its last entries" in cut[topic].quarantine
+    assert topics.purge(topic).floor is None
+
+
+def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(50, "r1")
+    before, old = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])
+    topics.place.append(topic, 100)
+    topics.flushed(topic, "r1", 129)
+    assert topics.purge(topic).floor == 130
+
+    late = topics.floors.raise_floors(old, before)[topic]
+
+    assert late.quarantine == ""
+    assert topics.purge(topic).floor == 130
+
+
+@ON_BOTH_LOGS
+def test_w21_recreated_topic_counts_no_report(topics: TopicStores) -> None:
+    topic = topics.flushed_topic(50, r1=70)
+    topics.place.recreate(topic)
+    topics.place.append(topic, 90)
+
+    assert "another one now" in topics.purge(topic).verdict.quarantine
+
+    assert [(r.keep_from, r.pending_keep_from) for r in topics.store.regions(topic)] == [(None, 71)]

@@ -1,16 +1,20 @@
-"""Secrets in URLs are masked, variables of Kubernetes are no settings, and the file names every setting."""
+"""Secrets in URLs are masked; settings of the database are merged over those of the process, and unsafe ones not."""
 
+import logging
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, Field
 
-from config.explain import SHOWN
+from config.explain import FOR_ALL, PER_INSTANCE, SHOWN
 from config.explain import rows as explained_rows
+from config.live import LiveSettings, explain_live, merge, with_value
 from config.settings import SettingRow, Settings, SettingsError, explain, load, masked
 from config.sources import PACKAGED
+from sexton.operators.settings.model import StoredSetting
 from tests.surroundings import NOWHERE
 
 
@@ -168,3 +172,152 @@ def test_every_key_has_a_line_of_explanation() -> None:
     for number, line in enumerate(lines):
         if re.match(r"[a-z_]+ = ", line):
             assert lines[number - 1].startswith("# "), line
+
+
+RETENTION = "recycle.retention_seconds"
+
+
+def row(key: str, value: str, instance: str = "") -> StoredSetting:
+    return StoredSetting(instance=instance, key=key, value=value, set_at=1_000, set_by="anna")
+
+
+class Rows:
+    """Rows that a test replaces."""
+
+    def __init__(self, *rows: StoredSetting) -> None:
+        self.rows: Sequence[StoredSetting] = rows
+
+    def __call__(self) -> Sequence[StoredSetting]:
+        return self.rows
+
+
+def test_row_of_an_instance_wins_over_one_of_all() -> None:
+    live = LiveSettings(load(), Rows(row(RETENTION, "700", "shop"), row(RETENTION, "800")))
+
+    found = {name: live.current(name).retentions()["prepared"] for name in ("", "shop", "bank")}
+
+    assert found == {"": 800, "shop": 700, "bank": 800}
+    assert live.own.retentions()["prepared"] == 259_200
+
+
+@pytest.mark.parametrize(
+    ("unsafe", "says"),
+    [
+        (row(RETENTION, "5"), r"retention_seconds = 5 \(database, set by anna\) is below its floor of 600"),
+        (row(RETENTION, "soon"), "is not allowed"),
+        (row("recycle.max_delete_fraction", "nan"), "finite number"),
+        (row("recycle.fallback_retention_seconds", "5"), "use 0 for none, or 600 or more"),
+        (row("kinds.snapshot.retention_seconds", "5"), r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
+        (row("kinds.orphan.retention_seconds", "700"), "'orphan' is an engine kind"),
+        (row("kinds.9.retention_seconds", "700"), "'9' is not a valid kind name"),
+        (row("s3.endpoint_url", "https://evil"), "cannot be changed while workers run"),
+        (row("wal.flush_secret", "x" * 32), "cannot be changed while workers run"),
+        (row("protection.job_max_objects", "1000"), "cannot be changed while workers run"),
+        (row("wal.purge_trigger_entries", "1" + "0" * 30), "above its ceiling of 4611686018427387904"),
+        (row("wal.purge_trigger_bytes", "1000", "shop"), "the same for all instances"),
+        (row("nonsense", "1"), "is not a setting; see: sexton settings show"),
+        (row("recycle.retention_second", "1"), r"is not a setting; did you mean recycle\.retention_seconds\?"),
+    ],
+)
+def test_unsafe_row_is_ignored(unsafe: StoredSetting, says: str) -> None:
+    settings = load()
+
+    merged, ignored = merge(settings, [unsafe], unsafe.instance)
+
+    assert merged == settings
+    [entry] = ignored
+    assert entry.row == unsafe
+    with pytest.raises(SettingsError, match=says):
+        with_value(settings, unsafe.key, unsafe.value, unsafe.instance, "database, set by anna")
+
+
+def test_unsafe_row_of_an_instance_leaves_that_of_all() -> None:
+    merged, _ = merge(load(), [row(RETENTION, "900000"), row(RETENTION, "1", "shop")], "shop")
+
+    assert merged.recycle.retention_seconds == 900_000
+
+
+def test_ignored_row_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    live = LiveSettings(load(), Rows(row(RETENTION, "5")), max_age_seconds=0)
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            live.current()
+
+    assert [r.message for r in caplog.records if "is ignored" in r.message] == [caplog.records[0].message]
+    assert [entry.row.key for entry in live.ignored()] == [RETENTION]
+
+
+def test_changed_rows_are_read_again() -> None:
+    rows = Rows()
+    live = LiveSettings(load(), rows, max_age_seconds=0)
+    policy = live.current.map(Settings.policy)
+    before = policy("shop")
+    assert policy("shop") is before
+
+    rows.rows = (row(RETENTION, "700"),)
+
+    assert policy("shop").retention_seconds["prepared"] == 700
+    assert policy("shop").version != before.version
+
+
+def test_any_number_of_names_costs_no_memory() -> None:
+    live = LiveSettings(load(), Rows(row(RETENTION, "700", "shop")))
+    policy = live.current.map(Settings.policy)
+
+    assert len({id(live.current(f"forged-{n}")) for n in range(2_000)}) == 1
+    assert [policy(f"forged-{n}").retention("prepared") for n in range(2_000)] == [259_200] * 2_000
+    assert policy("shop").retention("prepared") == 700
+
+
+def test_rows_are_kept_for_a_few_seconds() -> None:
+    rows = Rows()
+    live = LiveSettings(load(), rows, max_age_seconds=3_600)
+    live.current()
+
+    rows.rows = (row(RETENTION, "700"),)
+
+    assert live.current().recycle.retention_seconds == 259_200
+
+
+def test_unread_rows_are_an_error_not_the_file() -> None:
+    def fail() -> Sequence[StoredSetting]:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        LiveSettings(load(), fail).current()
+
+
+def test_kind_of_the_database_gets_a_retention() -> None:
+    live = LiveSettings(load(), Rows(row("kinds.snapshot.retention_seconds", "7000", "shop")))
+
+    assert live.current("shop").policy().retention_seconds["snapshot"] == 7_000
+    assert "snapshot" not in live.current("bank").policy().retention_seconds
+
+
+def test_shortest_interval_is_that_of_any_instance() -> None:
+    live = LiveSettings(load(), Rows(row("recycle.recycle_interval_seconds", "10", "shop")))
+
+    assert (live.shortest_interval(), live.current("bank").recycle.recycle_interval_seconds) == (10, 3_600)
+
+
+def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
+    live = LiveSettings(load(), Rows(row(RETENTION, "700"), row("recycle.upload_grace_seconds", "5")))
+
+    shown = {r.key: r for r in explain_live(live, now=7_201_000)}
+
+    assert (shown[RETENTION].value, shown[RETENTION].source) == ("700", "database, set by anna 2 h ago")
+    assert shown[RETENTION].overrides == "1001 (environment SEXTON_RECYCLE__RETENTION_SECONDS)"
+    assert shown["recycle.upload_grace_seconds"].source == "config/sexton.toml"
+    assert (shown[RETENTION].mutable, shown["deployment"].mutable) == (True, False)
+
+
+def test_every_mutable_key_is_a_bounded_number() -> None:
+    rows = {r.key: r for r in explain()}
+
+    mutable = PER_INSTANCE | FOR_ALL
+
+    assert mutable - rows.keys() == set()
+    unbounded = [key for key in mutable if not re.search("floor|more than", rows[key].bound)]
+    assert unbounded == [], "give each a floor (ge= or gt=) in config/sections.py"

@@ -1,4 +1,4 @@
-"""Links, headings and commands that the documentation names exist."""
+"""Links, headings, commands and paths that the documentation names exist; decisions and exhibits are in their index."""
 
 import re
 from collections.abc import Iterator
@@ -85,3 +85,68 @@ def test_a_command_or_an_option_that_is_missing_is_noticed() -> None:
     wrong = [("no-such", ""), ("instance", "no-such"), ("status", "--no-such")]
 
     assert [words for words in wrong if exists(words)] == []
+
+
+PATH_PAGES = sorted(
+    [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md"))]
+)
+FOLDER_NAMES = "deploy|sexton|workflows|activities|config|examples|benchmarks|tests|docs"
+PATH = re.compile(rf"`((?:(?:{FOLDER_NAMES})/[\w./-]*)|worker\.py|Makefile|pyproject\.toml)`")
+
+
+def test_every_named_path_exists() -> None:
+    named = [(page, path) for page in PATH_PAGES for path in PATH.findall(page.read_text())]
+
+    assert [f"{page.relative_to(ROOT)}: {path}" for page, path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_page_names_paths() -> None:
+    assert len(PATH.findall((ROOT / "docs/architecture.md").read_text())) > 40
+
+
+def test_every_term_of_the_glossary_has_a_place() -> None:
+    rows = [line for line in (ROOT / "docs/glossary.md").read_text().splitlines() if re.match(r"\| (?!term |--)", line)]
+
+    assert len(rows) > 60
+    assert [row for row in rows if not PATH.search(row.rsplit(" | ", 1)[-1])] == []
+
+
+FOLDERS = ("sexton", "workflows", "activities", "config", "examples", "benchmarks", "tests", "docs")
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+PARTS = ["Status", "Context", "Decision", "Alternatives", "Consequences"]
+
+
+def citing_files() -> list[Path]:
+    """Return every file of the project that may cite a decision."""
+    files = [f for name in FOLDERS for f in (ROOT / name).rglob("*") if f.suffix in {".py", ".md", ".toml", ".yml"}]
+    return [*files, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "worker.py"]
+
+
+def test_every_decision_has_a_title_and_five_parts() -> None:
+    texts = {page.name[:4]: page.read_text() for page in DECISIONS}
+
+    assert [number for number, text in texts.items() if not re.match(rf"# {number}\. [A-Z\w]", text)] == []
+    parts = {number: re.findall(r"(?m)^## (.+)$", text) for number, text in texts.items()}
+    assert parts == dict.fromkeys(texts, PARTS)
+
+
+def test_the_index_lists_every_decision_by_its_title() -> None:
+    index = (ROOT / "docs" / "adr" / "README.md").read_text()
+    lines = [f"| [{p.name[:4]}]({p.name}) | {p.read_text().splitlines()[0][8:]} |" for p in DECISIONS]
+
+    assert [line for line in lines if line not in index] == []
+
+
+def test_every_cited_decision_exists() -> None:
+    cited = {number for f in citing_files() for number in re.findall(r"docs/adr/(\d{4})", f.read_text())}
+
+    assert len(cited) > 3
+    assert cited - {p.name[:4] for p in DECISIONS} == set()
+
+
+def test_each_exhibit_is_on_the_page() -> None:
+    named = re.findall(r"\(\.\./tests/museum/(test_\w+\.py)\)", (ROOT / "docs" / "museum.md").read_text())
+    exhibits = [path.name for path in (ROOT / "tests" / "museum").glob("test_*.py")]
+
+    assert sorted(named) == sorted(exhibits)
+    assert len(exhibits) >= 26

@@ -1,5 +1,6 @@
-"""`requirements.lock` pins all that an installation gets, by hash; `make sbom` lists the same."""
+"""An installation gets what `requirements.lock` pins by hash, and the packages of the top below ``sexton``."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from build_hooks.notices import notices
+from build_hooks.reroot import MOVED, PACKAGE, UnclearImport, rerooted, write_tree
 
 ROOT = Path(__file__).parents[3]
 EXTRAS = {"api", "client", "console", "embedded", "kafka", "otel", "spark"}
@@ -83,3 +85,49 @@ def test_sbom_lists_what_the_lock_pins(tmp_path: Path) -> None:
     assert {(canonicalize_name(c["name"]), c["version"]) for c in bom["components"]} == {
         (name, version) for name, (version, _) in lock().items()
     }
+
+
+def test_imports_are_rewritten_and_nothing_else() -> None:
+    sources = {
+        "from config.settings import load\n": "from sexton.config.settings import load\n",
+        "from workflows import ALL, ids\n": "from sexton.workflows import ALL, ids\n",
+        "import activities\n": "from sexton import activities\n",
+        "def f():\n    from config import x\n": "def f():\n    from sexton.config import x\n",
+        's = "é"; from config import (\n    x,\n)\n': 's = "é"; from sexton.config import (\n    x,\n)\n',
+        "from sexton import config\nconfig = config.x\n": "from sexton import config\nconfig = config.x\n",
+        "from .config import x\nimport configparser\n": "from .config import x\nimport configparser\n",
+    }
+
+    assert {source: rerooted(source) for source in sources} == sources
+
+
+def test_an_unclear_import_is_refused() -> None:
+    for source in ("import config.settings", "import os, config", "import config as c"):
+        with pytest.raises(UnclearImport, match="write `from config import settings`"):
+            rerooted(source)
+
+
+def test_written_tree_imports_nothing_from_the_top(tmp_path: Path) -> None:
+    write_tree(ROOT, tmp_path)
+    files = list(tmp_path.rglob("*.py"))
+    imported = set()
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text()))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            imported.add(str(node.module))
+    repository = [file for name in (PACKAGE, *MOVED) for file in (ROOT / name).rglob("*.py")]
+
+    assert len(files) == len(repository)
+    assert {name for name in imported if name.split(".")[0] in (*MOVED, "worker", "tests", "build_hooks")} == set()
+
+
+def test_no_text_names_a_module_that_the_wheel_moves() -> None:
+    named = []
+    for file in (file for name in (PACKAGE, *MOVED) for file in (ROOT / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and text.startswith(tuple(f"{name}." for name in MOVED)):
+                named.append(f"{file.relative_to(ROOT)}:{node.lineno} {text}")
+
+    assert named == []

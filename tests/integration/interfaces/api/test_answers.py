@@ -1,4 +1,4 @@
-"""Each route answers as documented, and refuses with a typed code and a problem document."""
+"""Each route answers as documented, and refuses with a typed code and a problem document, also of a quota."""
 
 import base64
 import logging
@@ -8,9 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sexton.client import Sexton
 from sexton.interfaces.api.guarded_route import SMALL_BYTES
 from sexton.operations.fields import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from sexton.operators.controls.model import ControlKind
+from sexton.protection.errors import JobQuotaExceeded
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from tests.integration.interfaces.api.conftest import Ask
@@ -18,7 +20,7 @@ from tests.integration.protection.registrations import remaining_keys
 from tests.servers.api import Api
 from tests.servers.postgres import shared
 from tests.support.kept import kept_texts
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import DAY, DEPLOYMENT, Rig
 
 HERE = "/v1/instances/shop/protections"
 A = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
@@ -285,3 +287,32 @@ def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig) -> None:
     assert problem_of(answer) == (503, "DATABASE_AWAY", None)
     away = (503, {"status": "unavailable", "failed": ["database"]})
     assert [(h.status_code, h.json()) for h in health] == [away, away, (200, {"status": "ok"})]
+
+
+def test_own_token_of_a_job_has_the_limits_of_jobs(rig: Rig, root: Path) -> None:
+    large = Filter.build([Item("disk", "data/a.dat")], 1_300_000).encode()
+    body = {"owner": "ada", "filter": large}
+    with Api(rig, protection={"job_max_age_seconds": DAY}) as api, httpx.Client(base_url=api.url, timeout=30) as http:
+        job, operator = ({"Authorization": f"Bearer {api.token(s)}"} for s in ("sync:copy@shop", "operate@shop"))
+        refused = http.post(HERE, json=body | {"job": "copy:1"}, headers=job)
+        accepted = http.post(HERE, json=body | {"job": "copy:2"}, headers=operator)
+        opened = http.post(HERE, json={"job": "copy:3", "owner": "ada", "objects": ["disk/data/a.dat"]}, headers=job)
+        rig.later(600)
+        renewals = [
+            http.patch(f"{HERE}/copy:3", json={"ttl_seconds": DAY}, headers=headers) for headers in (job, operator)
+        ]
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["number"]) == (429, "JOB_QUOTA", 20645)
+    assert "operate@INSTANCE" in refused.json()["detail"]
+    assert (accepted.status_code, opened.status_code) == (200, 200)
+    assert [answer.status_code for answer in renewals] == [429, 200]
+    assert "job_max_age_seconds in section protection" in renewals[0].json()["detail"]
+
+
+def test_client_raises_the_quota_as_its_own_error(rig: Rig, root: Path) -> None:
+    with Api(rig, protection={"job_max_objects": 1}) as api, Sexton(api.url, api.token("sync:copy@shop")) as client:
+        block = client.protect("shop", "copy:1", owner="ada", objects=["disk/data/a.dat", "disk/data/b.dat"])
+        with pytest.raises(JobQuotaExceeded, match="would protect 2 objects"), block:
+            raise AssertionError("entered")
+
+    assert rig.protections.list_protections("shop") == []

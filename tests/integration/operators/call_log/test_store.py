@@ -1,4 +1,4 @@
-"""The log of calls: a call and its outcome are rows that never change, in the order of their numbers."""
+"""The log of calls: rows that never change, in the order of their numbers, also of rounds, plans and checks."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import update
 
+from sexton.database.engine import AWAY
 from sexton.kernel.errors import SextonError
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore, append
-from tests.support.rig import DAY, Rig
+from sexton.replication.binlog.model import LogRetention
+from tests.support.refusing import refuse_inserts
+from tests.support.rig import DAY, Rig, stores_of
 
 CALL = CallRecord(who="ada", source="cli@here", action="stop", instance="shop", reason="a restore, \u202eat noon\n")
 
@@ -110,3 +113,56 @@ def test_a_transaction_that_rolls_back_leaves_no_row(rig: Rig, calls: CallStore)
         transaction.rollback()
 
     assert calls.rows(0, 9) == []
+
+
+def work(rig: Rig) -> list[CallRecord]:
+    return [c for c in reversed(rig.operators.calls.last(20)) if c.source.startswith("worker@")]
+
+
+def test_every_round_that_begins_is_logged_with_its_run(rig: Rig) -> None:
+    opened = rig.rounds.open("shop", "run-of-a-stranger", None, rig.policy)
+    again = rig.rounds.open("shop", "run-of-a-stranger", None, rig.policy)
+    rig.rounds.plan("shop", rig.policy, "")
+
+    assert again.round == opened.round
+    begun, sender = (
+        f"round {opened.round}, run run-of-a-stranger",
+        "requested by: see SextonRequestedBy of its workflow",
+    )
+    assert [(c.who, c.action, c.instance, c.subject, c.outcome, c.reason) for c in work(rig)] == [
+        ("worker", "round", "shop", begun, "ok", sender),
+        ("worker", "plan", "shop", "", "ok", sender),
+    ]
+
+
+def test_no_round_begins_that_cannot_be_logged(rig: Rig) -> None:
+    rig.rounds.open("shop", "first", None, rig.policy)
+    refuse_inserts(rig.db, "call")
+    with pytest.raises(AWAY):
+        rig.rounds.open("shop", "second", None, rig.policy)
+    with rig.db.read() as c:
+        runs = c.execute(rig.db.t.round.select()).all()
+
+    assert [row.run_id for row in runs] == ["first"]
+
+
+def test_every_check_that_begins_is_logged_once(rig: Rig) -> None:
+    for _ in range(2):
+        begun = rig.runs.begin("shop", "run-7", "bob")
+
+    assert [(c.action, c.subject, c.reason) for c in work(rig)] == [
+        ("check", f"check {begun.id}, run run-7", "requested by bob, as the order has it")
+    ]
+
+
+def test_every_binlog_run_and_purge_is_logged(rig: Rig) -> None:
+    deployment = stores_of(rig.db)
+    deployment.binlogs.configs.put("shop", "sales", "", LogRetention(ttl_seconds=60))
+
+    deployment.binlogs.schedule.begin_run("shop")
+    deployment.wal.rounds.purge("orders")
+
+    assert [(c.action, c.instance, c.subject) for c in work(rig)] == [
+        ("binlog gc", "shop", ""),
+        ("wal purge", "", "orders"),
+    ]

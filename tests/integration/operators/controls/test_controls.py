@@ -1,4 +1,4 @@
-"""Stops, lists and windows act on running rounds within a page."""
+"""Stops, lists and windows act on running rounds within a page; a wrong name of an instance is answered with help."""
 
 import re
 from collections.abc import Callable
@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
+from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.model import Hold
+from sexton.operators.registry.store import Registry
 from sexton.recycle.model import STOPPED, RoundReport
 from sexton.recycle.rounds.ledger import Ledger
 from tests.support.command import run
@@ -253,3 +255,16 @@ def test_a_second_stop_keeps_the_first_reason_and_time(rig: Rig) -> None:
         r"shop is stopped by bob: drill \(on \S+ \S+ UTC; first stopped by ada: restoring a backup, on \S+ \S+ UTC\)",
         str(halted.value),
     )
+
+
+def test_a_wrong_name_of_an_instance_is_refused(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="use lower-case letters, digits, - and _, at most 63; the first is a letter or"):
+        rig.registry.add_instance("My Shop")
+
+
+def test_no_registered_instance_is_answered_with_the_command(database_url: str) -> None:
+    db = Database.open(database_url)
+
+    with pytest.raises(BadInput, match="no instance is registered; add one: sexton instance add NAME"):
+        Registry(db).resolve_instance(None)
+    db.close()

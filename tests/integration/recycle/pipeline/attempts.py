@@ -12,7 +12,7 @@ from sexton.kernel.errors import SextonError
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyResult
+from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import Throttled
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, put
@@ -119,8 +119,11 @@ def throttle(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threadin
     return busy, accepting
 
 
-def hang_once(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
-    """Let the next request to a local vault hang until the second event is set; the first says that it was sent."""
+def hang_once(monkeypatch: pytest.MonkeyPatch, *, then_refuse: bool = False) -> tuple[threading.Event, threading.Event]:
+    """Let the next request to a local vault hang until the second event is set; the first says that it was sent.
+
+    The requests after it delete, or are refused.
+    """
     real: Delete = LocalVault.delete
     sent, answering = threading.Event(), threading.Event()
 
@@ -128,6 +131,8 @@ def hang_once(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threadi
         if not sent.is_set():
             sent.set()
             assert answering.wait(PATIENCE_SECONDS)
+        elif then_refuse:
+            return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
         return real(vault, keys, etags)
 
     monkeypatch.setattr(LocalVault, "delete", delete)

@@ -1,13 +1,28 @@
-"""A batch that is opened again: what its earlier attempt stored, and which deletes are tried again."""
+"""A batch that is opened again: what is tried again, whose outcomes are stored, and no number of a file is reused."""
+
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sexton.contract import NewMark
+from sexton.kernel import crash_points
 from sexton.marks import file_list
-from sexton.marks.model import File, FilePage
+from sexton.marks.lease import LeaseLost
+from sexton.marks.model import File, FilePage, Ref, WriteToken
+from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.recycle.pipeline.deleter import Deleter, Deletion
+from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, hang_once, range_order
 from tests.support.claims import claim, drop_unclaimed, token
-from tests.support.rig import Rig
+from tests.support.crashes import Crash, crash_at
+from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.files import stored_files
+from tests.support.locks import wait_for_lock_waiter
+from tests.support.rig import Rig, listing
 
 
 def test_a_reopened_batch_keeps_only_files_of_claimed_marks(rig: Rig) -> None:
@@ -69,3 +84,106 @@ def test_pages_leave_out_marks_that_the_batch_may_not_delete(rig: Rig, change: s
     rig.sql(f"UPDATE {{}}mark SET {change} WHERE id = 'a'")
 
     assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/b.dat"]]
+
+
+def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
+    """Executors store them at the same time."""
+    first = token(rig)
+    stored: list[bool] = []
+    with rig.db.write() as c:
+        verify(c, first, shared=True)
+        other = threading.Thread(
+            target=lambda: stored.append(rig.stores.outcomes.record(first, FilePage("disk", [], []), []) is None)
+        )
+        other.start()
+        other.join(PATIENCE_SECONDS)
+        assert stored == [True]
+    second = token(rig, attempt=2)
+
+    with pytest.raises(LeaseLost):
+        rig.stores.outcomes.record(first, FilePage("disk", [], []), [])
+    rig.stores.outcomes.record(second, FilePage("disk", [], []), [])
+
+
+def test_a_drop_waits_for_an_outcome_of_the_same_list(rig: Rig) -> None:
+    with_ = token(rig)
+    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    dropping = threading.Thread(target=lambda: rig.stores.files.drop(with_, [Ref("dropped", "b")]))
+
+    with rig.db.write() as recording:
+        verify(recording, with_, shared=True)
+        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
+        files.results.record(0, KeyResult("a.dat", KeyOutcome.DELETED))
+        save_results(rig.db, recording, files)
+        dropping.start()
+        wait_for_lock_waiter(rig.db)
+    dropping.join(PATIENCE_SECONDS)
+
+    assert [(file.id, file.outcome) for file in stored_files(rig.db)] == [("a", KeyOutcome.DELETED)]
+
+
+def test_two_threads_record_pages_of_one_list(rig: Rig) -> None:
+    with_ = token(rig)
+    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    page, deleted = FilePage("disk", [2], ["b.dat"]), KeyResult("b.dat", KeyOutcome.DELETED)
+    other = threading.Thread(target=lambda: rig.stores.outcomes.record(with_, page, [deleted]))
+
+    with rig.db.write() as recording:
+        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
+        files.results.record(0, KeyResult("a.dat", KeyOutcome.ABSENT))
+        save_results(rig.db, recording, files)
+        other.start()
+        wait_for_lock_waiter(rig.db)
+    other.join(PATIENCE_SECONDS)
+
+    assert [file.outcome for file in stored_files(rig.db)] == [KeyOutcome.ABSENT, KeyOutcome.DELETED]
+
+
+class DuplicatedFirst:
+    """Runs its first deletion twice, as Spark may: a lost executor goes on while its task is repeated elsewhere."""
+
+    leaves_requests = True
+
+    def __init__(self, deleter: Deleter, start_other: Any) -> None:
+        self._deleter, self._start_other, self._first = deleter, start_other, True
+
+    def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> Deletion:
+        if self._first:
+            self._first = False
+            self._start_other(token)
+        return self._deleter.begin(token, active_lease, after)
+
+
+def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        rig.drop(root, f"{name}.dat", name)
+        rig.later(10)
+    rig.later(DUE_SECONDS)
+    order = range_order(rig)
+    with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
+        rig.recycler.recycle(order.model_copy(update={"limit": 1}), 1, lambda: None)
+    assert rig.row("dropped", "a").state == "CLAIMED"
+    sent, answering = hang_once(monkeypatch)
+    recorded = threading.Event()
+
+    def start_other(token: WriteToken) -> None:
+        lease = ActiveLease(rig.leases, rig.controls, order.lease, lambda: None)
+
+        def delete() -> None:
+            with rig.deleter.begin(token, lease) as deletion:
+                deletion.release_up_to(rig.stores.files.last_number(token))
+                deletion.finish()
+            recorded.set()
+
+        threading.Thread(target=delete, daemon=True).start()
+        assert sent.wait(PATIENCE_SECONDS)
+
+    def answer_after_claim(point: str) -> None:
+        if point == "claim.committed":
+            answering.set()
+            assert recorded.wait(PATIENCE_SECONDS)
+
+    with crash_points.installed(answer_after_claim):
+        rig.recycler_of(rig.owner, DuplicatedFirst(rig.deleter, start_other)).recycle(order, 2, lambda: None)
+
+    assert (listing(root), rig.count("mark"), rig.count("mark_history")) == ({}, 0, 2)

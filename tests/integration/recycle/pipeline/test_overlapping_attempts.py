@@ -22,9 +22,9 @@ from sexton.storage.port import VaultFault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
-    Delete,
     adopt_order,
     attempt,
+    hang_once,
     prefix_in_second_pass,
     throttle,
 )
@@ -58,14 +58,8 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
     monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 2.0)
     root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
-    real: Delete = LocalVault.delete
-    sent, answering, waiting = threading.Event(), threading.Event(), threading.Event()
-
-    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not sent.is_set():
-            sent.set()
-            assert answering.wait(PATIENCE_SECONDS)
-        return real(vault, keys, etags)
+    sent, answering = hang_once(monkeypatch)
+    waiting = threading.Event()
 
     def drop(after: Callable[..., object]) -> Callable[..., object]:
         def dropped(*arguments: object, second_pass: bool) -> object:
@@ -75,7 +69,6 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
 
         return dropped
 
-    monkeypatch.setattr(LocalVault, "delete", delete)
     monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop(rig.stores.files.drop_unclaimed))
     with attempt(rig, order, 1):
         assert sent.wait(PATIENCE_SECONDS)

@@ -1,4 +1,7 @@
-"""A request on its way, for which nobody waits, may delete still: undelete and discard wait until it has ended."""
+"""A request on its way, for which nobody waits, may delete still: undelete and discard wait until it has ended.
+
+A batch that is adopted is open again, and Spark may run a task twice: such attempts leave requests too.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -15,17 +18,23 @@ from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
+from sexton.recycle.pipeline.model import AdoptOrder
+from sexton.recycle.pipeline.settle import Finisher
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
+from sexton.storage.model import IN_FLIGHT_SECONDS, KeyResult
+from sexton.storage.port import VaultFault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
-    Delete,
+    adopt_order,
     attempt,
     hang_once,
+    is_undelete_safe,
     prefix_in_second_pass,
     range_order,
+    replaced_worker,
+    work_off,
 )
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
@@ -79,17 +88,7 @@ def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
     rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
     rig.later(DUE_SECONDS)
     order = range_order(rig)
-    real: Delete = LocalVault.delete
-    sent, answering = threading.Event(), threading.Event()
-
-    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not sent.is_set():
-            sent.set()
-            assert answering.wait(PATIENCE_SECONDS)
-            return real(vault, keys, etags)
-        return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
-
-    monkeypatch.setattr(LocalVault, "delete", delete)
+    sent, answering = hang_once(monkeypatch, then_refuse=True)
 
     def older_attempt() -> None:
         with suppress(SextonError):
@@ -169,3 +168,82 @@ def test_a_request_may_be_deleting_after_its_lease_expired(rig: Rig) -> None:
             deleting.append(may_be_deleting(rig.db, c, "shop"))
 
     assert deleting == [True, False]
+
+
+def claimed_by_a_closed_batch(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> AdoptOrder:
+    """Claim a key in a round whose vault has a fault before the delete: its batch is closed, its mark stays claimed."""
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+
+    def fail(_vault: LocalVault, _keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        raise VaultFault("disk", "UNAUTHORIZED", "the credentials were wrong for a moment")
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(LocalVault, "delete", fail)
+        rig.round()
+    assert rig.row("dropped", "m").state == "CLAIMED"
+    assert rig.count("batch", state="OPEN") == 0
+    rig.later(61)
+    return adopt_order(rig)
+
+
+def test_undelete_waits_for_a_request_of_a_replaced_adoption(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = claimed_by_a_closed_batch(rig, rig.local(tmp_path / "v"), monkeypatch)
+    with replaced_worker(rig, order, monkeypatch):
+        assert rig.row("dropped", "m") is None
+        assert not is_undelete_safe(rig, "a.dat")
+
+    assert rig.count("batch", state="OPEN") == 0
+
+
+def test_discard_waits_for_a_request_of_a_replaced_adoption(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = claimed_by_a_closed_batch(rig, rig.local(tmp_path / "v"), monkeypatch)
+    rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
+    sent, answering = hang_once(monkeypatch, then_refuse=True)
+    with attempt(rig, order, 1):
+        assert sent.wait(PATIENCE_SECONDS)
+        work_off(rig, order, 2)
+        assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
+        with pytest.raises(BadInput, match="a request may still delete files"):
+            QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
+        answering.set()
+
+
+class Died(BaseException):
+    """The Spark worker of the first attempt was killed."""
+
+
+def die_after_claim(point: str) -> None:
+    if point == "claim.committed":
+        raise Died
+
+
+def test_undelete_waits_for_tasks_of_a_take_over_on_spark(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.drop(rig.local(tmp_path / "v"), "a.dat", "m")
+    monkeypatch.setattr(ThreadDeleter, "leaves_requests", True)  # as Spark's
+    rig.later(DUE_SECONDS)
+    order = range_order(rig)
+    with crash_points.installed(die_after_claim), suppress(Died):
+        rig.recycler.recycle(order, 1, lambda: None)
+    drop_unclaimed, settled = Finisher.drop_unclaimed, threading.Event()
+
+    def take_over_slowly(finisher: Finisher, work: object) -> None:
+        drop_unclaimed(finisher, work)  # type: ignore[arg-type]
+        rig.later(38)  # earlier jobs of this take-over took so long
+
+    def undelete_while_settling(point: str) -> None:
+        if point == "marks.removed" and not settled.is_set():
+            settled.set()
+            assert rig.row("dropped", "m") is None
+            assert not is_undelete_safe(rig, "a.dat")
+
+    monkeypatch.setattr(Finisher, "drop_unclaimed", take_over_slowly)
+    with crash_points.installed(undelete_while_settling):
+        rig.recycler.recycle(order, 2, lambda: None)
+
+    assert settled.is_set()

@@ -1,4 +1,7 @@
-"""Shards of one kind that are deleted at the same time: together they keep every limit, order and hold."""
+"""Shards of one kind, at the same time: together they keep every limit, order and hold, also where their ranges meet.
+
+Shards of one plan never overlap. After a rolling upgrade they do.
+"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +16,8 @@ from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
 from sexton.recycle.planning import policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.storage.port import VaultFault
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.planned import Limited, limited_policy
 from tests.support.rig import Rig, listing, put
@@ -121,3 +126,35 @@ def test_odd_ids_of_one_instant_are_each_in_one_range(
     assert [receipt.claimed for receipt in receipts] == [4, 4, 4, 4, 2]
     assert listing(root) == {}
     assert rig.count("mark") == 0
+
+
+def test_a_range_drops_no_files_that_another_has_claimed(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    order = range_order(rig)
+    overlapping = order.model_copy(update={"number": 1, "shard": 1})
+    resolved, claimed = threading.Event(), threading.Event()
+    real = rig.vaults.get
+
+    def get(instance: str, name: str, *more: object) -> object:
+        if threading.current_thread() is other and claimed.is_set():
+            raise VaultFault(name, "UNREACHABLE", "for a moment, on this worker")
+        return real(instance, name, *more)
+
+    monkeypatch.setattr(rig.vaults, "get", get)
+
+    def visit(point: str) -> None:
+        if threading.current_thread() is other and point == "resolve.stored":
+            resolved.set()
+            assert claimed.wait(PATIENCE_SECONDS)
+        elif threading.current_thread() is not other and point == "claim.committed" and not claimed.is_set():
+            claimed.set()
+            other.join(PATIENCE_SECONDS)
+
+    other = threading.Thread(target=lambda: rig.recycler.recycle(overlapping, 1, lambda: None))
+    with crash_points.installed(visit):
+        other.start()
+        assert resolved.wait(PATIENCE_SECONDS)
+        rig.recycler.recycle(order, 1, lambda: None)
+    other.join(PATIENCE_SECONDS)
+
+    assert rig.row("dropped", "m") is not None or listing(root) == {}, "the record is removed, the file stays"

@@ -1,19 +1,26 @@
-"""An undelete is called safe only when no round, and no request still on its way, deletes the objects again."""
+"""Discards are refused, and an undelete is not called safe, while a round or a request may still delete the objects."""
 
+import re
+import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
 from sexton.marks.lease import LeaseLost
 from sexton.marks.model import Ref
+from sexton.marks.sql.leases import may_be_deleting
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
+from sexton.operators.registry import undelete_check
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import IN_FLIGHT_SECONDS, KeyOutcome, KeyResult
@@ -22,17 +29,119 @@ from tests.integration.recycle.pipeline.attempts import (
     Delete,
     adopt_order,
     attempt,
+    claimed_prefix,
     hang_once,
+    is_undelete_safe,
     prefix_in_second_pass,
     range_order,
+    replaced_worker,
     throttle,
+    work_off,
 )
 from tests.support.claims import token
+from tests.support.command import run
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
 
-HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
+MARK = Ref("dropped", "m")
 WEEK = 7 * 86_400
+
+
+def test_a_mark_is_not_discarded_while_its_files_are_deleted(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = prefix_in_second_pass(rig, root)
+    busy, accepting = throttle(monkeypatch)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(PATIENCE_SECONDS)
+        with pytest.raises(BadInput, match="are being deleted now: let the round finish"):
+            QuarantineStore(rig.db).discard("shop", MARK, "its files must stay")
+        accepting.set()
+
+    assert errors == []
+    assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+
+
+def test_a_mark_discarded_before_it_is_settled_counts_once(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = prefix_in_second_pass(rig, rig.local(tmp_path / "v"))
+    progress, discarded = rig.stores.settlements.progress, []
+
+    def discard_after(token: object, refs: object) -> object:
+        marks = progress(token, refs)  # type: ignore[arg-type]
+        if not discarded:
+            with monkeypatch.context() as patch:  # the lease was lost, and another worker takes over in a moment
+                patch.setattr(quarantine, "may_be_deleting", lambda *_: False)
+                discarded.append(QuarantineStore(rig.db).discard("shop", MARK, "why"))
+        return marks
+
+    rig.stores.settlements.progress = discard_after  # type: ignore[method-assign,assignment]
+    rig.recycler.adopt(order, 1, lambda: None)
+    tally = rig.db.t.tally
+    with rig.db.read() as c:
+        counts = c.execute(select(tally.c.deleted, tally.c.removed).where(tally.c.round == order.round)).all()
+
+    assert discarded
+    assert [tuple(row) for row in counts] == [(1, 0)]
+
+
+def test_the_commands_that_undelete_names_keep_the_object(
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claimed_prefix(rig, root)
+    with pytest.raises(UndeleteUnsafe) as refused:
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    hold, discard = re.findall(r"sexton ((?:hold|quarantine discard) .*?'undelete')", str(refused.value))
+
+    held = run(rig, capsys, *shlex.split(hold))
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    put(root, "t/a.dat")  # undeleted
+    asked = run(rig, capsys, *shlex.split(discard))
+    discarded = run(rig, capsys, *shlex.split(discard), "--yes")
+    rig.later(WEEK + 1)
+    rig.round()
+
+    assert (held.code, asked.code, discarded.code, listing(root)) == (0, 1, 0, {"t/a.dat": 10})
+    assert "waits for its second pass" in asked.out
+
+
+@pytest.mark.slow
+def test_a_stopped_round_leaves_marks_that_can_be_discarded(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = prefix_in_second_pass(rig, root)
+    busy, accepting = throttle(monkeypatch)
+    with attempt(rig, order, 1) as errors:
+        assert busy.wait(PATIENCE_SECONDS)
+        rig.controls.put(ControlKind.STOP, "shop", "wrong table")
+    rig.leases.free(order.lease)  # as a round does when it ends
+    accepting.set()
+    rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), WEEK)
+
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    QuarantineStore(rig.db).discard("shop", MARK, "undelete")
+
+    assert [type(e) for e in errors] == [Halted]
+    assert listing(root) == {"t/late.dat": 10}
+
+
+def test_discard_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(rig.local(tmp_path / "v"), "t/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.later(DUE_SECONDS)
+    quarantine = QuarantineStore(rig.db)
+    with replaced_worker(rig, range_order(rig), monkeypatch):
+        assert rig.row("dropped", "m").first_pass_at is not None
+        with pytest.raises(BadInput, match="a request may still delete files of dropped m"):
+            quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+    rig.later(120)
+    quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+
+    assert rig.row("dropped", "m") is None
+
+
+HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
 AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
 
 
@@ -176,3 +285,67 @@ def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
 
     assert errors == []
     assert not safe or rig.row("dropped", "m") is not None
+
+
+def test_undelete_sees_a_take_over_while_it_reads_the_marks(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    order = range_order(rig)
+    sent, answering = hang_once(monkeypatch)
+    real: Callable[..., set[object]] = undelete_check._claimed_marks
+    taken_over = False
+
+    def read_slowly(*arguments: object) -> set[object]:
+        nonlocal taken_over
+        if not taken_over:
+            taken_over = True
+            work_off(rig, order, 2)
+        return real(*arguments)
+
+    with attempt(rig, order, 1):
+        assert sent.wait(PATIENCE_SECONDS)
+        monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
+        is_safe = is_undelete_safe(rig, "a.dat")
+        answering.set()
+
+    assert taken_over
+    assert not is_safe  # it sees the take-over at the end
+
+
+def test_undelete_waits_although_the_clock_was_ahead_once(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.mark("dropped", NewMark(id="old", vault="disk", keys=("old.dat",)))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    rig.set_year_ahead("batch", "taken_over_at")
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    with replaced_worker(rig, range_order(rig), monkeypatch):
+        assert rig.row("dropped", "m") is None
+        assert not is_undelete_safe(rig, "a.dat")
+    rig.later(38)
+
+    assert is_undelete_safe(rig, "a.dat")
+
+
+def test_a_take_over_of_the_future_is_over_with_the_next_round(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.mark("dropped", NewMark(id="old", vault="disk", keys=("old.dat",)))
+    rig.later(DUE_SECONDS)
+    rig.round()
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.batch).values(taken_over_at=rig.db.now(c) + 3_600_000))
+    rig.round()
+    rig.later(3_010)  # the instant would be believed from now on
+
+    assert is_undelete_safe(rig, "a.dat")
+
+
+def test_a_lease_of_the_future_is_no_work(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.rounds.open("shop", "a round", None, rig.policy)  # its worker was killed
+    rig.set_year_ahead("lease", "expires_at")
+
+    with rig.db.read() as c:
+        assert not may_be_deleting(rig.db, c, "shop")

@@ -42,6 +42,17 @@ class WaitingVaults:
         """Trust the vault."""
 
 
+def delete_late(rig: Rig, vaults: WaitingVaults, token: WriteToken, errors: list[SextonError]) -> None:
+    """Delete what was claimed, as an executor that Spark has lost may; note how that ends."""
+    lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
+    try:
+        with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
+            deletion.release_up_to(1_000)
+            deletion.finish()
+    except SextonError as e:
+        errors.append(e)
+
+
 def test_a_task_that_spark_repeated_sends_no_page_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
     vaults = WaitingVaults(rig.vaults)
@@ -49,19 +60,10 @@ def test_a_task_that_spark_repeated_sends_no_page_again(rig: Rig, root: Path, mo
     lost_executors: list[threading.Thread] = []
     errors: list[SextonError] = []
 
-    def delete_late(token: WriteToken) -> None:
-        lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
-        try:
-            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
-                deletion.release_up_to(1_000)
-                deletion.finish()
-        except SextonError as e:
-            errors.append(e)
-
     def ask_then_lose(token: WriteToken, candidates: Any, files_after: int) -> Any:
         answers = ask(token, candidates, files_after)
         if not lost_executors:
-            lost_executors.append(threading.Thread(target=delete_late, args=(token,)))
+            lost_executors.append(threading.Thread(target=delete_late, args=(rig, vaults, token, errors)))
             lost_executors[0].start()
             assert vaults.reading.wait(PATIENCE_SECONDS)
         return answers
@@ -92,18 +94,9 @@ def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
     errors: list[SextonError] = []
     requests: list[Sequence[str]] = []
 
-    def delete_late(token: WriteToken) -> None:
-        lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
-        try:
-            with ThreadDeleter(rig.stores, vaults, 1, Unpaced()).begin(token, lease) as deletion:  # type: ignore[arg-type]
-                deletion.release_up_to(2)
-                deletion.finish()
-        except SextonError as e:
-            errors.append(e)
-
     def claim_then_lose(request: ClaimRequest) -> ClaimResult:
         result = claim(request)
-        lost_executor = threading.Thread(target=delete_late, args=(request.token,))
+        lost_executor = threading.Thread(target=delete_late, args=(rig, vaults, request.token, errors))
         lost_executor.start()
         assert vaults.reading.wait(PATIENCE_SECONDS)
         lost_executors.append(lost_executor)

@@ -1,14 +1,18 @@
-"""The schedule picks due instances fairly, within the number of slots."""
+"""Due instances get slots fairly; a round announces itself to all vaults in parallel and renews its lease meanwhile."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds import recycler as announcer
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
 
 
@@ -134,3 +138,22 @@ def test_a_schedule_slot_in_the_future_is_due(rig: Rig) -> None:
     assert due(rig, 1) == ["shop"]
     rig.round()
     assert due(rig, 1) == []
+
+
+def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(7):
+        rig.local(tmp_path / f"v{n}", f"v{n}")
+    together, renewed = threading.Barrier(7), threading.Event()
+    announce, renew = rig.vaults.announce, rig.leases.renew
+
+    def silent(*given: Any) -> None:
+        together.wait(PATIENCE_SECONDS)
+        assert renewed.wait(PATIENCE_SECONDS)
+        announce(*given)
+
+    monkeypatch.setattr(announcer, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(rig.vaults, "announce", silent)
+    monkeypatch.setattr(rig.leases, "renew", lambda lease: (renew(lease), renewed.set()))
+    opened = rig.rounds.open("shop", "run", None, rig.policy)
+
+    assert rig.recycler.announce(opened, lambda: None) == {}

@@ -1,13 +1,23 @@
-"""Unreadable keys and values stay with their files, their siblings are removed, and the answer is true."""
+"""A sweep finishes after a crash, keeps what it cannot read, and never works in a missing or foreign data directory."""
 
 import json
+import random
+import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sexton.kernel.crash_points import OF_BACKEND, installed
 from sexton.replication.agent import layout
-from tests.integration.replication.agent.node import Node
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.port import NoStore, OtherBackend, StoreFault
+from sexton.replication.agent.sweeping import Removal
+from tests.integration.replication.agent.node import CutSource, Node
+from tests.support.crashes import Crash, crash_at
 
 WRONG = {
     "no JSON": b"\x08\x96\x01",
@@ -107,3 +117,201 @@ def test_a_stored_entry_is_json_that_is_read_back(node: Node) -> None:
 
     assert (its.rowset, its.segments, list(its.files())) == ("r3", 2, ["r3_0.dat", "r3_1.dat"])
     assert json.loads(node.meta.get(layout.tablet_key("a")) or b"") == {"tablet": "ta", "path": "data/a"}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("point", sorted(OF_BACKEND))
+def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, times: int) -> None:
+    node.granted = CutSource(page=1)
+    for uid in "abc":
+        node.tablet(uid)
+        for version in range(6):
+            node.binlog(uid, version, segments=2)
+        node.granted.grant(uid, 3)
+
+    with installed(crash_at(point, times)), pytest.raises(Crash):
+        node.sweep(keys=3)
+    for uid in "abc":  # files before keys: no file is ever left that no key names
+        assert {name.split("_")[0] for name in node.files(uid)} <= {f"r{version}" for version in node.versions(uid)}
+        assert {4, 5} <= set(node.versions(uid))
+    node.sweep(keys=3)
+
+    assert [node.versions(uid) for uid in "abc"] == [[4, 5]] * 3
+    assert [node.files(uid) for uid in "abc"] == [["r4_0.dat", "r4_1.dat", "r5_0.dat", "r5_1.dat"]] * 3
+    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 3))
+    assert node.granted.cuts == {}
+
+
+@pytest.mark.parametrize("beats", range(1, 12))
+def test_b11_the_next_sweep_finishes_a_crash_between_files(
+    node: Node, beats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.replication.agent.sweeping.PAGE_FILES", 1)
+    node.tablet("a")
+    for version in range(5):
+        node.binlog("a", version, segments=2)
+    node.granted.grant("a", 3)
+    left = beats
+
+    def heartbeat() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Crash
+
+    with pytest.raises(Crash):
+        node.sweeper(keys=2).sweep(heartbeat)
+    assert set(node.versions("a")) >= {4}
+    node.sweep(keys=2)
+
+    assert (node.versions("a"), node.files("a")) == ([4], ["r4_0.dat", "r4_1.dat"])
+
+
+tablets = st.dictionaries(
+    st.sampled_from(["a", "a-", "a.b", "A", "1", "12", "ab"]),
+    st.tuples(
+        st.dictionaries(st.integers(0, 25), st.tuples(st.integers(0, 3), st.sampled_from("     -m"))),
+        st.integers(0, 25),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tablets, st.integers(1, 8), st.integers(0, 2**32), st.sampled_from(["", *sorted(OF_BACKEND)]))
+def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(
+    tmp_path_factory: pytest.TempPathFactory, world: dict, keys: int, seed: int, point: str
+) -> None:
+    """Of each version: its segments, and whether it is damaged (``m``), or its files are gone already (``-``)."""
+    place = tmp_path_factory.mktemp("node")
+    node, chance = Node(place), random.Random(seed)
+    node.granted = CutSource(page=chance.randint(1, 3))
+    for uid, (binlogs, cut) in world.items():
+        folder = node.tablet(uid)
+        for version, (segments, state) in binlogs.items():
+            node.binlog(uid, version, segments, **({"num_segments": None} if state == "m" else {}))
+            if state == "-":
+                for n in range(segments):
+                    (folder / f"r{version}_{n}.dat").unlink()
+        node.granted.grant(uid, cut)
+
+    try:
+        with installed(crash_at(point, chance.randint(1, 4))):
+            node.sweep(keys)
+    except Crash:
+        node.sweep(keys)
+
+    for uid, (binlogs, cut) in world.items():
+        damaged = [v for v, (_, state) in binlogs.items() if v <= cut and state == "m"]
+        stay = sorted(v for v, (_, state) in binlogs.items() if v > cut or state == "m")
+        files = [f"r{v}_{n}.dat" for v in stay for n in range(binlogs[v][0]) if binlogs[v][1] != "-"]
+        assert (node.versions(uid), node.files(uid)) == (stay, sorted(files))
+        told = ("quarantined", min(damaged) - 1) if damaged else ("done", cut)
+        assert node.granted.outcomes()[uid] == told
+    shutil.rmtree(place)
+
+
+def test_an_acknowledgement_is_true_by_itself(node: Node, tmp_path: Path) -> None:
+    node.tablet("a")
+    node.binlog("a", 3)
+    node.granted.grant("a", 7)
+
+    removal = Removal(node.meta, node.granted.cuts["a"], lambda: None)
+    answer = removal.run()
+
+    assert (answer.outcome, answer.version, removal.counts().files) == ("done", 7, 1)
+
+
+def _granted(node: Node) -> Node:
+    node.tablet("a")
+    for version in range(6):
+        node.binlog("a", version)
+    node.granted.grant("a", 5)
+    return node
+
+
+@pytest.mark.parametrize("what", ["no directory", "an empty directory", "an empty file", "no SQLite", "no id"])
+def test_an_unmounted_disk_acknowledges_nothing(node: Node, what: str) -> None:
+    _granted(node)
+    node.meta.close()
+    mounted = node.directory.with_name("elsewhere")
+    node.directory.rename(mounted)
+    if what != "no directory":
+        node.directory.mkdir()
+    if what == "an empty file":
+        (node.directory / "meta.db").touch()
+    elif what == "no SQLite":
+        (node.directory / "meta.db").write_bytes(b"nothing of the kind" * 1_000)
+    elif what == "no id":
+        SqliteMeta.create(node.directory, "7")
+        with closing(sqlite3.connect(node.directory / "meta.db")) as c, c:
+            c.execute("DELETE FROM entry")
+
+    with pytest.raises(NoStore):
+        node.sweep()
+
+    assert node.granted.answers == []
+    assert what == "no id" or not (node.directory / "meta.db-wal").exists()
+    assert what in ("an empty file", "no SQLite", "no id") or not (node.directory / "meta.db").exists()
+
+
+def test_an_unmounted_disk_is_reported_without_any_grant(node: Node) -> None:
+    node.directory.rename(node.directory.with_name("elsewhere"))
+
+    with pytest.raises(NoStore, match="mounted"):
+        node.sweep()
+
+
+def test_another_backends_directory_is_refused(tmp_path: Path) -> None:
+    SqliteMeta.create(tmp_path, "8")
+
+    with pytest.raises(OtherBackend, match="backend 8, this one is 7"), SqliteMeta(tmp_path, "7").proven():
+        pass
+    with pytest.raises(OtherBackend):
+        SqliteMeta.create(tmp_path, "7")
+
+
+def test_a_disk_lost_during_a_sweep_stops_it(node: Node) -> None:
+    _granted(node)
+    sweeper, away = node.sweeper(keys=2), node.directory.with_name("away")
+
+    def unmount() -> None:
+        if not away.exists():
+            node.directory.rename(away)
+            shutil.copytree(away, node.directory)  # another disk, with a copy on it
+
+    with pytest.raises(NoStore, match="another file"):
+        sweeper.sweep(unmount)
+    stopped = list(node.granted.answers)
+    sweeper.sweep(lambda: None)
+
+    assert stopped == []
+    assert node.granted.outcomes() == {"a": ("done", 5)}
+    assert len(list((away / "data/a/_binlog").iterdir())) == 4
+    assert node.files("a") == []
+
+
+def test_creating_a_store_again_keeps_its_entries(tmp_path: Path) -> None:
+    SqliteMeta.create(tmp_path, "7").put({b"k": b"v"})
+
+    assert SqliteMeta.create(tmp_path, "7").get(b"k") == b"v"
+
+
+def test_keys_are_paged_in_byte_order(tmp_path: Path) -> None:
+    meta = SqliteMeta.create(tmp_path, "7")
+    keys = [b"k", b"k\x00", b"k\x00\x01", b"k\x7f", b"k\xc3\xa9", b"k\xff", b"l"]
+    meta.put(dict.fromkeys(reversed(keys), b""))
+
+    assert [[k for k, _ in page] for page in meta.scan(b"k", b"l", 2)] == [keys[0:2], keys[2:4], keys[4:6]]
+
+
+def test_keys_are_removed_together_or_not_at_all(tmp_path: Path) -> None:
+    meta = SqliteMeta.create(tmp_path, "7")
+    meta.put({b"a": b"", b"b": b""})
+    with closing(sqlite3.connect(tmp_path / "meta.db")) as c, c:
+        c.execute("CREATE TRIGGER no BEFORE DELETE ON entry WHEN old.key = 'b' BEGIN SELECT RAISE(ABORT, 'no'); END")
+
+    with pytest.raises(StoreFault, match="no"):
+        meta.remove([b"a", b"b"])
+
+    assert (meta.get(b"a"), meta.get(b"b")) == (b"", b"")

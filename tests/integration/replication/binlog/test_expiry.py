@@ -1,4 +1,7 @@
-"""A log is cut exactly up to its expired records (B01 to B06, B15 to B18, B31)."""
+"""A log is cut up to its expired records (B01 to B06, B15 to B18, B31), a very large cut only after an approval.
+
+A consumer blocks the cut of each log that it reads, and of no other.
+"""
 
 import pytest
 
@@ -256,3 +259,92 @@ def test_an_interval_below_the_tick_is_no_clock_jump(db: Database) -> None:
     for _ in range(3):
         binlogs.later(60)
         assert not binlogs.cut_expired().refused
+
+
+@pytest.fixture
+def waits(db: Database) -> BinlogInstance:
+    """A log of which records 1 to 5 wait for approval, and the next expires within the interval."""
+    binlogs = BinlogInstance(db, BinlogSettings(free_records=3))
+    binlogs.configure_log(DAY)
+    for seq in range(1, 6):
+        binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
+    binlogs.commit(6, binlogs.now - DAY * 1000 + 60_000)
+    binlogs.commit(7)
+    binlogs.cut_expired()
+    assert binlogs.log().awaiting_seq == 5
+    return binlogs
+
+
+@pytest.mark.slow
+def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
+    waits.service.configs.approve(SHOP, DB, upto=5)
+    waits.later(INTERVAL)
+    waits.cut_expired()
+
+    assert (waits.log().watermark, waits.log().awaiting_seq, waits.readable_seqs()) == (5, None, [6, 7])
+
+    waits.later(INTERVAL)
+    waits.cut_expired()
+    assert (waits.log().watermark, waits.readable_seqs()) == (6, [7])
+
+
+def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
+    waits.service.consumers.register(SHOP, "lisbon", DB, after=3)
+    waits.service.configs.approve(SHOP, DB, upto=5)
+    waits.later(INTERVAL)
+    waits.cut_expired()
+    held = waits.log()
+    waits.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 7)
+    waits.later(INTERVAL)
+    waits.cut_expired()
+
+    assert (held.watermark, held.held, held.awaiting_seq) == (3, {"lisbon": 3}, None)
+    assert waits.log().watermark >= 5
+
+
+def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
+    waits.later(INTERVAL)
+    waits.cut_expired()
+
+    approved = waits.service.configs.approve(SHOP, DB, upto=5)
+
+    assert (approved.approved, approved.awaiting_seq) == (5, None)
+    with pytest.raises(BadInput, match="waits for approval"):
+        waits.service.configs.approve(SHOP, DB, upto=5)
+
+
+def test_a_consumer_of_two_logs_blocks_both(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    for seq in range(1, 21):
+        binlogs.commit(seq, old(binlogs), orders={"p1": seq}, users={"p2": seq})
+    for table, has in (("orders", 2), ("users", 15)):
+        binlogs.service.consumers.register(SHOP, "sync", DB, table, 0)
+        binlogs.service.consumers.acknowledge(SHOP, "sync", DB, table, has)
+
+    binlogs.cut_expired()
+
+    assert (binlogs.log().watermark, binlogs.log().held) == (2, {"sync": 2})
+
+
+def test_a_log_that_is_off_is_not_blocked(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    binlogs.commit(1, old(binlogs))
+    binlogs.service.consumers.register(SHOP, "c", DB, "", 0)
+    binlogs.cut_expired()
+    assert binlogs.log().held == {"c": 0}
+
+    binlogs.configure_log(10, enabled=False)
+
+    assert (binlogs.log().held, binlogs.log().held_since) == ({}, None)
+
+
+def test_a_table_without_records_blocks_no_other(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    for seq in range(1, 6):
+        binlogs.commit(seq, old(binlogs), tables=["busy"])
+    binlogs.configure_log(10, table="new")
+    binlogs.service.consumers.register(SHOP, "r", DB, "new")
+
+    binlogs.cut_expired()
+
+    assert binlogs.log().watermark == 5

@@ -1,24 +1,32 @@
-"""The command line reads and prints durations, quantities, sizes and times in one form."""
+"""Durations, quantities, sizes and times are read and printed in one form; forms of results name values of items."""
 
 import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from sexton.insight.wording import (
     duration,
     first_line,
+    freed,
     human_bytes,
     kept_counts,
     quantity,
     retention,
+    time_left,
     utc,
     utc_column,
 )
 from sexton.interfaces.cli.context import parse_duration, require_reason
 from sexton.interfaces.cli.operations import valid
+from sexton.interfaces.cli.render.tables import COMPUTED, FORMS, LISTS
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.registry import operations
+from sexton.replication.binlog.messages import GcReport
 from sexton.replication.binlog.model import LogRetention
+from sexton.wal.messages import PurgeReport
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)])
@@ -95,3 +103,68 @@ def test_a_retention_names_every_limit(config: LogRetention, text: str) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(None, "forever"), (0, "0 s"), (3_600, "1h"), (5_400, "90m")])
 def test_a_ttl_is_printed_as_it_is_typed(seconds: int | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+REPORTS = {"wal purge": PurgeReport, "binlog gc": GcReport}
+"""Operations whose command prints the report of what they started."""
+
+
+def subclasses(of: Any) -> Iterator[Any]:
+    for cls in of.__subclasses__():
+        yield cls
+        yield from subclasses(cls)
+
+
+def models_in(annotation: Any) -> list[Any]:
+    """Return the models that an annotation names, perhaps as one of several or as an item."""
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for part in get_args(annotation) for model in models_in(part)]
+
+
+def shown_by(form: str) -> Any:
+    """Return the class of what a form shows."""
+    if form in LISTS:
+        return models_in(operations()[form].result.model_fields["items"].annotation)[0]
+    if form in operations():
+        return REPORTS.get(form) or operations()[form].result
+    return next(cls for cls in subclasses(BaseModel) if cls.__name__ == form)
+
+
+def has(cls: Any, path: str) -> bool:
+    """Return whether objects of a class have such a value."""
+    name, _, rest = path.partition(".")
+    if (field := cls.model_fields.get(name)) is None:
+        return isinstance(getattr(cls, name, None), property)
+    return not rest or any(has(model, rest) for model in models_in(field.annotation))
+
+
+@pytest.mark.parametrize("form", [*LISTS, *FORMS])
+def test_a_form_names_only_what_there_is(form: str) -> None:
+    cls = shown_by(form)
+    words = (LISTS[form][1] if form in LISTS else FORMS[form]).split()
+    unknown = [word for word in words if not has(cls, word.rpartition("=")[2])]
+
+    assert not unknown or form in COMPUTED, unknown
+
+
+@pytest.mark.parametrize(
+    ("size", "unknown", "text"),
+    [(0, 0, "0 B"), (2_048, 0, "2.0 KiB"), (0, 3, "unknown"), (2_048, 1_234, "2.0 KiB + 1,234 unknown")],
+)
+def test_an_unknown_size_is_not_zero(size: int, unknown: int, text: str) -> None:
+    assert freed(size, unknown) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0, ", about 0 s left"),
+        (89.4, ", about 89 s left"),
+        (600, ", about 10 min left"),
+        (9_000, ", about 2.5 h left"),
+    ],
+)
+def test_the_time_left_is_rounded(seconds: float | None, text: str) -> None:
+    assert time_left(seconds) == text

@@ -1,17 +1,20 @@
-"""Commands: documentation, examples, panels, whole summaries, uniform words, and answers to wrong words."""
+"""Commands: documentation, examples, panels, whole summaries, uniform words, and answers to wrong words and errors."""
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy.exc import OperationalError
 
 import sexton
 from sexton.interfaces.cli.groups import PlanGroup, all_commands, unknown_command
 from sexton.interfaces.cli.hints import HINTS
-from sexton.interfaces.cli.main import root
+from sexton.interfaces.cli.main import WRONG_USAGE, _explained, root, run
 from sexton.interfaces.cli.tree import PANELS
 from sexton.operations.registry import operations
 
@@ -120,3 +123,38 @@ def test_a_wrong_word_is_answered_with_the_command(group: str, word: str, answer
         context = ROOT.commands[group].make_context(group, [], parent=context, resilient_parsing=True)
 
     assert answer in unknown_command(context, word)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("apply", "PLAN"), "it must be a whole number\n"),
+        (("hold", "release", "first"), "'HOLD': it must be a whole number\n"),
+        (("apply",), "Missing argument 'PLAN'.\n"),
+        (("log", "--last", "0"), "it must be greater than or equal to 1\n"),
+        (("trial", "advance", "-1h"), "No such option: -1 (no value may be negative)\n"),
+        (("plan", "shoow", "1"), "There is no sexton plan shoow. Did you mean: sexton plan show?\n"),
+    ],
+)
+def test_wrong_usage_is_answered_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sexton", *words])
+
+    code = run()
+
+    error = capsys.readouterr().err
+    assert (code, error[-len(says) :]) == (WRONG_USAGE, says)
+    assert "Input should" not in error
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("connection failed: Connection refused", "cannot reach the database: connection failed: Connection refused"),
+        ("connection timeout expired", "cannot reach the database: connection timeout expired"),
+        ("permission denied for table mark", "the database answered: permission denied for table mark"),
+    ],
+)
+def test_unreachable_database_has_not_answered(message: str, sentence: str) -> None:
+    assert _explained(OperationalError("SELECT 1", None, psycopg.OperationalError(message))) == sentence

@@ -1,15 +1,24 @@
-"""The order of settling: log the outcomes, delete the owner's records, then the marks. Fakes stand for the stores."""
+"""The order of settling, how outcomes decide it, and what a take-over does with an older attempt's files.
+
+Log the outcomes, delete the owner's records, then the marks. Fakes stand for the stores.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sexton.marks.file_list import ListedFile
 from sexton.marks.keepers import by_vault
-from sexton.marks.model import CHUNK_MARKS, Ref, Settlement
+from sexton.marks.model import CHUNK_MARKS, DeletionCounts, Ref, Settlement
+from sexton.marks.policy import settlement_of
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.settle import Settler, log_deletions
+from sexton.recycle.pipeline.sql.files import Leftovers, sort_leftovers
+from sexton.storage.model import KeyOutcome
 from sexton.storage.port import UnknownVault, VaultFault
 
 REFS = [Ref("dropped", name) for name in ("gone", "swept", "failed")]
@@ -172,3 +181,86 @@ def test_each_vaults_outcomes_are_logged_together() -> None:
     assert log_deletions(log, world.active_lease, [rows]) == {}
 
     assert world.done() == [("log", [REFS[1]]), ("log", [REFS[0], REFS[2]])]
+
+
+DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "settlement"),
+    [
+        (DONE, Settlement.GONE),
+        (DONE._replace(files=0, done=0), Settlement.GONE),
+        (DONE._replace(done=2), Settlement.WAITING),
+        (DONE._replace(done=2, failed=1), Settlement.FAILED),
+        (DONE._replace(done=2, changed=1), Settlement.CHANGED),
+        (DONE._replace(done=1, changed=1, failed=1), Settlement.CHANGED),
+        (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
+        (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
+        (DONE._replace(prefix="data/"), Settlement.SECOND_PASS),
+        (DONE._replace(prefix="data/", first_pass_at=1), Settlement.GONE),
+        (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
+    ],
+)
+def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: Settlement) -> None:
+    assert settlement_of(counts) is settlement
+
+
+@given(
+    st.builds(
+        DeletionCounts,
+        prefix=st.none() | st.just("p/"),
+        first_pass_at=st.none() | st.just(1),
+        files=st.integers(0, 3),
+        done=st.integers(0, 3),
+        failed=st.integers(0, 1),
+        changed=st.integers(0, 1),
+        lacking=st.none() | st.just("SCHEMA_MISSING"),
+    )
+)
+def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) -> None:
+    confirmed = counts.done >= counts.files and not counts.failed and not counts.changed
+    seen_twice = counts.prefix is None or counts.first_pass_at is not None
+
+    assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
+    assert (settlement_of(counts) is Settlement.SECOND_PASS) == (confirmed and not counts.lacking and not seen_twice)
+
+
+MARK = Ref("dropped", "m")
+FIRST_PASS = {MARK: SimpleNamespace(first_pass_at=None)}
+SECOND_PASS = {MARK: SimpleNamespace(first_pass_at=1_000)}
+KEPT = Leftovers([], [], 0)
+
+
+def sort(outcome: KeyOutcome | None, claimed: dict[Ref, SimpleNamespace], *, second_pass: bool) -> Leftovers:
+    file = ListedFile(7, MARK, "disk", "m.dat", None, outcome, "")
+    return sort_leftovers([file], claimed, second_pass=second_pass)
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+@pytest.mark.parametrize("outcome", [None, KeyOutcome.DELETED, KeyOutcome.FAILED])
+def test_files_of_unclaimed_marks_are_dropped(outcome: KeyOutcome | None, second_pass: bool) -> None:
+    assert sort(outcome, {}, second_pass=second_pass) == Leftovers([7], [], 0)
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [(None, KEPT), (KeyOutcome.DELETED, KEPT), (KeyOutcome.CHANGED, KEPT), (KeyOutcome.FAILED, Leftovers([], [7], 0))],
+)
+def test_claimed_files_stay_and_failed_ones_are_retried(
+    outcome: KeyOutcome | None, expected: Leftovers, second_pass: bool
+) -> None:
+    assert sort(outcome, FIRST_PASS, second_pass=second_pass) == expected
+
+
+@pytest.mark.parametrize("outcome", [None, KeyOutcome.FAILED, KeyOutcome.CHANGED])
+def test_undone_files_of_a_second_pass_are_dropped_last(outcome: KeyOutcome | None) -> None:
+    assert sort(outcome, SECOND_PASS, second_pass=False) == Leftovers([], [], 1)
+    assert sort(outcome, SECOND_PASS, second_pass=True) == Leftovers([7], [], 0)
+
+
+@pytest.mark.parametrize("second_pass", [False, True])
+@pytest.mark.parametrize("outcome", [KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN])
+def test_deleted_files_of_a_second_pass_stay(outcome: KeyOutcome, second_pass: bool) -> None:
+    assert sort(outcome, SECOND_PASS, second_pass=second_pass) == KEPT

@@ -1,6 +1,8 @@
-"""A mistake in the settings never gives up encryption, and no message repeats a secret."""
+"""No setting gives up encryption or shows a secret; records, spans and words say what an activity or a purge does."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,23 @@ from pydantic import ValidationError
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from config.sections import TemporalSection
-from config.settings import Settings
+from config.settings import Settings, load
+from sexton.check.model import CheckProgress, CheckRequest
+from sexton.insight.views import RunningWork
+from sexton.interfaces.cli.render.results import RENDERERS
 from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.trust import PlainHttp
+from sexton.marks.lease import Lease
 from sexton.recycle.planning.model import KindPlan
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder
+from sexton.replication.binlog.messages import GcProgress
 from sexton.runtime.temporal.client import CONVERTER, connect, connection
+from sexton.runtime.temporal.links import link_of
+from sexton.runtime.temporal.log_context import context_of
+from sexton.runtime.temporal.tracing import NoTelemetry, interceptors
+from sexton.runtime.temporal.works import PURGES
+from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 
 ADDRESS = 'address = "temporal.example.org:7233"'
 
@@ -92,3 +107,98 @@ def test_a_client_with_the_converter_of_the_sdk_is_understood() -> None:
 
     assert {"cutoff_at", "since_at"} <= json.loads(payload.data).keys()
     assert CONVERTER.payload_converter.from_payloads([payload], [KindPlan]) == [KIND]
+
+
+LEASE = Lease(instance="shop", job="recycle", owner="w", epoch=1)
+OPENED = OpenedRound(round=7, lease=LEASE, may_delete=True, policy=policy({"dropped": 3_600}, 600))
+
+
+@pytest.mark.parametrize(
+    ("activity", "order", "context"),
+    [
+        ("close_round", CloseOrder(opened=OPENED, plan=1, outcome="SUCCEEDED"), {"instance": "shop", "round": 7}),
+        ("open_round", OpenRoundOrder(instance="shop", plan=None), {"instance": "shop"}),
+        ("begin_check", CheckRequest(instance="shop", by="x"), {"instance": "shop"}),
+        ("cut_binlogs", "shop", {"instance": "shop"}),
+        ("purge_topic", "wal-1", {"topic": "wal-1"}),
+        ("due_topics", "wal-1", {}),
+        ("nudge", None, {}),
+    ],
+)
+def test_context_names_what_the_order_names(activity: str, order: object, context: dict[str, object]) -> None:
+    assert context_of(activity, [] if order is None else [order]) == context
+
+
+def test_nothing_is_loaded_without_an_endpoint() -> None:
+    code = (
+        "import sys, sexton.runtime.temporal.client\n"
+        "from config.settings import load\n"
+        "from sexton.runtime.temporal.tracing import interceptors\n"
+        "assert interceptors(load()) == []\n"
+        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert answer.stdout.strip() == "[]"
+
+
+def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    settings = load(**{"telemetry.otlp_endpoint": "http://127.0.0.1:4318", "deployment": "test-t"})
+
+    with pytest.raises(NoTelemetry, match=r"pip install 'sexton\[otel\]'"):
+        interceptors(settings)
+
+
+def test_traces_cross_no_network_in_clear_text() -> None:
+    settings = load(**{"telemetry.otlp_endpoint": "http://otel.example:4318", "deployment": "test-t"})
+
+    with pytest.raises(PlainHttp):
+        interceptors(settings)
+
+
+@pytest.mark.parametrize(("behind", "regions"), [(1, "1 region"), (2, "2 regions"), (1_200, "1,200 regions")])
+def test_a_purge_counts_the_regions_that_it_waits_for(behind: int, regions: str) -> None:
+    progress = PurgeProgress(topic="orders", doing="FLUSHING", behind=behind)
+
+    assert PURGES.describe(progress, "orders").startswith(f"it waits for {regions} to flush old entries; ")
+    assert PURGES.describe(progress, "orders").endswith("sexton wal now orders")
+
+
+SETTINGS = Settings(deployment="prod-1", database_url="postgresql://unused/db")
+
+
+@pytest.mark.parametrize(
+    ("work", "name", "path"),
+    [
+        ("round", "7", "prod-1%2Frecycle%2Fshop"),
+        ("check", "3", "prod-1%2Fcheck%2Fshop"),
+        ("purge", "orders", "prod-1%2Fpurge-wal%2Forders"),
+    ],
+)
+def test_link_names_the_workflow(work: str, name: str, path: str) -> None:
+    temporal = SETTINGS.temporal.model_copy(update={"ui_url": "http://127.0.0.1:8233/", "namespace": "gc"})
+    running = RunningWork(work=work, instance="shop", name=name, since=0, elapsed_ms=0)
+
+    link = link_of(SETTINGS.model_copy(update={"temporal": temporal}), running)
+
+    assert link == f"http://127.0.0.1:8233/namespaces/gc/workflows/{path}"
+    assert link_of(SETTINGS, running) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "progress"),
+    [
+        ("check", CheckProgress(instance="shop", doing="PAUSED")),
+        ("wal", PurgeProgress(topic="orders", doing="PAUSED")),
+        ("wal round", PurgeRoundProgress(doing="PAUSED")),
+        ("binlog", GcProgress(instance="shop", doing="PAUSED")),
+    ],
+)
+def test_a_paused_run_names_the_command_that_resumes_it(
+    command: str, progress: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RENDERERS[f"{command} progress"](progress)
+
+    subject = getattr(progress, "topic", "") or getattr(progress, "instance", "")
+    assert capsys.readouterr().out.strip().endswith(f"go on: sexton {command} resume {subject}".strip())

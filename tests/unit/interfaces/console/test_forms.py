@@ -1,0 +1,149 @@
+"""Forms of the console: where a login leads, what operations and holds ask and say, and which limit is shown."""
+
+import pytest
+
+from sexton.interfaces.console.rendering import relative, span
+from sexton.interfaces.console.routes.blockers import coverage_text
+from sexton.interfaces.console.routes.login import safe_target
+from sexton.interfaces.console.routes.operations import ON_A_PAGE, WITH_A_PAGE, offered
+from sexton.interfaces.console.routes.vaults import RateLimit, rate_limits
+from sexton.interfaces.console.session import Session, sign, signed
+from sexton.interfaces.questions import QUESTIONS
+from sexton.operations.holds import PlacedHold
+from sexton.operations.registry import READING, operations
+from sexton.operators.holds.model import Hold
+from sexton.recycle.pacing.model import PlaceFigures
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "",
+        "/",
+        "https://evil.example/console",
+        "//evil.example/console",
+        "/console//evil.example",
+        "/console\\@evil.example",
+        "/console/../v1/status",
+        "/console/%2e%2e/v1/status",
+        "/consolex",
+        "javascript:alert(1)",
+        "/console/\r\nSet-Cookie: a=b",
+    ],
+)
+def test_a_login_leads_nowhere_else(then: str) -> None:
+    assert safe_target(then) == "/console"
+
+
+def test_a_login_leads_back_to_the_page() -> None:
+    assert safe_target("/console/why?key=a%2Fb%20c") == "/console/why?key=a%2Fb+c"
+    assert safe_target("/console/plans/3") == "/console/plans/3"
+
+
+def test_a_form_is_of_one_login_and_one_browser() -> None:
+    one = Session("token", "secret")
+    assert one.form_token == Session("token", "secret").form_token
+    assert one.form_token not in {Session("other", "secret").form_token, Session("token", "other").form_token}
+
+
+@pytest.mark.parametrize(
+    ("instant", "text"),
+    [(10 * HOUR_MS, "just now"), (7 * HOUR_MS, "3 h ago"), (58 * HOUR_MS, "in 2 d"), (10 * HOUR_MS + 9, "within")],
+)
+def test_instants_are_relative_and_name_utc(instant: int, text: str) -> None:
+    shown = relative(instant, 10 * HOUR_MS)
+    assert f">{text}" in shown
+    assert "UTC" in shown
+
+
+def test_spans_are_rounded_down() -> None:
+    assert [span(n) for n in (0.4, 5, 61, 5_400, 7_200, 200_000)] == [
+        "0 s",
+        "5 s",
+        "1 min 1 s",
+        "1 h 30 min",
+        "2 h",
+        "2 d 7 h",
+    ]
+
+
+def test_a_message_is_of_one_session() -> None:
+    one, other = Session("token", "secret"), Session("token", "other")
+    assert signed(one, sign(one, "Hold 1 \u8a9e")) == "Hold 1 \u8a9e"
+    assert len(sign(one, "\U0001f600" * 2_000)) < 4_000
+    assert signed(other, sign(one, "x")) is None
+    assert signed(one, "x.y") is None
+
+
+def test_each_change_has_a_form() -> None:
+    changes = {o.name for o in operations().values() if o.method != READING and o.paths and o.is_for_people}
+
+    assert offered().keys() | WITH_A_PAGE == changes
+    assert set(offered()) >= ON_A_PAGE
+
+
+def test_what_cannot_be_undone_has_a_question() -> None:
+    assert {name for name, o in offered().items() if o.record.asks} <= set(QUESTIONS)
+
+
+NOW = 1_795_797_016_331
+
+
+def _place(rate: int, *, throttled_at: int | None = None, workers: int = 1) -> PlaceFigures:
+    counts = dict.fromkeys(("requests", "throttled", "keys", "ceiling"), 0)
+    figures = {"keys_per_second": rate, "throttled_at": throttled_at, "updated_at": NOW, "workers": workers}
+    return PlaceFigures(place="p", **figures, **counts)
+
+
+REFUSED = _place(50, throttled_at=NOW - 5)
+FREE = _place(1_000)
+IDLE = _place(4_000, throttled_at=1, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("places", "cap", "limit"),
+    [
+        ([], None, None),
+        ([FREE], None, None),
+        ([REFUSED], None, RateLimit(50, False, NOW - 5)),
+        ([REFUSED, IDLE], None, RateLimit(50, False, NOW - 5)),
+        ([REFUSED, FREE], None, None),  # the other place may be deleted from at any rate
+        ([REFUSED, FREE], 200, RateLimit(200, True, None)),
+        ([REFUSED], 200, RateLimit(50, False, NOW - 5)),
+        ([REFUSED], 20, RateLimit(20, True, NOW - 5)),
+        ([], 20, RateLimit(20, True, None)),
+    ],
+)
+def test_the_lower_of_cap_and_store_is_the_limit(
+    places: list[PlaceFigures], cap: int | None, limit: RateLimit | None
+) -> None:
+    caps = {} if cap is None else {"disk": cap}
+
+    assert rate_limits({"disk": places}, caps).get("disk") == limit
+
+
+def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
+    hold = Hold(id=1, instance="shop", scope=scope, vault="disk", prefix="a/", reason="x")
+    return PlacedHold(hold=hold, matches_now=matches, **{"too_late": 0, "blocks_now": matches} | more)
+
+
+@pytest.mark.parametrize(
+    ("placed", "says", "warns"),
+    [
+        (_placed("prefix", 2), "It covers 2 marks now.", False),
+        (_placed("prefix", 0), "check the spelling", True),
+        (_placed("prefix", 0, may_block=3), "3 marks above it will be kept only if files are there", True),
+        (_placed("prefix", None), "was not counted", True),
+        (_placed("mark", 0), "check its spelling", True),
+        (_placed("mark", 0, blocks_now=2), "It also blocks 2 marks with more levels of parents", True),
+        (_placed("instance", 0), "It covers 0 marks now.", False),
+        (_placed("instance", 5, too_late=2), "Too late for 2 marks", True),
+    ],
+)
+def test_a_notice_warns_where_a_hold_may_be_another_one(placed: PlacedHold, says: str, warns: bool) -> None:
+    text, is_warning = coverage_text(placed)
+
+    assert says in text
+    assert is_warning is warns
