@@ -118,7 +118,7 @@ def test_a_round_a_check_and_a_purge_run_behind_a_login(
 
     assert "round 1 of shop: SUCCEEDED" in served("round", "run", "shop")
     assert "check 1 of shop: WHOLE" in served("check", "run", "shop")
-    assert "topic orders: PURGED; last_purged_entry_id 9, 9 entries freed" in served("wal", "purge", "orders")
+    assert "outcome: PURGED last purged entry id: 9 entries freed: 9 " in served("wal", "purge", "orders")
     assert f"{secured.gateway.address}, namespace default, TLS" in served("doctor")
     assert not (tmp_path / "v" / "data" / "a.dat").exists()
     assert secured.gateway.calls > 10

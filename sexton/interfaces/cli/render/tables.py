@@ -74,9 +74,12 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "settings show": ("there is no setting", ""),
     "wal list": (
         "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
-        "topic=name instance enabled mode floor entries checked_at state",
+        "topic=name instance enabled mode last_purged_entry_id entries checked_at state",
     ),
-    "wal purges": ("not purged yet", "persisted_at=at floor log_end entries_freed=freed done_at holders"),
+    "wal purges": (
+        "not purged yet",
+        "persisted_at=at last_purged_entry_id log_end entries_freed=freed done_at holders",
+    ),
     "binlog list": (
         "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
         "binlog=name kept_for records=kept bytes first_available=first last=last_seq blocked_by=held "
@@ -102,7 +105,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
 """Operation → what is printed of an empty list, and the form of its items."""
 FORMS: Mapping[str, str] = {
     "wal explain": (
-        "topic=topic.name instance=topic.instance enabled=topic.enabled mode=topic.mode floor=topic.floor "
+        "topic=topic.name instance=topic.instance enabled=topic.enabled mode=topic.mode last_purged_entry_id "
         "log_start=topic.log_start log_end=topic.log_end keep_from=verdict.keep_from kept_by=verdict.holders "
         "a_purge_frees=frees bytes regions_to_flush_first=behind fault=topic.fault QUARANTINED=verdict.quarantine "
         "lines pins"
@@ -112,7 +115,7 @@ FORMS: Mapping[str, str] = {
         "by=region.source reported_at=region.reported_at node=region.leader entries bytes"
     ),
     "wal purge": (
-        "topic outcome floor=purged.floor entries_freed=purged.freed kept_by=purged.verdict.holders "
+        "topic outcome last_purged_entry_id entries_freed=purged.freed kept_by=purged.verdict.holders "
         "asked_to_flush=flushed.asked flushed=flushed.flushed late=flushed.late not_asked=flushed.silent "
         "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine LOSS_in_regions=purged.verdict.lost "
         "error"
@@ -188,6 +191,12 @@ def _round(r: Any, _page: Any) -> Mapping[str, object]:
     return {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
 
 
+def last_purged(of: Any) -> Mapping[str, object]:
+    """Return the last entry that may be deleted, one below the floor of a topic or a purge."""
+    floor = getattr(of, "floor", None)
+    return {"last_purged_entry_id": None if floor is None else floor - 1}
+
+
 def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
     parts = [f"LOSS in {quantity(topic.lost_regions, 'region')}"] if topic.lost_regions else []
     if topic.enabled:
@@ -197,7 +206,8 @@ def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
         parts.append(f"blocked by {quantity(topic.lagging_regions, 'region')} far behind")
     state = "; ".join(parts) or ("ok" if topic.checked_at else "not checked yet")
     entries = "" if topic.log_end is None else topic.log_end - (topic.log_start or 0)
-    return {"entries": entries, "state": f"QUARANTINED: {topic.quarantined}" if topic.quarantined else state}
+    state = f"QUARANTINED: {topic.quarantined}" if topic.quarantined else state
+    return {**last_purged(topic), "entries": entries, "state": state}
 
 
 def _log(log: Any, _page: Any) -> Mapping[str, object]:
@@ -243,6 +253,9 @@ COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "round list": _round,
     "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
     "wal list": _topic,
+    "wal purges": lambda purge, _: last_purged(purge),
+    "wal explain": lambda explained, _: last_purged(explained.topic),
+    "wal purge": lambda report, _: last_purged(report.purged),
     "binlog list": _log,
     "LogCutPreview": _cut_preview,
     "JournalEntry": _journal_entry,
