@@ -117,7 +117,7 @@ FORMS: Mapping[str, str] = {
     "wal purge": (
         "topic outcome last_purged_entry_id entries_freed=purged.freed kept_by=purged.verdict.holders "
         "asked_to_flush=flushed.asked flushed=flushed.flushed late=flushed.late not_asked=flushed.silent "
-        "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine LOSS_in_regions=purged.verdict.lost "
+        "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine regions_with_loss=purged.verdict.lost "
         "error"
     ),
     "binlog explain": (
