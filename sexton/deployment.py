@@ -7,7 +7,7 @@ import what they need themselves.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from config.settings import Settings
 from sexton.database.engine import Database
@@ -15,7 +15,7 @@ from sexton.kernel.errors import BadInput
 from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
-    from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview
+    from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
@@ -171,14 +171,15 @@ class Deployment:
         from sexton.insight.marks import PlanDetails
 
         policy, owners, plans = self.policy(instance), self.stores.owners, self.stores.plans
-        if self._halt(instance) is None:
+        halt = self._halt(instance)
+        if halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
             owners.mark_due(instance, plans.retentions.due_instants(instance, policy).agreed, lambda: None)
         counter = partial(self._count_objects, instance) if count else None
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
         due_at, kind = plans.next_due(instance, policy) or (None, "")
         state = plans.approvals.state(plan.id)
-        return PlanDetails(**self._standing(plan), state=state, next_due_at=due_at, next_kind=kind)
+        return PlanDetails(**dict(self._standing(plan, halt)), state=state, next_due_at=due_at, next_kind=kind)
 
     def plan_review(self, plan: int, marks_per_kind: int) -> "PlanReview":
         """Return a stored plan, what blocks it now, and the first marks of each kind. Raise ``PlanRefused``."""
@@ -187,18 +188,21 @@ class Deployment:
         plans = self.stores.plans
         stored = plans.find_plan(plan)
         marks = sample_marks(self.db, stored, marks_per_kind)
-        return PlanReview(**self._standing(stored), row=plans.approvals.plan(plan), marks=marks)
+        standing = self._standing(stored, self._halt(stored.instance))
+        return PlanReview(**dict(standing), row=plans.approvals.plan(plan), marks=marks)
 
     def _halt(self, instance: str) -> "Halt | None":
         with self.db.read() as c:
             return self.stores.controls.halt(c, instance)
 
-    def _standing(self, plan: "Plan") -> dict[str, Any]:
-        """Return the fields of a ``PlanStanding``."""
-        stores, instance = self.stores, plan.instance
-        observes, halt = stores.registry.instance(instance).mode == "observe", str(self._halt(instance) or "")
-        holds = tuple(stores.holds.active(instance))
-        return {"plan": plan, "estimate": self.cost(plan), "observes": observes, "holds": holds, "halt": halt}
+    def _standing(self, plan: "Plan", halt: "Halt | None") -> "PlanStanding":
+        """Return what blocks a plan besides itself. ``halt``: what stops its instance."""
+        from sexton.insight.marks import PlanStanding
+
+        stores = self.stores
+        observes = stores.registry.instance(plan.instance).mode == "observe"
+        holds = tuple(stores.holds.active(plan.instance))
+        return PlanStanding(plan=plan, estimate=self.cost(plan), observes=observes, holds=holds, halt=str(halt or ""))
 
     def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
         """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""
@@ -270,5 +274,10 @@ class Deployment:
 
         reports = self.stores.reports.find_round(plan.instance, RATE_SAMPLE_ROUNDS)
         prices = self.settings.prices
-        list_price, delete_price = prices.list_per_1000_requests, prices.delete_per_1000_requests
-        return estimate(plan, rate(reports), list_price, delete_price, prices.currency)
+        return estimate(
+            plan,
+            rate(reports),
+            list_price=prices.list_per_1000_requests,
+            delete_price=prices.delete_per_1000_requests,
+            currency=prices.currency,
+        )

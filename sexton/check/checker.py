@@ -48,7 +48,7 @@ PAGE_FINDINGS = 500
 MAX_REMARKS, REMARK_CHARACTERS = 100, 500
 """Errors, and notes, of workflows that a run stores, and the characters of each."""
 UNCOMPARED = (FindingType.UPLOAD, FindingType.RECORD, FindingType.FRONT_END)
-"""The types that no comparison of objects with records shows. Each second check finds them again."""
+"""The types that no comparison of objects with records shows. Each second check counts them anew."""
 STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 MEMORY_IDS = 10_000

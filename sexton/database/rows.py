@@ -44,11 +44,12 @@ def as_rows(data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
         columns: column name to SQLAlchemy type.
     """
     instants = {name: type_ for name, type_ in columns.items() if isinstance(type_, Instant)}
-    rows = [
-        {**row, **{name: type_.process_bind_param(row.get(name), None) for name, type_ in instants.items()}}
-        for row in data
-    ]
-    records = func.jsonb_to_recordset(literal(json.dumps(rows, default=str), Text()).cast(JSONB))
+    rows = [dict(row) for row in data]
+    for row in rows:
+        for name, type_ in instants.items():
+            at = type_.process_bind_param(row.get(name), None)
+            row[name] = None if at is None else at.isoformat()
+    records = func.jsonb_to_recordset(literal(json.dumps(rows), Text()).cast(JSONB))
     return records.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
         name=NAME, with_types=True
     )

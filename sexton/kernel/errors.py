@@ -29,19 +29,19 @@ class Left(SextonError):
 
 
 class NotFound(SextonError):
-    """What is named does not exist, or no longer."""
+    """The named object does not exist, or no longer; HTTP 404."""
 
 
 class Conflict(SextonError):
-    """It is refused in the present state, and may be possible in another one."""
+    """The present state does not allow the request, which may succeed in another one; HTTP 409."""
 
 
 class Ended(SextonError):
-    """It existed, and is deleted or has ended."""
+    """The object existed, and was deleted or has ended; HTTP 410."""
 
 
 class TooMany(SextonError):
-    """A limit of their number is reached."""
+    """The highest number of such objects is reached; HTTP 429."""
 
 
 class BadInput(SextonError):

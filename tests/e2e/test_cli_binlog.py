@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 
 import pytest
 from temporalio.client import Client
@@ -54,10 +53,10 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     )
     assert "first available record is 41" in created.stdout
     assert "expired a cut deletes up to blocked by" in " ".join(explained.stdout.split())
-    assert "3 2 2 lisbon 2" in " ".join(explained.stdout.split())
+    assert "lisbon, which has acknowledged all up to 2" in " ".join(explained.stdout.split())
     assert "lost after: 1d" in explained.stdout
     assert (as_json["lines"][0]["goes"], as_json["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
-    assert "lisbon 2 20" in " ".join(people.stdout.split())
+    assert "lisbon at 2 20" in " ".join(people.stdout.split())
     assert "in its database's" in people.stdout
     assert [(i["db"], i["tbl"], i["kept_records"], i["first"], i["in_database_log"]) for i in listed] == [
         (DB, "", 2, 3, False),
@@ -132,7 +131,7 @@ def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Databa
     (lisbon,) = (k for k in held if k["held_by"] == "consumer lisbon")
     assert (lisbon["what"], lisbon["since_at"] is not None) == ("binlog sales: records after 2", True)
     assert lisbon["way_out"] == "sexton binlog explain sales --instance shop"
-    assert ("lost (UTC)" in listed.stdout, "lost (UTC)" in lost.stdout) == (False, True)
+    assert ("LOST since" in listed.stdout, "LOST since" in lost.stdout) == (False, True)
     assert (doctor["binlogs"]["state"], "1 consumer LOST" in doctor["binlogs"]["detail"]) == ("FAIL", True)
     assert (removed.returncode, world.service.consumers.all(SHOP)) == (0, [])
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
@@ -170,7 +169,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInst
     removed = offline("binlog", "remove-follower", "fe-1")
     gone = offline("binlog", "remove-follower", "fe-1")
 
-    assert re.findall("dbId sales|commitSeq 2", people.stdout) == ["dbId sales", "commitSeq 2"]
+    assert "sales deleted up to 2" in people.stdout
     assert [(e["seq"], e["op"]) for e in as_json["entries"]] == [(2, 435)]
     assert "has no entry after 2" in end.stdout
     assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)

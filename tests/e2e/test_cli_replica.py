@@ -1,6 +1,7 @@
 """The command `sexton replica` lists, explains and decommissions replicas."""
 
 import json
+import re
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: Binlog
     assert "b1" not in listed.stdout
     assert [(r["backend"], r["faults"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
+    assert re.search("^sales +orders +p1 +b1 ", explained.stdout, re.MULTILINE)
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
     assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["items"]]) == (0, "b3", [6, 3, 0])
@@ -104,7 +106,8 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInsta
         ("b2", 1, 1, 0, 1),
         ("b3", 2, 1, 1, 0),
     ]
-    assert "missing" in shown.stdout.splitlines()[0]
+    [row] = [line.split() for line in shown.stdout.splitlines() if line.startswith("b2")]
+    assert row[-7:-3] == ["1", "1", "0", "1"]  # replicas, to delete, bad, missing
     assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
     assert (unconfirmed.returncode, "1 replica, 1 of them with something to delete" in unconfirmed.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)

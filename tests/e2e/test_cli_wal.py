@@ -85,7 +85,7 @@ def test_purge_reports_freed_entries_and_blocking_regions(
     assert "outcome: PURGED\nlast purged entry id: 99\nentries freed: 99\nkept by: region r1\n" in purged.stdout
     assert (again["outcome"], start(topic)) == ("NOTHING", 99)
     assert [(r["floor"], r["freed"], r["holders"]["region r1"]) for r in rows] == [(100, 99, 100)]
-    assert "region r1 100" in shown[0].stdout
+    assert "region r1 from 100" in shown[0].stdout
     assert "201" in shown[1].stdout
 
 

@@ -136,9 +136,12 @@ def read_marks(
         page: list[LiveEntry] = []
         for kind, mark_id, vault, prefix, keys in rows:
             names = [name for name in (keys if prefix is None else [prefix]) if isinstance(name, str) and name]
-            places = [(place, name) for name in names for place in ([vault] if vault in vaults else vaults)]
-            record = f"{kind}/{mark_id}"
-            page += [LiveEntry(*place, prefix is not None, live=False, record=record) for place in places]
+            record, possible_vaults = f"{kind}/{mark_id}", [vault] if vault in vaults else vaults
+            for name in names:
+                page += [
+                    LiveEntry(possible, name, prefix is not None, live=False, record=record)
+                    for possible in possible_vaults
+                ]
         yield page
 
 

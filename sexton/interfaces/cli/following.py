@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sexton.database.engine import AWAY
 from sexton.insight.wording import first_line
 from sexton.interfaces.cli.json_output import wants_json
 from sexton.interfaces.cli.output import styled_console
@@ -126,8 +127,12 @@ async def _wait(handle: "WorkflowHandle[Any, RoundReport]", service: "Deployment
                     way_out = "see: sexton doctor, or start one: sexton worker run"
                     typer.echo(f"no worker has taken the round yet; {way_out}", err=True)
             if show:
-                works = await asyncio.to_thread(read_running, service.db, instance)
-                rounds = [work for work in works if work.work == "round"]
-                phase = phase if rounds else await _phase(handle)
+                try:
+                    works = await asyncio.to_thread(read_running, service.db, instance)
+                except AWAY:  # the round goes on without it
+                    rounds, phase = [], "the database does not answer"
+                else:
+                    rounds = [work for work in works if work.work == "round"]
+                    phase = phase if rounds else await _phase(handle)
                 show(rounds)
     return report.result()

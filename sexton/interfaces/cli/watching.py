@@ -48,6 +48,8 @@ def watch_before(operation: str, **given: Any) -> None:
     from sexton.insight.progress import read_running
 
     if wants_json():
+        if operation != "status":  # its result follows, and is all that a program reads
+            return
         raise WrongUsage("--watch is for people; programs call it again without --watch")
     with open_database() as service:
         if operation == "status":

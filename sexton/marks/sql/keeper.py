@@ -13,19 +13,20 @@ from sexton.marks.sql.file_lists import Span
 class Keeper(Protocol):
     """Something that may block deletion. ``runtime/stores.py`` hands all keepers to the claim, in order of precedence.
 
-    A keeper judges a mark by its name, its ancestors and the files stored for it in the token's batch. By default it
-    has no snapshot, and remembers nothing.
+    A keeper judges a mark by its name, its ancestors and the files stored for it in the token's batch.
     """
 
-    for_claims_only: bool = False
-    """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
+    @property
+    def for_claims_only(self) -> bool:
+        """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
+        ...
 
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> Any:
+    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> Any:
         """Read data that may be slow to read, before the guard is taken; None: there is none.
 
-        It is called with the token of the claim, the marks, and where their stored files are.
+        ``files``: where the stored files of the marks are.
         """
-        return
+        ...
 
     def blocking(
         self,
@@ -48,6 +49,6 @@ class Keeper(Protocol):
         """
         ...
 
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
-        return
+        ...

@@ -83,12 +83,21 @@ def due_mark(row: Any) -> DueMark:
 
     Keys that are not a list of text make the mark unresolvable, not the query fail.
     """
-    kind, id_, starts_at, vault, prefix, keys, size, first_pass_at, etags, written = row
+    kind, id_, retention_starts_at, vault, prefix, keys, size, first_pass_at, etags, written = row
     if keys is not None and not all(isinstance(k, str) for k in keys):
         keys = [""]  # refused as a key, so the mark is quarantined
-    named = None if keys is None else tuple(keys)
-    as_seen = (tuple(etags or ()), tuple(written or ()))
-    return DueMark(kind, id_, starts_at, vault, prefix, named, size, first_pass_at is not None, *as_seen)
+    return DueMark(
+        kind=kind,
+        id=id_,
+        retention_starts_at=retention_starts_at,
+        vault=vault,
+        prefix=prefix,
+        keys=None if keys is None else tuple(keys),
+        bytes=size,
+        in_second_pass=first_pass_at is not None,
+        etags=tuple(etags or ()),
+        written=tuple(written or ()),
+    )
 
 
 def refs_in(table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:

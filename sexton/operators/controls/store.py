@@ -19,7 +19,7 @@ NAME_CHARACTERS = 200
 
 
 class ControlStore:
-    """Read and change controls. Checked before every page; an answer is at most 5 s old."""
+    """Read and change controls; each call reads the database."""
 
     def __init__(self, db: Database, settings: Sequence[Control] = ()) -> None:
         self._db = db

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
@@ -91,7 +91,7 @@ def _refuse_second_passes(
     db: Database, c: Connection, target: _Target, holds: Sequence[Hold], after_first_pass: ColumnElement[bool]
 ) -> None:
     """Refuse what a second pass would delete again, unless a hold blocks it."""
-    instance, vault, prefix, keys, _ = target
+    instance, vault, prefix, keys = target.instance, target.vault, target.prefix, target.keys
     held_prefixes = tuple(h.prefix for h in holds if h.scope == "prefix" and h.vault == vault and h.prefix)
     open_keys = [key for key in keys if not key.startswith(held_prefixes)]
     is_held = any(hold.scope == "instance" for hold in holds) or (bool(prefix) and prefix.startswith(held_prefixes))
@@ -168,6 +168,10 @@ def _claimed_marks(db: Database, c: Connection, target: _Target, condition: Colu
     marks = _unnamed_marks(db, c, claimed) | _marks_with_files(db, c, target, claimed)
     in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
     named = select(mark.c.kind, mark.c.id, mark.c.prefix, mark.c["keys"]).where(claimed, in_vault)
+    if target.prefix:
+        inside = func.substr(mark.c.prefix, 1, len(target.prefix)) == target.prefix
+        around = func.substr(literal(target.prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
+        named = named.where(or_(mark.c["keys"].is_not(None), inside, around))
     rows = c.execute(named.execution_options(yield_per=READ_ROWS))
     marks.update(Ref(row.kind, row.id) for row in rows if target.touches(row.prefix, row._mapping["keys"] or ()))
     return marks

@@ -15,8 +15,6 @@ from sexton.owners.port import RecordText
 
 RECORDS = {**PARENTS, "tablet": TABLES.tablets, "rowset": TABLES.rowsets}
 """Kind of a record → the records."""
-RECORD_OF = {"txn_label": "txn", "dropped": "rowset"}
-"""Kind of a mark → the kind of its records, where the names differ."""
 REFERENCES: tuple[tuple[str, str, Column[str], Column[str]], ...] = (
     *(("tablet", kind, TABLES.tablets.c[f"{kind}_id"], records.c.id) for kind, records in PARENTS.items()),
     ("index", "table", TABLES.indexes.c.table_id, TABLES.tables.c.id),
@@ -79,26 +77,31 @@ def contradictions(tx: CatalogTransaction) -> Iterator[RecordText]:
     differs = or_(*(counter != select(total).where(counted).scalar_subquery() for counter, total in sums))
     for id_ in streamed.execute(select(stats.tablet_id).where(tx.in_instance(stats.tablet_id), differs)).scalars():
         yield RecordText("tablet", id_, "its counters differ from its visible rowsets")
-    for kind in (*PARENTS, "txn_label", "dropped"):
-        for (unmarked,) in streamed.execute(_without_mark(tx, kind)):
-            yield RecordText(
-                RECORD_OF.get(kind, kind), unmarked, "it was dropped or has ended, but has no mark: it stays"
-            )
+    for kind, query in _without_mark(tx):
+        for id_, text in streamed.execute(query):
+            yield RecordText(kind, id_, text)
 
 
-def _without_mark(tx: CatalogTransaction, kind: str) -> Select[Any]:
-    """Select what nothing deletes, because an operator discarded its mark, unless it goes with something above it."""
-    records, own = kinds.KINDS[kind].records, kinds.KINDS[kind].records.c
-    names = kinds.ROWSET_KINDS if kind in kinds.ROWSET_KINDS else (kind,)
-    stays = [kinds.KINDS[kind].removable, *(~tx.has_mark(tx.db.t.mark, name, own.id) for name in names)]
-    if records is tx.t.rowsets:
-        stays = [own.state != RowsetState.VISIBLE, *stays[1:], exists().where(OWN_TABLET, STANDING)]
-    elif records is tx.t.txns:
-        stays.append(own.parent_id.is_(None))
-    elif kind != "table":
-        table = tx.t.tables.c
-        stays.append(exists().where(table.id == own.table_id, table.instance == own.instance, ~table.dropped))
-    return select(own.id).where(tx.in_instance(own.id), *stays)
+def _without_mark(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
+    """Yield (kind of record, a query of ids and texts) of what no round deletes: an operator discarded its mark."""
+    with_table = "its table, index or partition is dropped"
+    for kind, records in PARENTS.items():
+        stays, table = [records.c.dropped, ~tx.has_mark(tx.db.t.mark, kind, records.c.id)], tx.t.tables.c
+        end = "it stays"
+        if kind != "table":
+            end = "it is deleted when its table is dropped"
+            of_table = (table.id == records.c.table_id, table.instance == records.c.instance)
+            stays.append(exists().where(*of_table, ~table.dropped))
+        found = select(records.c.id, literal(f"it was dropped, but has no mark: {end}"))
+        yield kind, found.where(tx.in_instance(records.c.id), *stays)
+    rowset, unmarked = tx.t.rowsets.c, [~tx.has_mark(tx.db.t.mark, k, tx.t.rowsets.c.id) for k in kinds.ROWSET_KINDS]
+    in_use = [rowset.state != RowsetState.VISIBLE, exists().where(OWN_TABLET, STANDING)]
+    text = literal("it is ") + rowset.state + f", but has no mark: it is deleted when {with_table}"
+    yield "rowset", select(rowset.id, text).where(tx.in_instance(rowset.id), *in_use, *unmarked)
+    txn, label = tx.t.txns.c, "txn_label"
+    ended = [txn.parent_id.is_(None), kinds.KINDS[label].removable, ~tx.has_mark(tx.db.t.mark, label, txn.id)]
+    text = literal("it has ended, but its record has no mark and stays")
+    yield "txn", select(txn.id, text).where(tx.in_instance(txn.id), *ended)
 
 
 def _files(keys: Collection[str]) -> list[layout.RowsetFile]:

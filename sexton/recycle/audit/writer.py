@@ -70,7 +70,7 @@ class AuditLocations:
 
 
 class ParquetAudit:
-    """Implements ``port.DeletionLog``. Safe to share between threads."""
+    """Implements ``model.DeletionLog``. Safe to share between threads."""
 
     def __init__(self, places: AuditLocations, retention_days: int) -> None:
         self._places = places

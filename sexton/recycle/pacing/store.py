@@ -61,10 +61,11 @@ class PaceStore:
         sums = [func.coalesce(func.sum(share.c[name]), 0).label(name) for name in COUNTS]
         with self._db.read() as c:
             workers = self._workers(c, self._db.now(c))
-            counted, none = c.execute(select(share.c.place, *sums).group_by(share.c.place)), dict.fromkeys(COUNTS, 0)
-            counts = {place: dict(zip(COUNTS, map(int, numbers), strict=True)) for place, *numbers in counted}
+            no_counts = dict.fromkeys(COUNTS, 0)
+            counted = c.execute(select(share.c.place, *sums).group_by(share.c.place))
+            counts = {row.place: {name: int(row._mapping[name]) for name in COUNTS} for row in counted}
             return [
-                PlaceFigures(**row._mapping, **counts.get(row.place, none), workers=workers.get(row.place, 0))
+                PlaceFigures(**row._mapping, **counts.get(row.place, no_counts), workers=workers.get(row.place, 0))
                 for row in c.execute(select(pace).order_by(pace.c.place))
             ]
 

@@ -40,7 +40,7 @@ def rate(reports: Sequence[RoundReport]) -> float:
     return 1000 * deleted / elapsed_ms if deleted and elapsed_ms else float(ASSUMED_KEYS_PER_SECOND)
 
 
-def estimate(plan: Plan, keys_per_second: float, list_price: float, delete_price: float, currency: str) -> Estimate:
+def estimate(plan: Plan, keys_per_second: float, *, list_price: float, delete_price: float, currency: str) -> Estimate:
     """Return about what it costs to apply a plan at this rate. Prices: of 1,000 LIST and DELETE requests."""
     sums = [k.unheld for k in plan.kinds]
     objects = sum(k.objects for k in sums)

@@ -58,8 +58,8 @@ class Tablet(StrictMessage):
 class Placements(StrictMessage):
     """All tablets of some partitions of a table. ``dropped``: partitions that were dropped."""
 
-    tablets: Annotated[tuple[Tablet, ...], FailFast()] = ()
-    dropped: tuple[Id, ...] = Field((), alias="dropped_partitions")
+    tablets: Annotated[tuple[Tablet, ...], FailFast()] = Field((), max_length=MAX_PLACED_COPIES)
+    dropped: Annotated[tuple[Id, ...], FailFast()] = Field((), alias="dropped_partitions", max_length=MAX_PLACED_COPIES)
 
 
 class Placement(Placements):

@@ -21,7 +21,7 @@ LONG_CHECK_MS = 86_400_000
 
 
 def work_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    """Yield quarantined marks, rounds without a worker, and checks that prove nothing or do not end."""
+    """Yield quarantined marks, lost rounds, stores that refuse, and checks that prove nothing or do not end."""
     from sexton.insight.progress import CUT_OFF, read_running
 
     yield from _quarantined(service, instance)

@@ -107,7 +107,7 @@ async def reporting(
     )
     with suppress(*AWAY):
         await asyncio.to_thread(workers.remove, presence.worker)
-        await asyncio.to_thread(workers.report, presence)
+    await _report(workers, presence)
     try:
         async with in_background(_report_regularly(workers, presence, busy)):
             yield
@@ -124,7 +124,11 @@ def own_settings(settings: Settings) -> dict[str, str]:
 async def _report_regularly(workers: WorkerStore, presence: WorkerPresence, busy: Callable[[], int]) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        try:
-            await asyncio.to_thread(workers.report, presence.model_copy(update={"busy": busy()}))
-        except AWAY as e:
-            log.warning("the database did not take this worker's report: %s", first_line(e))
+        await _report(workers, presence.model_copy(update={"busy": busy()}))
+
+
+async def _report(workers: WorkerStore, presence: WorkerPresence) -> None:
+    try:
+        await asyncio.to_thread(workers.report, presence)
+    except AWAY as e:
+        log.warning("the database did not take this worker's report: %s", first_line(e))

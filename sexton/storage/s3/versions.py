@@ -86,7 +86,10 @@ def page(
             raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
     return Reply(
         coded=reply.get("EncodingType") == "url",
-        versions=[_version(bucket, entry) for entry in (*versions, *markers)],
+        versions=[
+            *(_version(bucket, entry, entry["Size"]) for entry in versions),
+            *(_version(bucket, entry, None) for entry in markers),
+        ],
         folders=[bucket.relative(folder) for folder in folders],
         after=_next_page(bucket, prefix, reply, after),
     )
@@ -178,8 +181,9 @@ def _pages_reliably(bucket: S3Bucket) -> bool:
     return bucket.spec.probe is not None and bucket.spec.probe.versions_paging is True
 
 
-def _version(bucket: S3Bucket, entry: Any) -> ObjectVersion:
-    key, size = bucket.relative(entry["Key"]), entry.get("Size")  # a delete marker has none
+def _version(bucket: S3Bucket, entry: Any, size: int | None) -> ObjectVersion:
+    """Return a version. ``size``: its bytes; None: a delete marker."""
+    key = bucket.relative(entry["Key"])
     return ObjectVersion(key, entry["VersionId"], size or 0, size is None, entry["IsLatest"], entry["LastModified"])
 
 

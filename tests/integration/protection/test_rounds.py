@@ -219,6 +219,8 @@ def test_a_list_says_which_protections_the_next_round_ends(
 
     ends = [{end for end in ProtectionEnd if end in printed.split()} for printed in (without, reported, passed)]
     assert ends == [{"NO_WATERMARK"}, set(), {"PASSED", "OVERDUE"}]
+    [waits] = [line for line in reported.splitlines() if " waits " in line]
+    assert ("ends with watermark above" in reported, " 50 " in waits, "1 object" in waits) == (True, True, True)
     assert "the next round ends it (OVERDUE)" in blockers
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sexton.insight.wording import UNANSWERED, quantity, utc, utc_column
+from sexton.insight.wording import UNANSWERED, duration, quantity, utc, utc_column
 from sexton.interfaces.cli.render.tables import approve_command
 
 MAX_LOSSES = 10
@@ -21,10 +21,23 @@ def _binlog(e: Any) -> Iterator[str]:
     for line in e.lines:
         if (upto := line.cut.awaiting_seq) is not None:
             yield f"it WAITS for approval, because it is very large: {approve_command(line.log, upto)}"
+    yield from _consumers(e)
     if not e.backends:
         yield "no replica of its tablets has anything to delete"
     for copy in e.named:
         yield f"see: sexton replica explain {copy.replica.tablet}"
+
+
+def _consumers(e: Any) -> Iterator[str]:
+    """Yield which consumers block a cut, and which will no longer."""
+    for consumer in e.consumers:
+        lines = [line for line in e.lines if line.log.tbl in ("", consumer.tbl)]
+        if consumer.lost_at is not None:
+            continue
+        if consumer.seen_at <= e.now - e.lost_after_seconds * 1000:
+            yield f"consumer {consumer.name} is silent for too long: LOST at the next cut"
+        elif any(consumer.name in line.cut.held for line in lines):
+            yield f"consumer {consumer.name} blocks a cut; LOST if silent for {duration(e.lost_after_seconds)}"
 
 
 def _gc(report: Any) -> Iterator[str]:
@@ -59,6 +72,8 @@ def _topic(e: Any) -> Iterator[str]:
 
 def _purge(report: Any) -> Iterator[str]:
     verdict = report.purged.verdict if report.purged else None
+    if verdict is not None and verdict.lost:
+        yield f"LOSS: entries that {quantity(verdict.lost, 'region')} needed are deleted"
     if verdict is not None and (verdict.lost or verdict.quarantine or verdict.holders):
         yield f"see: sexton wal explain {report.topic}"
 

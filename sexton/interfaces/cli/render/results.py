@@ -9,8 +9,8 @@ import typer
 from pydantic import BaseModel
 
 from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
-from sexton.interfaces.cli.output import show_table
-from sexton.interfaces.cli.render.tables import COMPUTED, FORMS, LISTS
+from sexton.interfaces.cli.output import say, show_table
+from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, FORMS, LISTS, SENTENCES_OF
 from sexton.kernel.message import Page
 from sexton.kernel.printable import printable
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
@@ -69,6 +69,8 @@ def show_fields(value: BaseModel, form: str = "", indent: str = "") -> None:
         elif isinstance(part, list | tuple) and part and isinstance(part[0], BaseModel):
             typer.echo(f"{indent}{_heading(name)}:")
             show_rows(part)
+        elif name in SENTENCES_OF and part:
+            say(f"{indent}{_heading(name)}:", *(f"{indent}  {sentence}" for sentence in part))
         elif part not in (None, "", (), [], {}):
             text = utc(part) if name.endswith(INSTANT) else cell(name, part)
             typer.echo(f"{indent}{_heading(name).removesuffix(' (UTC)')}: {printable(str(text))}")
@@ -88,10 +90,16 @@ def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
     fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
     for word in words or fields:
         name, _, path = word.partition("=")
-        found: Any = value
-        for part in (path or name).split("."):
-            found = getattr(found, part, None)
-        yield name, computed.get(name, found)
+        yield name, computed[name] if name in computed else _value(value, path or name)
+
+
+def _value(of: Any, path: str) -> Any:
+    """Return the value at a path of fields; None where there is none on the way."""
+    for name in path.split("."):
+        if of is None:
+            return None
+        of = getattr(of, name)
+    return of
 
 
 def _heading(name: str) -> str:
@@ -102,10 +110,10 @@ def _heading(name: str) -> str:
 def cell(name: str, value: Any) -> object:
     """Return a value as people read it; the end of its name tells its unit."""
     if isinstance(value, BaseModel):
-        parts = [(n, v) for n, v in _parts(value, type(value).__name__, None) if v not in (None, "", False)]
+        parts = [(n, v) for n, v in _parts(value, type(value).__name__, None) if v not in (None, "") and v is not False]
         return " ".join(f"{_heading(n)} {cell(n, v)}" for n, v in parts)
     if isinstance(value, Mapping):
-        value = [f"{_heading(str(k))} {cell(str(k), v)}" for k, v in value.items() if v not in (None, "")]
+        value = [f"{key} {cell('', v)}" for key, v in value.items() if v not in (None, "")]  # keys are names of users
     if isinstance(value, list | tuple | frozenset):
         more = [f"and {len(value) - MAX_NAMED:,} more"] if len(value) > MAX_NAMED else []
         return ", ".join([*(str(cell(name, item)) for item in islice(value, MAX_NAMED)), *more])
@@ -119,7 +127,9 @@ def cell(name: str, value: Any) -> object:
         return human_bytes(int(value))
     if name.endswith("_seconds"):
         return duration(int(value))
-    return f"{value / 1000:.1f} s" if name.endswith("_ms") else NUMBERS.get(int(value), value)
+    if name.endswith("_ms"):
+        return f"{value / 1000:.1f} s"
+    return f"{value:,}" if name in COUNTS else NUMBERS.get(int(value), value)
 
 
 def _created_token(result: Any) -> None:

@@ -4,6 +4,7 @@ A form is a text of words. Each is the name of a field, or ``shown=path`` where 
 differ. The end of the shown name tells the unit, see ``results.cell``: ``_at``, ``bytes``, ``_seconds``, ``_ms``.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,13 +13,25 @@ from sexton.insight.wording import (
     excluded_vaults,
     first_line,
     freed,
+    human_bytes,
     quantity,
     retention,
     utc_column,
 )
 
+MAX_TABLES = 3
+"""Tables of a tombstone that are named."""
 MARKS = "mark state marked_at due=due parent files bytes"
-CONSUMER = "consumer=name db table=tbl acknowledged=acked last_contact_at=seen_at since_at=since lost_at"
+CONSUMER = "consumer=name db table=tbl acknowledged=acked last_contact_at=seen_at since_at=since state"
+COUNTS = {
+    *("records", "entries", "entries_freed", "entries_behind", "freed", "expired", "a_cut_deletes", "a_purge_frees"),
+    *("waits_for_approval", "marks", "objects", "keys", "prefixes", "due", "claimed", "removed", "deleted", "absent"),
+    *("hidden", "failed", "files", "tablets", "replicas", "to_delete", "bad", "missing", "silent", "full_copy_only"),
+    *("problems", "live_files", "listed", "regions_to_flush_first", "logs_cut"),
+}
+"""Shown names of counts, whose thousands are separated; other numbers are names, versions and places."""
+SENTENCES_OF = ("said", "reasons", "not_flushed_in_time", "not_asked")
+"""Shown names of lists whose items are sentences: each is a line, and all are shown."""
 BACKEND = (
     "backend reported_at pulled_at replicas=copies to_delete=behind bad missing silent full_copy_only=full_copy "
     "problems example=problem"
@@ -54,8 +67,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
     ),
     "check findings": (
         "nothing is open",
-        "finding=id type vault key size_bytes=size expected_bytes=expected since_at=first_seen confirmed_at "
-        "record detail",
+        "finding=id type vault key size expected since_at=first_seen confirmed_at record detail",
     ),
     "hold list": (
         "no hold is active; those that ended: sexton hold list --all",
@@ -63,8 +75,8 @@ LISTS: Mapping[str, tuple[str, str]] = {
     ),
     "protection list": (
         "nothing is protected",
-        "instance job owner state registered_at expires_at finished_at ends_with_watermark_above=valid_ts ends sealed "
-        "description",
+        "instance job owner state registered_at expires_at finished_at ends_with_watermark_above=valid_ts "
+        "ended_by_the_next_round=ends objects description",
     ),
     "schedules list": (
         "rounds run only when you start them; to schedule them: sexton schedules apply",
@@ -74,11 +86,11 @@ LISTS: Mapping[str, tuple[str, str]] = {
     "settings show": ("there is no setting", ""),
     "wal list": (
         "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
-        "topic=name instance enabled mode last_purged_entry_id entries checked_at state",
+        "topic=name instance enabled mode last_purged_entry_id entries about_bytes checked_at state",
     ),
     "wal purges": (
         "not purged yet",
-        "persisted_at=at last_purged_entry_id log_end entries_freed=freed done_at holders",
+        "persisted_at=at last_purged_entry_id last_entry_id_then entries_freed=freed done_at kept_by=holders",
     ),
     "binlog list": (
         "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
@@ -97,8 +109,9 @@ LISTS: Mapping[str, tuple[str, str]] = {
     ),
     "replica explain": (
         "{of} has no such tablet",
-        "backend uid continuous=continuous_version needs_from=need wrong=faults full_copy_only=full_copy "
-        "to_delete_up_to=desired may_delete=granted deleted=acked dropped problem",
+        "db table=tbl partition=part backend uid continuous=continuous_version needs_from=need wrong=faults "
+        "FULL_COPY_ONLY=full_copy FULL_COPY_ONLY_since_at=full_copy_at to_delete_up_to=desired may_delete=granted "
+        "deleted_up_to=acked dropped problem",
     ),
     "replica backends": ("{of} has no backend", BACKEND),
 }
@@ -106,19 +119,17 @@ LISTS: Mapping[str, tuple[str, str]] = {
 FORMS: Mapping[str, str] = {
     "wal explain": (
         "topic=topic.name instance=topic.instance enabled=topic.enabled mode=topic.mode last_purged_entry_id "
-        "log_start=topic.log_start log_end=topic.log_end keep_from=verdict.keep_from kept_by=verdict.holders "
-        "a_purge_frees=frees bytes regions_to_flush_first=behind fault=topic.fault QUARANTINED=verdict.quarantine "
-        "lines pins"
+        "the_log keep_from=verdict.keep_from kept_by=verdict.holders a_purge_frees=frees bytes "
+        "regions_to_flush_first=behind fault=topic.fault QUARANTINED=verdict.quarantine regions=lines replays=pins"
     ),
     "RegionLag": (
-        "region=region.region state=region.state holds keep_from=region.keep_from pending=region.pending_keep_from "
-        "by=region.source reported_at=region.reported_at node=region.leader entries bytes"
+        "region=region.region state last_entry_id by=region.source reported_at=region.reported_at node=region.leader "
+        "entries_behind=entries about_bytes=bytes"
     ),
     "wal purge": (
         "topic outcome last_purged_entry_id entries_freed=purged.freed kept_by=purged.verdict.holders "
-        "asked_to_flush=flushed.asked flushed=flushed.flushed late=flushed.late not_asked=flushed.silent "
-        "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine regions_with_loss=purged.verdict.lost "
-        "error"
+        "asked_to_flush=flushed.asked flushed=flushed.flushed not_flushed_in_time=flushed.late not_asked "
+        "blocked=purged.verdict.blocked QUARANTINED=purged.verdict.quarantine error"
     ),
     "binlog explain": (
         "db table=tbl dropped_at nothing_can_be_deleted_now=halted the_next_run_cuts_nothing=clock "
@@ -191,10 +202,55 @@ def _round(r: Any, _page: Any) -> Mapping[str, object]:
     return {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
 
 
+def _finding(f: Any, _page: Any) -> Mapping[str, object]:
+    exact = f.type == "SIZE_MISMATCH"  # two sizes that differ by a byte would be shown as one
+    sizes = {"size": f.size, "expected": f.expected}
+    return {n: size if size is None else f"{size:,} B" if exact else human_bytes(size) for n, size in sizes.items()}
+
+
+def _consumer(consumer: Any, _page: Any) -> Mapping[str, object]:
+    return {"state": "ok" if consumer.lost_at is None else f"LOST since {utc_column(consumer.lost_at)}: blocks nothing"}
+
+
 def last_purged(of: Any) -> Mapping[str, object]:
     """Return the last entry that may be deleted, one below the floor of a topic or a purge."""
     floor = getattr(of, "floor", None)
     return {"last_purged_entry_id": None if floor is None else floor - 1}
+
+
+def _purge(purge: Any, _page: Any) -> Mapping[str, object]:
+    oldest = sorted(purge.holders.items(), key=lambda holder: holder[1])
+    holders = ", ".join(f"{name} from {first_entry}" for name, first_entry in oldest)
+    return {**last_purged(purge), "last_entry_id_then": purge.log_end - 1, "kept_by": holders or "none"}
+
+
+def _purge_report(report: Any, _page: Any) -> Mapping[str, object]:
+    silent = [f"node {node}: {reason}" for node, reason in report.flushed.silent.items()]
+    return {**last_purged(report.purged), "not_asked": silent}
+
+
+def _explained_topic(explained: Any, _page: Any) -> Mapping[str, object]:
+    from sexton.wal.model import BlockReason
+
+    topic = explained.topic
+    if topic.log_end is None:
+        entries = "was never read"
+    elif topic.log_end == (topic.log_start or 0):
+        entries = f"is empty; the next entry is {topic.log_end}"
+    else:
+        was_read = not any(block.why is BlockReason.FAULT for block in explained.verdict.blocked)
+        first_and_last = f"entries {topic.log_start or 0} to {topic.log_end - 1}"
+        entries = f"contains {first_and_last}" if was_read else f"contained {first_and_last} when it was last read"
+    return {**last_purged(topic), "the_log": entries}
+
+
+def _region(lag: Any, _page: Any) -> Mapping[str, object]:
+    region = lag.region
+    state = str(region.state) + ("" if lag.holds else ", blocks nothing")
+    if region.pending_keep_from is not None:
+        state += f"; reported {region.pending_keep_from - 1}, above the known end of the log"
+    last = "unknown" if region.keep_from is None else region.keep_from - 1
+    return {"state": state, "last_entry_id": last}
 
 
 def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
@@ -207,20 +263,23 @@ def _topic(topic: Any, _page: Any) -> Mapping[str, object]:
     state = "; ".join(parts) or ("ok" if topic.checked_at else "not checked yet")
     entries = "" if topic.log_end is None else topic.log_end - (topic.log_start or 0)
     state = f"QUARANTINED: {topic.quarantined}" if topic.quarantined else state
-    return {**last_purged(topic), "entries": entries, "state": state}
+    size = int(((topic.log_end or 0) - (topic.log_start or 0)) * topic.entry_bytes)
+    return {**last_purged(topic), "entries": entries, "about_bytes": size or None, "state": state}
 
 
 def _log(log: Any, _page: Any) -> Mapping[str, object]:
     state = "ok" if log.enabled else "off"
     if log.dropped_at is not None:
-        state = f"DROPPED since {utc_column(log.dropped_at)}"
-    elif log.in_database_log:
+        nothing = dict.fromkeys(("kept_for", "records", "bytes", "first_available", "last", "blocked_by"), "")
+        return {**nothing, "held_since_at": None, "state": f"DROPPED since {utc_column(log.dropped_at)}"}
+    if log.in_database_log:
         state = "in its database's log"
     elif log.awaiting_seq is not None:
         since = utc_column(log.awaiting_since)
         state += f"; WAITS for approval since {since}: {approve_command(log, log.awaiting_seq)}"
     kept_for = "" if log.in_database_log else duration(log.ttl_seconds)
-    return {"kept_for": kept_for, "bytes": log.bytes - log.gone_bytes, "state": state}
+    held = ", ".join(f"{name} at {acknowledged}" for name, acknowledged in log.held.items())
+    return {"kept_for": kept_for, "bytes": log.bytes - log.gone_bytes, "blocked_by": held, "state": state}
 
 
 def approve_command(log: Any, upto: int) -> str:
@@ -230,13 +289,30 @@ def approve_command(log: Any, upto: int) -> str:
 
 def _cut_preview(line: Any, _page: Any) -> Mapping[str, object]:
     log = line.log
-    return {"rule": retention(log), "first": log.floor + 1, "bytes": log.bytes - log.gone_bytes}
+    held = [f"{name}, which has acknowledged all up to {acknowledged}" for name, acknowledged in line.cut.held.items()]
+    size = log.bytes - log.gone_bytes
+    return {"rule": retention(log), "first": log.floor + 1, "bytes": size, "blocked_by": held}
 
 
 def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
-    from sexton.replication.journal.model import Op
+    from sexton.replication.journal.model import Op, parse_outcomes, parse_tombstones
 
-    return {"op": Op(entry.op).name if entry.op in tuple(Op) else entry.op, "what": entry.body}
+    if entry.op == Op.GC_BINLOG:
+        return {"op": "GC_BINLOG", "what": "; ".join(map(_tombstone, parse_tombstones(entry.body)))}
+    if entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
+        backend, outcomes = parse_outcomes(entry.op, entry.body)
+        counts = sorted(Counter(outcome.kind for outcome in outcomes).items())
+        example = f", e.g. tablet {outcomes[0].tablet}" if outcomes else ""
+        said = ", ".join(f"{count:,} {kind}" for kind, count in counts)
+        return {"op": Op(entry.op).name, "what": f"backend {backend}: {said}{example}"}
+    return {"op": entry.op, "what": quantity(len(entry.body), "field")}
+
+
+def _tombstone(tombstone: Any) -> str:
+    tables = tombstone.tables or ()
+    names = ", ".join(tables[:MAX_TABLES]) + (" …" if len(tables) > MAX_TABLES else "")
+    log = f"{tombstone.db}/{names}" if names and not tombstone.database else tombstone.db
+    return f"{log} dropped" if tombstone.dropped else f"{log} deleted up to {tombstone.seq}"
 
 
 def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
@@ -253,15 +329,24 @@ COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "round list": _round,
     "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
     "wal list": _topic,
-    "wal purges": lambda purge, _: last_purged(purge),
-    "wal explain": lambda explained, _: last_purged(explained.topic),
-    "wal purge": lambda report, _: last_purged(report.purged),
+    "wal purges": _purge,
+    "wal explain": _explained_topic,
+    "wal purge": _purge_report,
+    "RegionLag": _region,
+    "check findings": _finding,
+    "protection list": lambda p, _: {"objects": protected_objects(p)},
+    "schedules list": lambda s, _: {"next_at": None if s.paused else s.next},
+    "binlog consumers": _consumer,
+    "Consumer": _consumer,
     "binlog list": _log,
     "LogCutPreview": _cut_preview,
     "JournalEntry": _journal_entry,
     "KindPlan": _kind_plan,
     "KindReport": lambda k, _: {"freed": freed(k.bytes, k.size_unknown)},
     "KindVaultCounts": lambda t, _: {"freed": freed(t.bytes_freed + t.bytes_estimated, t.size_unknown)},
-    "PlaceFigures": lambda f, _: {"throttled": f"{100 * f.throttled / f.requests:.1f} %" if f.requests else ""},
+    "PlaceFigures": lambda f, _: {
+        "throttled": f"{100 * f.throttled / f.requests:.1f} %" if f.requests else "",
+        "refused_at_keys/s": f.ceiling or "",
+    },
 }
 """Operation or class → the values of an item that its fields do not have, by the names that are shown."""

@@ -4,7 +4,7 @@ Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DEL
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -24,6 +24,14 @@ from sexton.recycle.pipeline.sql.batches import verify
 
 AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""
+
+
+class _Deleted(NamedTuple):
+    """When a mark was discarded, and the files and bytes of it that had been deleted before."""
+
+    at: int
+    files: int = 0
+    bytes: int = 0
 
 
 class QuarantineStore:
@@ -177,10 +185,11 @@ class QuarantineStore:
             done_sums = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
             absorbed = [Ref(*row) for row in c.execute(children.where(mark.c.absorbed.is_(True)))]
             spans = find_spans(self._db, c, instance, [ref])
-            deleted = sum(n.files for n in done_sums), sum(n.bytes for n in done_sums)
+            now = self._db.now(c)
+            deleted = _Deleted(now, sum(n.files for n in done_sums), sum(n.bytes for n in done_sums))
             self._move_to_history(c, instance, ref, why, deleted)
             for child in absorbed:
-                self._move_to_history(c, instance, child, why, (0, 0))
+                self._move_to_history(c, instance, child, why, _Deleted(now))
             for span in spans:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
@@ -197,17 +206,17 @@ class QuarantineStore:
                 f"{ref.id}: let the owner undrop it first, or discard its mark"
             )
 
-    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: tuple[int, int]) -> None:
-        """Move a record to history as discarded. ``deleted``: files, and their bytes, that were deleted before."""
-        mark, history, now = self._db.t.mark, self._db.t.mark_history, self._db.now(c)
+    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _Deleted) -> None:
+        """Move a record to history as discarded. ``deleted``: what was deleted before."""
+        mark, history, now = self._db.t.mark, self._db.t.mark_history, deleted.at
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
             "gone_at": literal(now, mark.c.claimed_at.type),
             "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
-            "objects": mark.c.objects_gone + deleted[0],
-            "bytes": plus(mark.c.bytes_gone, min(deleted[1], MOST_SUM)),
+            "objects": mark.c.objects_gone + deleted.files,
+            "bytes": plus(mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
             "discarded": literal(why[:500]),
         }
         is_mark = and_(mark.c.instance == instance, self._is(ref))

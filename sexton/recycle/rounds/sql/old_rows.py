@@ -148,7 +148,7 @@ class OldRows:
                 c.execute(delete(column.table).where(in_list(column, ids)))
 
     def _forget_plans(self, instance: str, after: int) -> int | None:
-        """Do the same with plans."""
+        """Delete what can be deleted of the next page of plans; return its last number, None: the rest is newer."""
         plan, round_ = self._db.t.plan, self._db.t.round
         other = plan.alias()
         newest = select(func.max(other.c.id)).where(other.c.instance == instance).scalar_subquery()

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class EndingProtections(Protocol):
-    """Ends the protections of sync jobs; they are another capability's."""
+    """Ends the protections of sync jobs; its class is in another capability, which this one does not import."""
 
     def end_due(self, instance: str) -> object:
         """End the protections of an instance that have expired."""
@@ -270,10 +270,11 @@ class RoundStore:
             else:
                 plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
                 report = self._end(c, order.model_copy(update={"plan": plan}))
-                instance, now = self._db.t.instance, report.ended_at or 0
-                is_instance = instance.c.id == report.instance
-                failures = c.execute(select(instance.c.failures).where(is_instance)).scalar_one()
-                c.execute(update(instance).where(is_instance).values(**after_round(report, failures, now)))
+                # When it is tried again, and whether this was a success: a round with a vault at fault is none.
+                t_instance, now = self._db.t.instance, report.ended_at or 0
+                is_instance = t_instance.c.id == report.instance
+                failures = c.execute(select(t_instance.c.failures).where(is_instance)).scalar_one()
+                c.execute(update(t_instance).where(is_instance).values(**after_round(report, failures, now)))
         reached("round.closed")
         self._free(lease)
         return report

@@ -212,7 +212,7 @@ def plan(*kinds: KindPlan) -> Plan:
 def test_an_estimate_counts_requests_money_and_minutes() -> None:
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
-    cost = estimate(plan(keys, prefixes), 100, 5, 2, "EUR")
+    cost = estimate(plan(keys, prefixes), 100, list_price=5, delete_price=2, currency="EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
     assert (cost.money, cost.currency) == (0.132, "EUR")
@@ -220,7 +220,7 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    cost = estimate(plan(), 100, 5, 2, "EUR")
+    cost = estimate(plan(), 100, list_price=5, delete_price=2, currency="EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
 
