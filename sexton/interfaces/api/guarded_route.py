@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from sexton.interfaces.api.pools import Pools, is_reserved
-from sexton.interfaces.api.problems import READING, BodyTooLarge
+from sexton.interfaces.api.problems import BodyTooLarge
 from sexton.operations.fields import MAX_BODY_BYTES
 
 SMALL_BYTES = 64 << 10
@@ -44,8 +44,8 @@ class GuardedRoute(APIRoute):
         known = _query_names(self.dependant)
 
         async def guarded(request: Request) -> Response:
-            if request.method not in READING and (unknown := request.query_params.keys() - known):
-                # FastAPI ignores them: a mistyped ``instance`` of a setting would mean all instances
+            if unknown := request.query_params.keys() - known:
+                # FastAPI ignores them: a mistyped ``instance`` of a setting, or of a list, would mean all instances
                 mistake = {"type": "extra_forbidden", "msg": "Extra parameters are not permitted"}
                 raise RequestValidationError([mistake | {"loc": ("query", name)} for name in sorted(unknown)])
             pools: Pools = request.app.state.pools

@@ -32,9 +32,9 @@ def _row(alike: list[Operation]) -> str:
 
 
 def _values(operation: Operation) -> str:
-    body = () if operation.body is None else operation.body.model_fields
+    body = {} if operation.body is None else operation.body.model_fields
     query = frozenset[str]().union(*map(operation.query_names, operation.paths)) - {INSTANCE}
-    return ", ".join(f"`{name}`" for name in (*sorted(query), *body))
+    return ", ".join(f"`{name}`" for name in (*sorted(query), *(f.alias or name for name, f in body.items())))
 
 
 def test_the_page_has_the_routes_of_all_operations() -> None:

@@ -51,7 +51,8 @@ def _of_owner(owner: str, offered: OwnerOperation) -> Operation:
         try:
             order = given.get("order") or offered.order(**given)
         except ValidationError as e:
-            raise BadInput("; ".join(mistake["msg"] for mistake in e.errors(include_input=False))) from None
+            mistakes = (f"{'.'.join(map(str, m['loc']))}: {m['msg']}" for m in e.errors(include_input=False))
+            raise BadInput("; ".join(mistakes)) from None
         return owner_operations.run(call.deployment, owner, offered, instance, order)
 
     values: dict[str, tuple[Any, Any]] = {"order": (offered.order, Parameter.empty)}
