@@ -241,6 +241,7 @@ class Settings(BaseModel):
             flushes_loopback=self.deployment.startswith(("demo-", "test-")),
             max_instance_regions=section.max_instance_regions,
             at_once=section.auto_purge_parallelism,
+            kafka=section.kafka,
         )
 
     def binlog_settings(self) -> BinlogSettings:

@@ -34,7 +34,6 @@ from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT
 
-YEAR_MS = 365 * 86_400_000
 HOUR = 3_600
 STEPS = ("compare", "look_again", "conclude_check")
 IDENTITY = {"id": 4711, "instance": "bank", "run": "intruder"}

@@ -24,7 +24,6 @@ def root(owned: Owned) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_full_pages_are_accessible_and_fit(new_page: NewPage, api: Api, owned: Owned, scheme: str) -> None:
     numbers = furnish(owned, api, owned.root)

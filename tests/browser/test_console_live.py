@@ -15,7 +15,7 @@ from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
 from tests.support.rig import Rig
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 OBJECTS, CAP = 6_000, 300
 LONG_MS = 90_000
 

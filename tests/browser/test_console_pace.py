@@ -44,7 +44,6 @@ def _deleted(proxy: FaultProxy) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_pace_follows_the_store_and_a_cap_holds(live: LiveConsole, proxy: FaultProxy, browser: Browser) -> None:
     proxy.delay("DeleteObjects", 0.2)
     live.start_worker("first")

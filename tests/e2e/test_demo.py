@@ -148,7 +148,6 @@ def _sexton(home: Path, command: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_part_about_a_topic_ends_without_links(home: Path) -> None:
     lines = _run_to_end(home, "--part", "wal", "--exit")
 
@@ -160,7 +159,6 @@ def test_part_about_a_topic_ends_without_links(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_part_about_a_lake_ends_without_links(home: Path) -> None:
     lines = _run_to_end(home, "--part", "catalog", "--exit")
 
@@ -189,7 +187,6 @@ def test_all_parts_end_without_links(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     with _demo(home) as process:
         _read_until(process, "        Temporal UI")

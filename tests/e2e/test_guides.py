@@ -137,7 +137,6 @@ def send(cluster: Cluster, role: str, sql: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_the_pages_of_a_new_user_work_as_written(
     cluster: Cluster, reader: Reader, s3_server: RunningS3, bucket: str
 ) -> None:

@@ -183,7 +183,6 @@ def found(used: Used, written: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_stack_was_used(used: Used) -> None:
     assert len(used.secrets) == 6
     assert min(map(len, used.secrets.values())) >= 32, "a shorter text is found by chance"
@@ -193,7 +192,6 @@ def test_the_stack_was_used(used: Used) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
     files = [f for f in used.stack.home.rglob("*") if f.is_file() and f != used.stack.home / "env"]
     places = {str(file): found(used, file.read_bytes().decode(errors="replace")) for file in files}
@@ -203,7 +201,6 @@ def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_no_secret_is_in_the_database(used: Used) -> None:
     db = Database.open(used.url)
     with db.read() as c:
@@ -215,7 +212,6 @@ def test_no_secret_is_in_the_database(used: Used) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_no_secret_is_printed_or_on_a_command_line(used: Used) -> None:
     assert "sexton" in used.command_lines
     assert found(used, used.printed) == []
@@ -223,7 +219,6 @@ def test_no_secret_is_printed_or_on_a_command_line(used: Used) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_every_file_of_the_stack_is_private(used: Used) -> None:
     modes = {}
     # SeaweedFS sets the modes of some of its files itself; their directory is private. As root the home may be searched

@@ -40,7 +40,6 @@ def sexton(stack: Stack, *words: str, code: int = 0) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_check_and_a_heavy_range_run_on_spark(stack: Stack, tmp_path: Path) -> None:
     environment = stack.environment()
     made = Owned(environment["SEXTON_DATABASE_URL"], live_url=environment["SEXTON_LIVE_DATABASE_URL"])

@@ -54,7 +54,6 @@ def mark_due(shop: Database, root: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_three_workers_follow_the_database(online: Run, shop: Database, workers: None, tmp_path: Path) -> None:
     assert online("enable", "shop").returncode == 0
     by_files = json.loads(online("round", "run", "shop", "--json").stdout)
@@ -82,7 +81,6 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_interval_of_the_database_changes_the_schedule(
     online: Run, shop: Database, workers: None, tmp_path: Path
 ) -> None:

@@ -145,7 +145,6 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_an_installed_stack_runs_a_round(complete: Installation, application: Path) -> None:
     def sexton(line: str, code: int = 0) -> str:
         done = run(complete, application, "sexton", *line.split())

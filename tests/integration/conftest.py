@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.runtime.embedded import postgres
 from sexton.runtime.embedded.ports import Ports
 from tests.machine import REASON
@@ -15,6 +16,14 @@ from tests.servers.s3 import RunningS3
 from tests.support.rig import Rig
 
 DEBIAN = Path("/usr/lib/postgresql")
+
+
+@pytest.fixture
+def db(database_url: str) -> Iterator[Database]:
+    """A clean database."""
+    database = Database.open(database_url)
+    yield database
+    database.close()
 
 
 @pytest.fixture

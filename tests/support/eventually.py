@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 120.0 * float(os.environ.get("TESTS_PATIENCE", "1"))
+PATIENCE_SECONDS = 240.0 * float(os.environ.get("TESTS_PATIENCE", "1"))
 POLL_SECONDS = 0.05
 """Between two looks; between the first ones it is less."""
 

@@ -145,6 +145,11 @@ class Rig:
         if later:
             self.later(later)
 
+    def mark_file(self, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
+        """Write the file ``ID.dat`` of the vault ``disk`` and mark it."""
+        put(root, f"{id_}.dat")
+        self.mark(kind, contract.NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
+
     def later(self, seconds: int) -> None:
         """Move the database's clock forward."""
         schema.move_clock(self.db, seconds)

@@ -28,10 +28,7 @@ MARKS = 1_000
 PAUSED = PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
 
 
-@pytest.fixture(autouse=True)
-def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 100)
+pytestmark = pytest.mark.usefixtures("small_ranges")
 
 
 def fill(rig: Rig, shop: str, root: Path) -> None:

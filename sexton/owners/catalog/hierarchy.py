@@ -215,8 +215,7 @@ def _check_unused(tx: CatalogTransaction, kind: str, id_: str) -> None:
         select(marks.c.id).where(tx.in_instance(marks.c.id, [id_]), marks.c.kind == kind)
         for marks in (tx.db.t.mark, tx.db.t.mark_history)
     ]
-    tablets = select(parent_column(kind)).where(tx.in_instance(parent_column(kind), [id_]))
-    for query in (*queries, tablets):  # tablets may be left of one whose mark was discarded
+    for query in queries:
         if tx.ids(query.limit(1)):
             raise AlreadyThere(f"{kind} {id_} was used before, and dropped; use a new id: ids are never used again")
 

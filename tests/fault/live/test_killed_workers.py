@@ -79,7 +79,7 @@ async def _refusal(handle: WorkflowHandle[Any, Any]) -> str:
 
 
 MANY_PAGES = 12
-QUIET_SECONDS = PATIENCE_SECONDS / 12
+QUIET_SECONDS = PATIENCE_SECONDS / 24
 """Several times as long as a page takes."""
 
 

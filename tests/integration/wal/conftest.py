@@ -24,14 +24,6 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def db(database_url: str) -> Iterator[Database]:
-    """A clean database."""
-    database = Database.open(database_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def place(request: pytest.FixtureRequest, db: Database) -> LogPlace:
     """Return the embedded log, or the one that a test asks for."""
     if getattr(request, "param", EMBEDDED) == KAFKA:

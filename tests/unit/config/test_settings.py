@@ -292,6 +292,16 @@ def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatc
         load()
 
 
+def test_the_engine_takes_each_of_its_values_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_DEPLOYMENT", "shop-1")
+    engine = load().engine_settings()
+    sections = {name: value for name, value in vars(engine).items() if hasattr(value, "model_fields_set")}
+    unset = {name: set(type(value).model_fields) - value.model_fields_set for name, value in sections.items()}
+
+    assert {"wal", "check", "binlog", "replica", "protection"} <= set(sections)
+    assert {name: fields for name, fields in unset.items() if fields} == {"binlog": {"free_records"}}  # fixed
+
+
 @pytest.mark.parametrize(("database", "why"), [("", "has none"), ("postgresql://h/d", "is not read beside")])
 def test_a_missing_deployment_id_says_why(monkeypatch: pytest.MonkeyPatch, database: str, why: str) -> None:
     _write_home("SEXTON_DEPLOYMENT=demo-1\n" if database else "")

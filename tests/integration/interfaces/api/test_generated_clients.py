@@ -17,7 +17,6 @@ Program = Callable[[Path, Path], list[str]]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("program", [go_program, typescript_program])
 def test_a_generated_client_holds_plans_and_releases(api: Api, rig: Rig, tmp_path: Path, program: Program) -> None:
     token = api.token("operate@shop")

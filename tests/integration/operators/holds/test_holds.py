@@ -257,19 +257,14 @@ def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, root: Path) -> N
     assert claimed + len(placed) == 40
 
 
-def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
-    put(root, f"{id_}.dat")
-    rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
-
-
 def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, root: Path) -> None:
-    mark(rig, root, "i1", ("table", "t1"))
+    rig.mark_file(root, "i1", ("table", "t1"))
     rig.later(10_801)
     rig.round()
-    mark(rig, root, "p1", ("dropped", "i1"))
+    rig.mark_file(root, "p1", ("dropped", "i1"))
     rig.later(10_801)
     rig.round()
-    mark(rig, root, "r1", ("dropped", "p1"))
+    rig.mark_file(root, "r1", ("dropped", "p1"))
     placed, _ = rig.holds.place(mark_hold("table", "t1"), 365 * DAY)
     rig.later(10_801)
     rig.round()
@@ -290,9 +285,9 @@ def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, root: Path) -
 
 def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, root: Path) -> None:
     for n in range(20):
-        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+        rig.mark_file(root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     for one, other in (("a", "b"), ("b", "a")):
-        mark(rig, root, one, ("dropped", other))
+        rig.mark_file(root, one, ("dropped", other))
     placed, _ = rig.holds.place(mark_hold("table", "top"), DAY)
     rig.later(10_801)
 
@@ -306,10 +301,10 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
     for id_, parent in (("child", "top"), ("grandchild", "child")):
         put(root, f"{id_}/x.dat")
         rig.mark("dropped", NewMark(id=id_, vault="disk", prefix=f"{id_}/", parent=("dropped", parent)))
-    mark(rig, root, "top")
+    rig.mark_file(root, "top")
     rig.later(10_801)
     rig.round()
-    mark(rig, root, "young", ("dropped", "top"))
+    rig.mark_file(root, "young", ("dropped", "top"))
 
     placed, late = rig.holds.place(mark_hold("dropped", "top"), DAY)
     rig.later(10_801)
@@ -321,7 +316,7 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
 
 def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, root: Path) -> None:
     for n in range(18):
-        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+        rig.mark_file(root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     rig.later(10_801)
     other, _ = rig.holds.place(mark_hold("table", "another"), DAY)
     stores = stores_of(rig.db)
@@ -342,7 +337,7 @@ def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, root: Path)
 
 def test_the_count_of_a_hold_has_marks_with_too_many_levels(rig: Rig, root: Path) -> None:
     for n in range(18):
-        mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
+        rig.mark_file(root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
     first, _ = rig.holds.place(mark_hold("table", "another"), DAY)
     second, _ = rig.holds.place(mark_hold("table", "a third"), DAY)
     rig.later(10_801)

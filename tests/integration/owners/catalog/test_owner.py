@@ -262,7 +262,7 @@ def test_a_tablet_is_in_every_vault_of_its_rowsets_and_marks(shop: Shop) -> None
     marked = shop.loaded([full], "three") + shop.loaded([full], "four")
     for rowset in marked:
         shop.catalog.drop_rowset(rowset)
-    with shop.db.write() as c:  # its record is lost, its mark no_heartbeat names the vault
+    with shop.db.write() as c:  # its record is lost, its mark still names the vault
         c.execute(delete(shop.t.rowsets).where(shop.t.rowsets.c.id == marked[1]))
     shop.catalog.drop_table("t")
     shop.expand_all()

@@ -37,9 +37,8 @@ from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 from tests.support.places import AuditList
-from tests.support.rig import RETENTION
+from tests.support.rig import DAY, RETENTION
 
-DAY = 86_400
 WEEK = 7 * 86_400
 
 

@@ -59,7 +59,6 @@ class GoDriver:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # the first test may have to build the server, with Go's own library
 class TestHttp(OwnerSuite):
     """The server is killed for its silence, and started again with its file."""
 
@@ -200,7 +199,6 @@ def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tm
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_credentials_and_certificates_are_checked(tmp_path: Path) -> None:
     token, wrong = tmp_path / "token", tmp_path / "wrong"
     token.write_text("s3cret\n")
@@ -223,7 +221,6 @@ def test_credentials_and_certificates_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_certificates_of_another_authority_are_refused(tmp_path: Path) -> None:
     """The owner's one by Sexton, and Sexton's one by the owner."""
     files = certificate(tmp_path)

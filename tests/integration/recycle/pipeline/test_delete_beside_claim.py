@@ -261,7 +261,6 @@ def test_a_heartbeat_reports_progress_of_a_resumed_range(
     assert again[-1].faults == {}
 
 
-@pytest.mark.timeout(60)
 def test_a_fully_claimed_range_is_finished_by_a_retry(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,12 @@ def test_settling_many_marks_sends_no_more_statements(rig: Rig, outcome: KeyOutc
         return len(statements)
 
     assert settle(MANY) == settle(FEW)
+    settled = {
+        KeyOutcome.DELETED: rig.count("mark_history"),
+        KeyOutcome.FAILED: rig.count("mark", failures=1),
+        KeyOutcome.CHANGED: rig.count("mark", quarantined_reason="CHANGED"),
+    }
+    assert settled == {**dict.fromkeys(settled, 0), outcome: FEW + MANY}
 
 
 def test_quarantining_many_marks_sends_no_more_statements(rig: Rig) -> None:

@@ -23,7 +23,7 @@ from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import Marker
 from sexton.storage.port import VaultFault
 from tests.support.locks import wait_for_lock_waiter
-from tests.support.rig import DAY, Rig, put
+from tests.support.rig import DAY, Rig
 
 LONG = (old_rows.ROUND_DAYS + 1) * DAY
 
@@ -122,11 +122,6 @@ def test_pages_of_rounds_are_deleted_with_a_heartbeat_each(
     assert len(beats) == 6
 
 
-def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
-    put(root, f"{id_}.dat")
-    rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
-
-
 def counters(rig: Rig) -> dict[tuple[str, str], int]:
     with rig.db.read() as c:
         return {(name, label): n for (_, name, label), n in read_counters(rig.db, c).items()}
@@ -135,7 +130,7 @@ def counters(rig: Rig) -> dict[tuple[str, str], int]:
 def deleted_round(rig: Rig, root: Path, marks: int = 5) -> CloseOrder:
     """Return the order to close a round that has deleted."""
     for n in range(marks):
-        mark(rig, root, f"m{n}")
+        rig.mark_file(root, f"m{n}")
     rig.later(10_801)
     opened, plan = rig.rounds.open("shop", "run", None, rig.policy), rig.plan()
     ledger = Ledger()
@@ -207,7 +202,7 @@ def test_an_observing_round_does_not_count_as_success(rig: Rig) -> None:
 
 
 def test_a_stop_before_the_first_claim_returns_the_plan(rig: Rig, tmp_path: Path) -> None:
-    mark(rig, rig.local(tmp_path / "v"), "m")
+    rig.mark_file(rig.local(tmp_path / "v"), "m")
     rig.later(10_801)
     plan = rig.plan()
     rig.approve(plan.id)
@@ -221,7 +216,7 @@ def test_a_stop_before_the_first_claim_returns_the_plan(rig: Rig, tmp_path: Path
 
 
 def test_a_round_abandoned_before_its_lease_returns_its_plan(rig: Rig, tmp_path: Path) -> None:
-    mark(rig, rig.local(tmp_path / "v"), "m")
+    rig.mark_file(rig.local(tmp_path / "v"), "m")
     rig.later(10_801)
     plan = rig.plan()
     rig.leases.acquire("shop", "recycle", "somebody")

@@ -57,7 +57,6 @@ def world(owned: Owned) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("most_differing", [reconcile.MOST_DIFFERING, 0])  # 0: everything is joined
 def test_k01_to_k09_spark_finds_what_one_process_finds(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch, most_differing: int
@@ -92,7 +91,6 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +119,6 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:
     owned.write_live(*file_keys(20))
     owned.write_old("data/t9/r7_0.dat")
@@ -141,7 +138,6 @@ def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spar
     assert "LOST" not in owned.open_findings()
 
 
-@pytest.mark.timeout(300)
 def test_a_cancelled_check_ends_before_it_returns(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

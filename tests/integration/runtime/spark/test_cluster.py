@@ -98,7 +98,6 @@ def watched(shop: Owned) -> Iterator[list[int]]:
 
 
 @pytest.mark.slow  # a master, two executors and their Python cost more CPU than all other tests of Spark
-@pytest.mark.timeout(300)
 def test_a_cluster_runs_the_code_sent_with_the_session(
     cluster: Cluster, shop: Owned, s3_server: RunningS3, bucket: str, tmp_path: Path
 ) -> None:

@@ -29,7 +29,6 @@ from tests.support.rig import DAY, DEPLOYMENT, RETENTION, Rig, listing, put
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
     rig.instance()
     root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")
@@ -58,7 +57,6 @@ def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: De
     }
 
 
-@pytest.mark.timeout(300)
 def test_a_take_over_on_spark_passes_a_damaged_list(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +82,6 @@ def test_a_take_over_on_spark_passes_a_damaged_list(
     assert [row.key for row in AuditReader(rig.db, audit_locations(rig)).rows(order.round)] == [keys[0], keys[2]]
 
 
-@pytest.mark.timeout(300)
 def test_spark_keeps_an_orphan_written_again_after_its_claim(owned: Owned, deleting: Deleting) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat"]
     owned.write_live(*file_keys(200))
@@ -129,7 +126,6 @@ def due(rig: Rig, root: Path, marks: int, vault: str = "disk") -> None:
     rig.later(RETENTION["dropped"] + 1)
 
 
-@pytest.mark.timeout(120)
 def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +181,6 @@ def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
     assert not listing(root)
 
 
-@pytest.mark.timeout(120)
 def test_an_audit_folder_is_not_written_on_other_machines(
     rig: Rig, sessions: Sessions, deleting: Deleting, tmp_path: Path
 ) -> None:

@@ -63,7 +63,6 @@ async def begun(scene: Deployment, handle: WorkflowHandle[object, RoundReport], 
 
 
 @pytest.mark.slow  # two Spark workers, each with its own Java
-@pytest.mark.timeout(300)
 async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment) -> None:
     proxy, cold, rig = scene.proxy, scene.cold, scene.rig
     await cold.fill(rig, PAGES)

@@ -16,7 +16,6 @@ ROWS, UNKNOWN = 400_000, 40_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_many_differing_rows_do_not_join_everything(sessions: Sessions) -> None:
     with sessions.of("narrowing") as session:
         vault, name = f.lit("disk").alias("vault"), f.concat(f.lit("data/"), f.col("id")).alias("name")
@@ -54,7 +53,6 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("database_url", "objects", "faults"),
     [

@@ -23,7 +23,6 @@ TICKS = 300
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None:
     def works(one: Any) -> bool:
         return bool(one.range(3).count() == 3)
@@ -41,7 +40,6 @@ def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_path: Path) -> None:
     """An attempt that was silent for too long still runs, on the same worker; another one begins."""
     file = tmp_path / "ticks"
@@ -86,7 +84,6 @@ def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # Java starts twice, and the client waits for the lost server
-@pytest.mark.timeout(120)
 def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
     running, file = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path), tmp_path / "runs"
     runs = str(file)
@@ -144,7 +141,6 @@ def _works(sessions: Sessions) -> tuple[str, Any]:
         return session.sql(JAVA_VERSION).collect()[0].version, places
 
 
-@pytest.mark.timeout(600)
 def test_spark_needs_no_java_of_the_machine(no_java: None, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with spark.sessions(home) as sessions:
@@ -156,7 +152,6 @@ def test_spark_needs_no_java_of_the_machine(no_java: None, tmp_path: Path) -> No
 
 
 @pytest.mark.slow  # one more start of Java
-@pytest.mark.timeout(600)
 def test_variables_of_another_spark_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proxies = {"http_proxy": PROXY, "grpc_proxy": PROXY, "NO_PROXY": "", "no_proxy": ""}
     for name, value in (FOREIGN | proxies | {"CLASSPATH": "/nowhere"}).items():

@@ -21,7 +21,6 @@ from workflows.check import CheckInstance
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned: Owned, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +50,6 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +79,6 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_spark_worker_is_ready_and_looks_like_no_other(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,12 +20,15 @@ def test_complete_placement_is_accepted() -> None:
     place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
 
 
-@pytest.mark.parametrize("dropped", [False, True])
-def test_placement_of_too_many_copies_is_refused(dropped: bool) -> None:
+def test_placement_of_too_many_copies_is_refused() -> None:
     names = tuple(f"n{n}" for n in range(MAX_PLACED_COPIES + 1))
     tablets = tuple(Tablet(tablet=n, part="p1", copies=(Copy(backend="b1", uid=n),)) for n in names)
+    extra = tablets[1].model_copy(update={"copies": (*tablets[1].copies, Copy(backend="b2", uid="n0"))})
     with pytest.raises(BadInput, match=r"20,001 .* send at most 20,000 of each"):
-        place(*([] if dropped else tablets), dropped=names if dropped else ())
+        place(extra, *tablets[2:])
+    for more in ({"tablets": tablets}, {"dropped": names}):
+        with pytest.raises(ValidationError, match="at most 20000 items"):
+            Placement(db="sales", table="orders", **more)
     place(*tablets[1:], dropped=names[1:])
 
 
