@@ -65,8 +65,8 @@ _PORT = ":[0-9]{1,5}$"
 _WORDS = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
 """The pattern of a setting that is one of some words."""
 _FORMS = {
-    r"^[\w.+-]{0,128}$": "at most 128 letters, digits, '_', '.', '+' and '-'",
-    r"^[\w.-]*$": "letters, digits, '_', '.' and '-'",
+    r"^[A-Za-z0-9_.+-]{0,128}$": "at most 128 letters, digits, '_', '.', '+' and '-'",
+    r"^[A-Za-z0-9_.-]*$": "letters, digits, '_', '.' and '-'",
     r"^\S{1,8}$": "1 to 8 characters without spaces",
     r"^(\S{32,256})?$": "32 to 256 characters without spaces",
 }

@@ -174,10 +174,10 @@ class TemporalSection(_Section):
     tls_key: str = ""
     server_name: str = ""
     api_key: Annotated[str, Field(pattern=r"^\S*$", repr=False)] = ""
-    profile: Annotated[str, Field(pattern=r"^[\w.-]*$")] = ""
+    profile: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = ""
     ui_url: Web = ""
     worker_versioning: bool = False
-    build_id: Annotated[str, Field(pattern=r"^[\w.+-]{0,128}$")] = ""
+    build_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{0,128}$")] = ""
 
     @property
     def uses_tls(self) -> bool:

@@ -63,7 +63,7 @@ def main(words: Sequence[str]) -> int:
     marks = "slow and not soak" if "slow" in words else "not soak" if CI else "not soak and not slow"
     options = [word for word in words if word != "slow"]
     with temporary_directory() as scratch, surroundings.poisoned() as poisoned, ThreadPoolExecutor(1) as beside:
-        linting = None if words and "cpuprof" not in words else beside.submit(lint, said.append)
+        linting = None if words else beside.submit(lint, said.append)
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
         code, outcomes = pytest(["-n", WORKERS, "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]

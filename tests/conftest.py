@@ -21,6 +21,7 @@ from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
 from tests.support import downloads
+from tests.support.rig import Rig
 
 REQUEST_SECONDS = 600.0
 LIVE = "tests/fault/live"
@@ -140,6 +141,14 @@ def _databases_dropped() -> Iterator[None]:
 def database_url() -> str:
     """Return the URL of a database with the schema and without rows."""
     return postgres_server.new_database()
+
+
+@pytest.fixture
+def rig(database_url: str) -> Iterator[Rig]:
+    """One enabled instance ``shop``."""
+    rig = Rig(database_url).instance()
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture(scope="session")

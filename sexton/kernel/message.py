@@ -15,16 +15,20 @@ class Message(BaseModel):
     own name, so that older versions read it.
     """
 
-    # An answer has all of its fields: clients need not treat those with defaults as absent.
     model_config = ConfigDict(
-        frozen=True, json_schema_serialization_defaults_required=True, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        # An answer has all of its fields: clients need not treat those with defaults as absent.
+        json_schema_serialization_defaults_required=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # a command uses a tenth of the models that it imports
     )
 
 
 class StrictMessage(Message):
     """A value that people and other programs write: it refuses unknown fields, which are mistakes."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=False)  # FastAPI reads the schema of a body at once
 
 
 class Page(Message, Generic[Row]):

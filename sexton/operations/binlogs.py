@@ -77,14 +77,6 @@ class ShownLog(Log):
     in_database_log: bool = False
 
 
-class Logs(Page[ShownLog]):
-    """Logs, in the order of databases and tables."""
-
-
-class Consumers(Page[Consumer]):
-    """Consumers of binlogs."""
-
-
 class Dropped(Message):
     """The number of tablet copies whose binlogs are deleted because of a drop."""
 
@@ -115,7 +107,7 @@ def logs(
     after: Annotated[
         str, Flag(shown="DB[/TABLE]"), Field(max_length=257, description="Only logs that come after this one.")
     ] = "",
-) -> Logs:
+) -> Page[ShownLog]:
     """Print logs, a thousand at a time.
 
     Retention, size, the consumers that block deletions, and cuts that wait for approval.
@@ -125,7 +117,9 @@ def logs(
     db, _, table = after.partition("/")
     rows = tuple(call.stores.binlogs.configs.logs(instance, (db, table), ROWS + 1))
     more = len(rows) > ROWS
-    return Logs(items=_shown(call, instance, rows[:ROWS]), more=more, next=rows[ROWS - 1].name if more else "")
+    return Page[ShownLog](
+        items=_shown(call, instance, rows[:ROWS]), more=more, next=rows[ROWS - 1].name if more else ""
+    )
 
 
 @operation(
@@ -270,12 +264,12 @@ def read_records(
 
 
 @operation("binlog consumers", "GET /v1/consumers", Grant.READ, READS)
-def consumers(call: Call, instance: Instance = "") -> Consumers:
+def consumers(call: Call, instance: Instance = "") -> Page[Consumer]:
     """Print consumers: the log each reads, how far it has acknowledged, and whether it is LOST.
 
     Example: sexton binlog consumers
     """
-    return Consumers(items=tuple(call.stores.binlogs.consumers.all(instance)))
+    return Page[Consumer](items=tuple(call.stores.binlogs.consumers.all(instance)))
 
 
 @operation(

@@ -38,14 +38,6 @@ class Inventory(StrictMessage):
     until: Annotated[str, Field(max_length=MAX_NAME)] = ""
 
 
-class Checks(Page[Run]):
-    """Checks, the newest first."""
-
-
-class Findings(Page[Finding]):
-    """Findings, in the order of their numbers."""
-
-
 class Repaired(RepairResult):
     """What a repair did. ``awaits``: why no round deletes these orphans before an operator has applied a plan."""
 
@@ -62,13 +54,13 @@ class Rebased(Message):
 
 
 @operation("check list", "GET /v1/checks", Grant.READ, READS)
-def checks(call: Call, instance: Covered = None, *, limit: Limit = 20) -> Checks:
+def checks(call: Call, instance: Covered = None, *, limit: Limit = 20) -> Page[Run]:
     """Print the newest checks.
 
     Example: sexton check list shop
     """
     rows = call.stores.checks.runs(instance, limit + 1)
-    return Checks(items=tuple(rows[:limit]), more=len(rows) > limit)
+    return Page[Run](items=tuple(rows[:limit]), more=len(rows) > limit)
 
 
 @operation(
@@ -95,7 +87,7 @@ def findings(
     type: Annotated[FindingType | None, Field(description="Only findings of this type.")] = None,
     confirmed: Annotated[bool, Field(description="Only confirmed findings.")] = False,
     after: After = 0,
-) -> Findings:
+) -> Page[Finding]:
     """Print open findings, a thousand at a time.
 
     A LOST finding is confirmed by looking up its object and its record a second time, an ORPHAN by two complete checks
@@ -103,7 +95,9 @@ def findings(
 
     Example: sexton check findings shop --type LOST
     """
-    return Findings(**page(call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type), ROWS))
+    return Page[Finding](
+        **page(call.stores.checks.findings(instance, after, ROWS + 1, confirmed=confirmed, of=type), ROWS)
+    )
 
 
 @operation("check run", "POST /v1/instances/{instance}/checks", Grant.OPERATE, Logged(once=True))

@@ -60,10 +60,6 @@ class Stories(Page[Story]):
     hint: str = ""
 
 
-class Calls(Page[CallRecord]):
-    """Calls, the newest first."""
-
-
 class Paces(Message):
     """How fast each place is deleted from, and the caps of vaults."""
 
@@ -194,7 +190,7 @@ def call_log(
     ] = "",
     after: Before = None,
     limit: Limit = 50,
-) -> Calls:
+) -> Page[CallRecord]:
     """Print who did what, the newest first.
 
     Actions that delete, block or configure something, including those that were refused, and the rounds that workers
@@ -207,7 +203,7 @@ def call_log(
 
     Example: sexton log --instance shop
     """
-    return Calls(**page(call.stores.calls.last(limit + 1, instance, who, before=after), limit))
+    return Page[CallRecord](**page(call.stores.calls.last(limit + 1, instance, who, before=after), limit))
 
 
 @operation("pace", "GET /v1/pace", Grant.READ, READS)

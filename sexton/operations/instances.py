@@ -26,10 +26,6 @@ class ShownInstance(RegisteredInstance):
     roles: tuple[str, ...] = ()
 
 
-class Instances(Page[ShownInstance]):
-    """Instances, by name."""
-
-
 class InstanceState(Message):
     """An instance, as it is now. ``fault``: why its rounds keep every mark; empty: they need not."""
 
@@ -49,12 +45,8 @@ class InstalledOwner(Message):
     error: str
 
 
-class InstalledOwners(Page[InstalledOwner]):
-    """Owners, by name."""
-
-
 @operation("instance list", "GET /v1/instances", Grant.READ, READS)
-def instances(call: Call, instance: Covered = None) -> Instances:
+def instances(call: Call, instance: Covered = None) -> Page[ShownInstance]:
     """Print every instance.
 
     Example: sexton instance list
@@ -64,7 +56,7 @@ def instances(call: Call, instance: Covered = None) -> Instances:
     granted: Mapping[str, object] = roles.granted_roles(call.deployment.db)
     rows = [row for row in call.stores.registry.instances() if instance in (None, row.id)]
     shown = (ShownInstance(**row.model_dump(), roles=granted.get(row.id, ())) for row in rows)
-    return Instances(items=tuple(shown))
+    return Page[ShownInstance](items=tuple(shown))
 
 
 @operation("instance add", "", Grant.ADMIN, Logged("owner {owner}", of=lambda _call, name, **_: name))
@@ -191,7 +183,7 @@ def enable(call: Call, instance: Instance, *, reason: Remark = "") -> InstanceSt
 
 
 @operation("owner list", "GET /v1/owners", Grant.READ, READS)
-def owners(_: Call) -> InstalledOwners:
+def owners(_: Call) -> Page[InstalledOwner]:
     """Print the owners that are installed here: what connects a database or a lake.
 
     Each worker needs the owners of its instances.
@@ -211,4 +203,4 @@ def owners(_: Call) -> InstalledOwners:
         )
         for name, owner in sorted(installed().items())
     )
-    return InstalledOwners(items=tuple(rows))
+    return Page[InstalledOwner](items=tuple(rows))

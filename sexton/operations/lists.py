@@ -43,10 +43,6 @@ class ListEntry(Message):
     removable: bool
 
 
-class ListEntries(Page[ListEntry]):
-    """Entries of lists, those of the settings last."""
-
-
 class ListChange(Message):
     """Whether an entry is on a list now; ``is_empty``: whether the list has no other."""
 
@@ -60,7 +56,7 @@ class ListChange(Message):
 @operation("lists show", "GET /v1/lists", Grant.READ, READS)
 def lists(
     call: Call, which: Annotated[ListName | None, Flag(shown="LIST"), Field(description="Only it.")] = None
-) -> ListEntries:
+) -> Page[ListEntry]:
     """Print the lists and windows, including those of the settings.
 
     Example: sexton lists show blacklist
@@ -78,7 +74,7 @@ def lists(
         for c in call.stores.controls.all()
         if c.kind in names
     )
-    return ListEntries(items=tuple(entries))
+    return Page[ListEntry](items=tuple(entries))
 
 
 def _setting(which: ListName) -> str:

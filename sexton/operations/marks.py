@@ -23,10 +23,6 @@ ReasonFilter = Annotated[
 ]
 
 
-class QuarantinedMarks(Page[Quarantined]):
-    """Quarantined marks, at most a thousand."""
-
-
 class Retried(Message):
     """How many marks the next round tries again. ``left``: how many with reason CHANGED stay quarantined."""
 
@@ -69,7 +65,7 @@ def marks(
 
 
 @operation("quarantine list", "GET /v1/instances/{instance}/quarantine", Grant.READ, READS)
-def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> QuarantinedMarks:
+def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> Page[Quarantined]:
     """Print quarantined marks and their reasons.
 
     `quarantine retry` retries marks, `quarantine discard` gives one up.
@@ -77,7 +73,7 @@ def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = No
     Example: sexton quarantine list shop --reason DELETE_FAILED
     """
     rows = call.stores.quarantine.list(instance, cause, limit=ROWS + 1)
-    return QuarantinedMarks(items=tuple(rows[:ROWS]), more=len(rows) > ROWS)
+    return Page[Quarantined](items=tuple(rows[:ROWS]), more=len(rows) > ROWS)
 
 
 def _retried(

@@ -41,10 +41,6 @@ Place = Annotated[
 Size = Annotated[int, Flag("--limit"), Field(ge=1, le=1_000, description="How many.")]
 
 
-class Plans(Page[PlanRow]):
-    """Plans, the newest first. The first page also has every older one that awaits approval."""
-
-
 def instance_of(call: Call, plan: int, **_: object) -> str:
     """Return the instance of a plan."""
     return call.stores.plans.find_plan(plan).instance
@@ -74,7 +70,7 @@ def plan(
 
 
 @operation("plan list", "GET /v1/instances/{instance}/plans", Grant.READ, READS)
-def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: Limit = 20) -> Plans:
+def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: Limit = 20) -> Page[PlanRow]:
     """Print stored plans and their states.
 
     A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new plan replaces it. A plan that waits
@@ -85,7 +81,7 @@ def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: 
     rows = call.stores.plans.approvals.plans(instance, limit + 1, before=after)
     older = [row for row in rows[limit:] if row.state == PlanState.AWAITING]
     more = len(rows) > limit  # perhaps only such
-    return Plans(items=(*rows[:limit], *older), more=more, next=str(rows[limit - 1].id) if more else "")
+    return Page[PlanRow](items=(*rows[:limit], *older), more=more, next=str(rows[limit - 1].id) if more else "")
 
 
 @operation("plan show", "GET /v1/plans/{plan}", Grant.READ, READS_PLAN)

@@ -49,17 +49,13 @@ class Registration(Items):
     digest: str | None = Field(None, pattern="^[0-9A-Za-z]{16,128}$", description="of all chunks that follow")
 
 
-class Protections(Page[Protection]):
-    """Protections, the oldest first."""
-
-
 @operation("protection list", "GET /v1/instances/{instance}/protections", Grant.READ, READS)
-def protections(call: Call, instance: Covered = None) -> Protections:
+def protections(call: Call, instance: Covered = None) -> Page[Protection]:
     """Print registered protections, the oldest first.
 
     Example: sexton protection list shop
     """
-    return Protections(items=tuple(call.stores.protections.list_protections(instance)))
+    return Page[Protection](items=tuple(call.stores.protections.list_protections(instance)))
 
 
 @operation(

@@ -52,10 +52,6 @@ class Replicas(Page[ShownReplica]):
     now_at: int = 0
 
 
-class BackendList(Page[BackendStanding]):
-    """Backends, by name."""
-
-
 class Decommissioned(Message):
     """The number of copies that were removed with their backend."""
 
@@ -150,7 +146,7 @@ def full_copy(call: Call, tablet: TabletId, backend: Backend, *, reason: Reason,
 
 
 @operation("replica backends", "GET /v1/backends", Grant.READ, READS)
-def backends(call: Call, instance: Instance = "") -> BackendList:
+def backends(call: Call, instance: Instance = "") -> Page[BackendStanding]:
     """Print backends: when each reported and pulled, and the numbers of its replicas.
 
     Example: sexton replica backends
@@ -158,7 +154,7 @@ def backends(call: Call, instance: Instance = "") -> BackendList:
     from sexton.replication.replicas.sql import figures
 
     with call.deployment.db.read() as c:
-        return BackendList(items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
+        return Page[BackendStanding](items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
 
 
 @operation(

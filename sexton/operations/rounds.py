@@ -14,10 +14,6 @@ from sexton.recycle.rounds.model import RecycleRequest, RoundRow
 RoundNumber = Annotated[int, Flag(shown="ROUND"), Field(ge=1, le=MAX_NUMBER, description="The round's number.")]
 
 
-class Rounds(Page[RoundRow]):
-    """Rounds, the newest first."""
-
-
 class RoundDetails(Message):
     """One round. ``progress``: how far it is; None: it has a report.
 
@@ -35,12 +31,12 @@ def instance_of(call: Call, round: int, **_: object) -> str:
 
 
 @operation("round list", "GET /v1/instances/{instance}/rounds", Grant.READ, READS)
-def rounds(call: Call, instance: Covered = None, *, after: Before = None, limit: Limit = 20) -> Rounds:
+def rounds(call: Call, instance: Covered = None, *, after: Before = None, limit: Limit = 20) -> Page[RoundRow]:
     """Print the newest rounds.
 
     Example: sexton round list shop --last 5
     """
-    return Rounds(**page(call.stores.reports.rounds(instance, limit + 1, before=after), limit))
+    return Page[RoundRow](**page(call.stores.reports.rounds(instance, limit + 1, before=after), limit))
 
 
 @operation("round show", "GET /v1/rounds/{round}", Grant.READ, Logged("{round}", changes=False, of=instance_of))

@@ -45,10 +45,6 @@ class ShownToken(Message):
     last_used_at: int | None
 
 
-class Tokens(Page[ShownToken]):
-    """Tokens, the newest first."""
-
-
 class CreatedToken(Message):
     """A new token. ``secret``: what its holder sends; it is never shown again."""
 
@@ -72,12 +68,12 @@ def create_token(call: Call, *, scope: Scope, days: Days = 90, note: Note = "") 
 
 
 @operation("token list", "GET /v1/tokens", Grant.ADMIN, READS)
-def tokens(call: Call) -> Tokens:
+def tokens(call: Call) -> Page[ShownToken]:
     """Return every token, without its secret, the newest first.
 
     Example: sexton token list
     """
-    return Tokens(items=tuple(map(shown, call.stores.tokens.all())))
+    return Page[ShownToken](items=tuple(map(shown, call.stores.tokens.all())))
 
 
 @operation("token renew", "POST /v1/tokens/{token}/renew", Grant.ADMIN, Logged("{token} for {days} days"))

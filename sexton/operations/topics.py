@@ -52,14 +52,6 @@ class ShownTopic(Topic):
     lagging_regions: int = 0
 
 
-class Topics(Page[ShownTopic]):
-    """Topics, in the order of their names."""
-
-
-class Purges(Page[Purge]):
-    """Purges of a topic, the newest first."""
-
-
 class Restored(Message):
     """How many enabled topics wait for a map of their owner."""
 
@@ -85,7 +77,7 @@ def topics(
     instance: Covered = None,
     *,
     after: Annotated[str, Field(max_length=249, description="Only topics whose names come after this one.")] = "",
-) -> Topics:
+) -> Page[ShownTopic]:
     """Print topics, a thousand at a time: how far each is purged, and what blocks it.
 
     Example: sexton wal list
@@ -102,7 +94,7 @@ def topics(
         for t in rows[:ROWS]
     )
     more = len(rows) > ROWS
-    return Topics(items=shown, more=more, next=names[-1] if more else "")
+    return Page[ShownTopic](items=shown, more=more, next=names[-1] if more else "")
 
 
 @operation("wal show", "GET /v1/topics/{topic}", Grant.READ, READS_TOPIC)
@@ -136,13 +128,13 @@ def explain_topic(call: Call, topic: TopicName) -> TopicExplanation:
 
 
 @operation("wal purges", "GET /v1/topics/{topic}/purges", Grant.READ, READS_TOPIC)
-def purges(call: Call, topic: TopicName) -> Purges:
+def purges(call: Call, topic: TopicName) -> Page[Purge]:
     """Print the newest purges of a topic: how far, when, what was deleted, and which regions blocked the rest.
 
     Example: sexton wal purges orders-wal
     """
     call.stores.wal.store.topic(topic)
-    return Purges(items=tuple(call.stores.wal.store.purges(topic)))
+    return Page[Purge](items=tuple(call.stores.wal.store.purges(topic)))
 
 
 @operation("wal map", "PUT /v1/topics/{topic}/regions", Grant.OWNER, Logged("{topic}", routine=True), is_large=True)

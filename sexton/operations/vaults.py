@@ -33,10 +33,6 @@ class ShownVault(Message):
     proof: str = ""
 
 
-class VaultList(Page[ShownVault]):
-    """Vaults, by instance and name."""
-
-
 class AddedVault(Message):
     """A vault that was registered. ``fault``: why rounds of its instance keep every mark; empty: they need not."""
 
@@ -140,7 +136,7 @@ def vaults(
     instance: Covered = None,
     *,
     prove: Annotated[bool, Field(description="Compare the marker of each vault now, and name the fault.")] = True,
-) -> VaultList:
+) -> Page[ShownVault]:
     """Print vaults, and prove each of them now.
 
     A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
@@ -160,7 +156,7 @@ def vaults(
         )
         for spec in call.stores.registry.vaults(instance)
     )
-    return VaultList(items=tuple(rows))
+    return Page[ShownVault](items=tuple(rows))
 
 
 @operation(

@@ -30,10 +30,6 @@ class AppliedSchedule(Message):
     warning: str = ""
 
 
-class Schedules(Page[ScheduleInfo]):
-    """The schedules of the deployment: one, or none."""
-
-
 class Builds(Page[WorkerBuild]):
     """Builds of workers; ``own``: that of the process which answers."""
 
@@ -82,7 +78,7 @@ def apply_schedule(call: Call) -> AppliedSchedule:
 
 
 @operation("schedules list", "GET /v1/schedules", Grant.READ, READS)
-def list_schedules(call: Call) -> Schedules:
+def list_schedules(call: Call) -> Page[ScheduleInfo]:
     """Print the schedule that is stored in Temporal.
 
     Example: sexton schedules list
@@ -90,7 +86,9 @@ def list_schedules(call: Call) -> Schedules:
     from sexton.runtime.temporal import schedules
 
     deployment = call.deployment.settings.require_deployment()
-    return Schedules(items=tuple(call.deployment.starter.ask(lambda client: schedules.describe(client, deployment))))
+    return Page[ScheduleInfo](
+        items=tuple(call.deployment.starter.ask(lambda client: schedules.describe(client, deployment)))
+    )
 
 
 @operation("schedules pause", "POST /v1/schedules/pause", Grant.OPERATE, Logged(keeps=True))

@@ -9,7 +9,6 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 from tests.integration.protection.registrations import garbage
 from tests.machine import need
 from tests.servers.api import Api
-from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 NewPage = Callable[..., Page]
@@ -24,13 +23,6 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(new_database()).instance()
-    yield rig
-    rig.db.close()
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from tests.servers.api import Api
 from tests.support.command import run
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 PAGES = (
     *("", "plans", "blockers", "rounds", "why?key=a", "quarantine", "checks", "vaults"),
     *("topics", "binlogs", "settings", "operations", "log"),

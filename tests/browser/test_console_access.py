@@ -20,6 +20,8 @@ from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 KEY = "recycle.dropped_partition_retention_seconds"
 
 

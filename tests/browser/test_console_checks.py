@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 from tests.browser.conftest import NewPage
 from tests.integration.check.conftest import Owned, file_keys, owned
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["owned"]
 
 

@@ -35,6 +35,7 @@ def _token(client: httpx.Client, path: str = f"{PATH}/login") -> str:
     return text.partition('name="form_token" value="')[2].partition('"')[0]
 
 
+@pytest.mark.slow
 def test_a_form_without_its_token_changes_nothing(http_: httpx.Client, api: Api, rig: Rig) -> None:
     good = _token(http_, PATH)
     foreign = httpx.Client(base_url=api.url, timeout=60)
@@ -166,6 +167,7 @@ def test_programs_do_not_log_in(api: Api, scope: str) -> None:
         assert "sees no page" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_a_serious_barrier(new_page: NewPage, rig: Rig, scheme: str) -> None:
     page = new_page("operate@shop", color_scheme=scheme, bypass_csp=True)
@@ -182,6 +184,7 @@ def test_no_page_has_a_serious_barrier(new_page: NewPage, rig: Rig, scheme: str)
     assert not barriers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1600])
 def test_no_page_is_wider_than_the_window(new_page: NewPage, width: int) -> None:
     page = new_page("operate@shop", viewport={"width": width, "height": 800})

@@ -18,6 +18,8 @@ from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 
 class Operator:
     """A session of a browser that sends forms."""

@@ -16,6 +16,8 @@ from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstan
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400
 
 

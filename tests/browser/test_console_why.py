@@ -18,6 +18,8 @@ from tests.integration.protection.registrations import protect
 from tests.support.command import run
 from tests.support.rig import Rig, put
 
+pytestmark = pytest.mark.slow
+
 NAMES = (
     *("data/a.dat", "a", "file:data/a.dat", "data/late.dat", "data/held.dat", "data/protected.dat"),
     *("q1", "q2", "old/x.dat", "due", "fenced", "capped", "nothing/known.dat"),

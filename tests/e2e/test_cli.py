@@ -167,6 +167,7 @@ def test_vault_ahead_of_its_database_is_trusted_on_command(offline: Run, shop: D
     assert (after.returncode, json.loads(after.stdout)["items"][0]["proof"]) == (0, "ours")
 
 
+@pytest.mark.slow
 def test_contract_test_races_and_leaves_nothing_behind(offline: Run, shop: Database) -> None:
     raced = offline("contract", "test", "--marks", "400")
 

@@ -39,6 +39,7 @@ def waits(world: BinlogInstance) -> None:
     assert world.cut_expired().waiting == 1
 
 
+@pytest.mark.slow
 def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: BinlogInstance) -> None:
     created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
     explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
@@ -137,6 +138,7 @@ def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Databa
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_refused_clock_is_reported_everywhere(offline: Run, world: BinlogInstance) -> None:
     world.cut_expired()
     world.later(2 * DAY)
@@ -194,6 +196,7 @@ def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: B
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
 
 
+@pytest.mark.slow
 def test_running_gc_is_paused_and_resumed(
     online: Run, world: BinlogInstance, environment: dict[str, str], worker: None
 ) -> None:

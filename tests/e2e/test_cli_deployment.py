@@ -71,6 +71,7 @@ def test_api_refuses_clear_text_beyond_loopback(offline: Run) -> None:
     assert "--insecure" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "setting"), [("--insecure", ""), ("", "true")], ids=["flag", "setting"])
 def test_insecure_api_warns_of_clear_text(offline: Run, shop: Database, flag: str, setting: str) -> None:
     words = [word for word in ("api", "--listen", BEYOND, flag) if word]
@@ -81,6 +82,7 @@ def test_insecure_api_warns_of_clear_text(offline: Run, shop: Database, flag: st
     assert "tokens are sent to 192.0.2.1 in clear text, because api.insecure is set" in tried.stderr
 
 
+@pytest.mark.slow
 def test_api_with_a_certificate_needs_no_flag(offline: Run, shop: Database, tmp_path: Path) -> None:
     files = certificate(tmp_path)
     tls = {"SEXTON_API__TLS_CERT": str(files.cert), "SEXTON_API__TLS_KEY": str(files.key)}

@@ -144,6 +144,7 @@ def test_streaming_options_of_log_need_json(offline: Run, shop: Database) -> Non
     assert codes == [64, 64]
 
 
+@pytest.mark.slow
 def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop: Database, tmp_path: Path) -> None:
     calls = CallStore(shop)
     old, new = (stored(calls, subject) for subject in ("old", "new"))

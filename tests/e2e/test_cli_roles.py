@@ -60,6 +60,7 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
     postgres.drop_database(admin_url)
 
 
+@pytest.mark.slow
 def test_live_view_is_read_with_a_login_of_its_own(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
     sexton, mark = f"s_{secrets.token_hex(4)}", secrets.token_hex(4)
     admin_url = postgres.create_database()

@@ -72,6 +72,7 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
 
 
+@pytest.mark.slow
 def test_purge_reports_freed_entries_and_blocking_regions(
     online: Run, shop: Database, topic: EmbeddedLog, worker: None
 ) -> None:

@@ -16,6 +16,8 @@ from tests.servers.postgres import new_database
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 T = "orders.0"
 STEPS = 20
 
@@ -31,7 +33,6 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
     rig.db.close()
 
 
-@pytest.mark.slow
 def test_only_expired_versions_are_deleted_on_all_backends(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", times=3)
@@ -48,7 +49,6 @@ def test_only_expired_versions_are_deleted_on_all_backends(stores: Stores) -> No
     assert stores.follower_is_equal()
 
 
-@pytest.mark.slow
 def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
@@ -66,7 +66,6 @@ def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
     assert stores.follower_is_equal()
 
 
-@pytest.mark.slow
 def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=5)
@@ -90,7 +89,6 @@ def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
     ) == (True, True, True, [])
 
 
-@pytest.mark.slow
 def test_absent_backend_blocks_only_its_tablets(stores: Stores) -> None:
     stores.begin("orders")
     stores.leader.create_table("alone", backends=["b1", "b2"])
@@ -143,7 +141,6 @@ def test_replica_counts_again_after_its_full_copy(stores: Stores) -> None:
     assert [stores.world.replica(t, "b3").full_copy for t in (T, "orders.1")] == ["", "its disk was replaced"]
 
 
-@pytest.mark.slow
 def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", "users", times=3)
@@ -162,7 +159,6 @@ def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     assert stores.follower_is_equal()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
 def test_b11_crashed_backend_finishes_its_next_sweep(stores: Stores, point: str, times: int) -> None:
@@ -209,7 +205,6 @@ def test_crashed_leader_sends_its_last_record_again(stores: Stores) -> None:
     assert stores.follower_is_equal()
 
 
-@pytest.mark.slow
 def test_late_follower_catches_up_with_its_leader(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)

@@ -24,6 +24,8 @@ from tests.servers.api import Api
 from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 SECRET = "flush-" * 6
 
 

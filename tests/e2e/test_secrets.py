@@ -25,6 +25,8 @@ from sexton.runtime.spark.server import ConnectServer, properties
 from tests.servers.kafka import Broker
 from tests.servers.postgres import Cluster, live_url, new_database
 
+pytestmark = pytest.mark.slow
+
 DEPLOYMENT = "test-secrets"
 KAFKA = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -182,7 +184,6 @@ def found(used: Used, written: str) -> list[str]:
     return [name for name, value in used.secrets.items() if value in written]
 
 
-@pytest.mark.slow
 def test_the_stack_was_used(used: Used) -> None:
     assert len(used.secrets) == 6
     assert min(map(len, used.secrets.values())) >= 32, "a shorter text is found by chance"
@@ -191,7 +192,6 @@ def test_the_stack_was_used(used: Used) -> None:
     assert "postgresql+psycopg://postgres:***@127.0.0.1" in used.printed
 
 
-@pytest.mark.slow
 def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
     files = [f for f in used.stack.home.rglob("*") if f.is_file() and f != used.stack.home / "env"]
     places = {str(file): found(used, file.read_bytes().decode(errors="replace")) for file in files}
@@ -200,7 +200,6 @@ def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
     assert {"worker.log", "api.log", "temporal.log"} <= {file.name for file in files}
 
 
-@pytest.mark.slow
 def test_no_secret_is_in_the_database(used: Used) -> None:
     db = Database.open(used.url)
     with db.read() as c:
@@ -211,14 +210,12 @@ def test_no_secret_is_in_the_database(used: Used) -> None:
     assert found(used, rows) == []
 
 
-@pytest.mark.slow
 def test_no_secret_is_printed_or_on_a_command_line(used: Used) -> None:
     assert "sexton" in used.command_lines
     assert found(used, used.printed) == []
     assert found(used, used.command_lines) == []
 
 
-@pytest.mark.slow
 def test_every_file_of_the_stack_is_private(used: Used) -> None:
     modes = {}
     # SeaweedFS sets the modes of some of its files itself; their directory is private. As root the home may be searched

@@ -19,6 +19,8 @@ from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
 from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
 from tests.surroundings import variables
 
+pytestmark = pytest.mark.slow
+
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
 
@@ -75,7 +77,6 @@ def test_second_stack_over_one_home_is_refused_with_the_pid(running: Stack) -> N
     running.check()
 
 
-@pytest.mark.slow
 def test_two_workers_run_side_by_side(running: Stack) -> None:
     running.start_worker()
 
@@ -85,7 +86,6 @@ def test_two_workers_run_side_by_side(running: Stack) -> None:
     assert running.children["worker"].pid != running.children["worker-2"].pid
 
 
-@pytest.mark.slow
 def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
     messages: list[str] = []
     watch = StackSupervisor(running, messages.append, first_wait_seconds=0.1)
@@ -138,7 +138,6 @@ def test_spark_worker_that_keeps_dying_leaves_the_rest(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:
     running.start_worker()
     running.children["worker"].kill()
@@ -175,7 +174,6 @@ def test_keys_are_readable_by_their_owner_only(running: Stack) -> None:
     assert (running.home / "env").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.slow
 def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
     first = _start(tmp_path)
     before = first.environment()
@@ -192,7 +190,6 @@ def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
         second.stop()
 
 
-@pytest.mark.slow
 def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None:
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
@@ -207,7 +204,6 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
     assert not list((tmp_path / "run").glob("*.pid"))
 
 
-@pytest.mark.slow
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
     outputs = []
     for _ in range(2):
@@ -228,7 +224,6 @@ def _sexton(home: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     up = _up(tmp_path)
     pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]
@@ -239,7 +234,6 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.slow
 def test_stack_starts_again_after_a_killed_one(tmp_path: Path) -> None:
     up = _up(tmp_path)
     old = _pid(tmp_path, "s3")

@@ -17,6 +17,8 @@ from tests.e2e.conftest import Run
 from tests.servers.forked import Forked
 from tests.support.rig import put
 
+pytestmark = pytest.mark.slow
+
 RETENTION = "recycle.dropped_partition_retention_seconds"
 PATIENCE_SECONDS = 60
 ROUNDS = 6
@@ -53,7 +55,6 @@ def mark_due(shop: Database, root: Path, name: str) -> None:
     schema.move_clock(shop, 10_801)
 
 
-@pytest.mark.slow
 def test_three_workers_follow_the_database(online: Run, shop: Database, workers: None, tmp_path: Path) -> None:
     assert online("enable", "shop").returncode == 0
     by_files = json.loads(online("round", "run", "shop", "--json").stdout)
@@ -80,7 +81,6 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
     assert RETENTION not in found["worker settings"]["detail"]
 
 
-@pytest.mark.slow
 def test_interval_of_the_database_changes_the_schedule(
     online: Run, shop: Database, workers: None, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.installation import ROOT, Installation, build_wheel
 
+pytestmark = pytest.mark.slow
+
 EXTRAS = {"api", "backend", "client", "embedded", "kafka", "spark"}
 READY_SECONDS = 120.0
 NAMES = """
@@ -107,7 +109,6 @@ class Program:
         return self.process.wait(60)
 
 
-@pytest.mark.slow
 def test_an_installation_adds_one_package(complete: Installation, application: Path) -> None:
     printed = run(complete, application, "python", "-c", LAYOUT)
 
@@ -117,7 +118,6 @@ def test_an_installation_adds_one_package(complete: Installation, application: P
     assert "recycle.retention_seconds" in run(complete, application, "sexton", "settings", "show").stdout
 
 
-@pytest.mark.slow
 def test_names_in_temporal_are_those_of_the_repository(complete: Installation, application: Path) -> None:
     installed = run(complete, application, "python", "-c", NAMES.format(root="sexton."))
     code = NAMES.format(root="")
@@ -127,7 +127,6 @@ def test_names_in_temporal_are_those_of_the_repository(complete: Installation, a
     assert min(map(len, json.loads(ours.stdout))) > 5
 
 
-@pytest.mark.slow
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t"]
     subprocess.run([*command, "sdist", "-d", str(tmp_path)], cwd=ROOT, check=True, timeout=120)
@@ -144,7 +143,6 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 
-@pytest.mark.slow
 def test_an_installed_stack_runs_a_round(complete: Installation, application: Path) -> None:
     def sexton(line: str, code: int = 0) -> str:
         done = run(complete, application, "sexton", *line.split())
@@ -188,7 +186,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Installation:
     return Installation(tmp_path_factory.mktemp("bare"), wheel, set())
 
 
-@pytest.mark.slow
 def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None:
     variables = {
         "SEXTON_DEPLOYMENT": "test-wheel",
@@ -209,7 +206,6 @@ def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None
     assert "cannot reach Temporal" in printed("worker run")
 
 
-@pytest.mark.slow
 def test_a_spark_worker_without_spark_names_the_extra(
     bare: Installation, application: Path, temporal_server: DevServer
 ) -> None:

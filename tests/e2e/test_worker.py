@@ -19,6 +19,8 @@ from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
 from tests.servers.temporal import DevServer
 
+pytestmark = pytest.mark.slow
+
 COMMAND = ("sexton", "worker", "run")
 # Whatever runs at the interpreter's own exit aborts the process, as Temporal's threads sometimes do there.
 ABORTING_EXIT = """
@@ -39,7 +41,6 @@ def _run(program: tuple[str, ...], directory: Path, temporal: str, **extra: str)
     return subprocess.run(command, env=variables, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("program", [COMMAND, ("worker",)], ids=" ".join)
 def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path, program: tuple[str, ...]) -> None:
     ended = _run(program, tmp_path, "127.0.0.1:1")
@@ -48,7 +49,6 @@ def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: 
     assert "error: cannot reach Temporal at 127.0.0.1:1; start it" in ended.stderr
 
 
-@pytest.mark.slow
 def test_worker_of_an_unknown_namespace_names_the_setting(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:
@@ -59,7 +59,6 @@ def test_worker_of_an_unknown_namespace_names_the_setting(
     assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "printed"),
     [("SextonError('no server')", "error: no server\n"), ("ValueError('a defect')", "ValueError: a defect\n")],
@@ -73,7 +72,6 @@ def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) ->
     assert ended.stderr.endswith(printed)
 
 
-@pytest.mark.slow
 def test_worker_logs_json_and_says_that_no_schedule_runs(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:
@@ -93,7 +91,6 @@ def test_worker_logs_json_and_says_that_no_schedule_runs(
     assert {(line["role"], line["deployment"]) for line in lines} == {("control", at["SEXTON_DEPLOYMENT"])}
 
 
-@pytest.mark.slow
 def test_lines_of_temporals_sdk_are_json_too(shop: Database, tmp_path: Path, temporal_server: DevServer) -> None:
     with cuttable(temporal_server.address) as (address, cut):
         at = settings(tmp_path, address)
@@ -151,7 +148,6 @@ def cuttable(address: str) -> Iterator[tuple[str, Callable[[], None]]]:
         cut()
 
 
-@pytest.mark.slow
 def test_two_workers_of_a_machine_share_the_default_port(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:

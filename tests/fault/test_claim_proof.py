@@ -106,6 +106,7 @@ def test_r55_copy_made_while_the_next_round_waits_is_behind(rig: Rig, root: Path
     assert listing(root) == FILES
 
 
+@pytest.mark.slow
 def test_r55_copy_before_a_claim_without_files_is_behind(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed round makes second passes of marks that it claimed itself, when nothing was below them."""
     rig.round()
@@ -139,6 +140,7 @@ def test_claim_of_a_round_is_named_after_a_trust(rig: Rig, root: Path, capsys: p
     assert marker_of(rig).last_claim == claim
 
 
+@pytest.mark.slow
 def test_copy_that_knows_every_claim_goes_on(rig: Rig, root: Path) -> None:
     copies: list[Rig] = []
     with at("claim.committed", 3, lambda: copies.append(rig.copy())):
@@ -152,6 +154,7 @@ def test_copy_that_knows_every_claim_goes_on(rig: Rig, root: Path) -> None:
     assert listing(root) == {}
 
 
+@pytest.mark.slow
 def test_worker_that_died_before_its_marker_is_followed(rig: Rig, root: Path) -> None:
     with suppress(Crash), at("claim.committed", 2, crash):
         rig.round()

@@ -36,6 +36,7 @@ def test_history_reaches_and_survives_each_crash_point(point: str, then: str) ->
     assert world.deaths == {point: 1}
 
 
+@pytest.mark.slow
 def test_code_names_exactly_the_listed_crash_points() -> None:
     named_points = set()
     for file in SOURCE.rglob("*.py"):

@@ -10,14 +10,8 @@ from sexton import contract
 from sexton.contract import NewMark, Refused
 from sexton.kernel.crash_points import installed
 from sexton.storage.model import MARKER_KEY
-from tests.servers.postgres import new_database
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig(new_database()).instance()
 
 
 def test_undrop_of_a_parent_with_a_deleted_child_is_refused(rig: Rig, tmp_path: Path) -> None:

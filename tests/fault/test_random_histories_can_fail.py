@@ -25,6 +25,8 @@ from tests.fault.shop import Shop
 from tests.fault.witness import Violation
 from tests.fault.world import World
 
+pytestmark = pytest.mark.slow
+
 BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load())
 DUE = 10_801
 NESTED = op.Load(nested=True, fate="takes long")
@@ -192,7 +194,6 @@ def test_known_history_detects_an_overlooked_live_object(remove_safety: Patch, m
         play(history)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("remove_safety", DETECTING, ids=lambda s: s.__name__)
 def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(DETECTING[remove_safety])
@@ -205,7 +206,6 @@ def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monk
     assert unbroken.witness.gone
 
 
-@pytest.mark.slow
 def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     no_retention(monkeypatch)
 

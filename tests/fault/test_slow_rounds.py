@@ -177,6 +177,7 @@ def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeyp
     assert rig.count("mark") == 0
 
 
+@pytest.mark.slow
 def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", 3)
     faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")

@@ -6,6 +6,8 @@ from sexton.contract import NewMark, Refused, undrop
 from tests.fault.conftest import Faulty
 from tests.support.kept import kept_texts
 
+pytestmark = pytest.mark.slow
+
 
 def _many(faulty: Faulty, count: int) -> list[str]:
     names = [f"data/{n:04}.dat" for n in range(count)]
@@ -37,7 +39,6 @@ def test_r16_failed_delete_keeps_the_record_of_its_tablet(faulty: Faulty) -> Non
     assert faulty.rig.count("mark") == 0
 
 
-@pytest.mark.slow
 def test_r38_200_with_errors_keeps_only_the_failed_records(faulty: Faulty) -> None:
     names = _many(faulty, 1_000)
     faulty.proxy.fail_keys({names[3]: "AccessDenied"}, times=1)
@@ -62,7 +63,6 @@ def test_r38_slow_down_is_retried_in_the_same_round(faulty: Faulty) -> None:
     assert faulty.deletes()[1:] == [(names[3],), (names[3],)]
 
 
-@pytest.mark.slow
 def test_unreachable_store_does_not_count_as_a_failed_attempt(faulty: Faulty) -> None:
     names = _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", times=3)
@@ -138,7 +138,6 @@ def test_a_truncated_listing_claims_nothing_under_that_prefix(faulty: Faulty) ->
     assert faulty.deletes() == []
 
 
-@pytest.mark.slow
 def test_r41_a_quarantined_half_deleted_mark_cannot_be_undropped(faulty: Faulty) -> None:
     faulty.put("data/1/a.dat", "data/1/b.dat")
     faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
@@ -187,7 +186,6 @@ def test_round_deletes_nothing_if_the_marker_cannot_be_written(faulty: Faulty) -
     assert faulty.listing() == {}
 
 
-@pytest.mark.slow
 def test_marker_write_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     faulty.put("a.dat")
     faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))
@@ -199,7 +197,6 @@ def test_marker_write_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     assert (report.removed, report.faults) == (1, 0)
 
 
-@pytest.mark.slow
 def test_listing_is_retried_on_a_busy_store(faulty: Faulty) -> None:
     faulty.put(*(f"d/{mark}/{n}.dat" for mark in range(5) for n in range(3)))
     marks = (NewMark(id=f"m{n}", vault="cold", prefix=f"d/{n}/") for n in range(5))

@@ -34,6 +34,7 @@ def test_r43_two_instances_never_share_a_directory(rig: Rig, tmp_path: Path, fir
     assert markers == []
 
 
+@pytest.mark.slow
 def test_r43_overlapping_s3_prefixes_are_refused(faulty: Faulty) -> None:
     faulty.rig.instance("other")
     bucket = faulty.server.create_bucket()
@@ -171,6 +172,7 @@ def test_a_round_with_nothing_due_names_a_vault_without_marker(rig: Rig, tmp_pat
     assert rig.round().vaults == {}  # in observe mode it looks at none
 
 
+@pytest.mark.slow
 def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
     rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     rig.round()
@@ -183,6 +185,7 @@ def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -
     assert kept_texts(restored.round()) == {"vault disk: BEHIND": 1}
 
 
+@pytest.mark.slow
 def test_only_one_of_a_database_and_its_clone_deletes(tmp_path: Path) -> None:
     rig = Rig(new_database()).instance()
     rig.local(tmp_path / "v")
@@ -236,6 +239,7 @@ def test_vault_added_during_a_round_quarantines_no_mark(tmp_path: Path) -> None:
     assert rig.row("dropped", "m").quarantined_reason is None
 
 
+@pytest.mark.slow
 def test_restored_database_never_catches_up_by_counting_rounds(tmp_path: Path) -> None:
     rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     for _ in range(3):
@@ -248,6 +252,7 @@ def test_restored_database_never_catches_up_by_counting_rounds(tmp_path: Path) -
     assert kept_texts(rig.round()) == {}
 
 
+@pytest.mark.slow
 def test_clone_is_detected_in_each_of_its_rounds(tmp_path: Path) -> None:
     rig = Rig(new_database()).instance()
     root = rig.local(tmp_path / "v")

@@ -22,6 +22,8 @@ from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.slow
+
 AGAIN = [1, pytest.param(10, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 
 
@@ -128,7 +130,6 @@ def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment
     started.stop()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("times", AGAIN)
 def test_broker_killed_during_purges_loses_nothing(
     deployment: Deployment, kafka: kafka_server.Kafka, times: int

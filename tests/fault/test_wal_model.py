@@ -93,6 +93,7 @@ def play(url: str, seed: int, number: int, log: Entries | None = None) -> None:
         world.db.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(500 // STEPS))
 def test_500_random_steps_lose_nothing(seed: int) -> None:
     play(new_database(), seed, STEPS)

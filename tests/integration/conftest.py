@@ -27,14 +27,6 @@ def db(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def rig(database_url: str) -> Iterator[Rig]:
-    """One instance ``shop``."""
-    rig = Rig(database_url).instance()
-    yield rig
-    rig.db.close()
-
-
-@pytest.fixture
 def root(rig: Rig, tmp_path: Path) -> Path:
     """The directory of the vault ``disk``."""
     return rig.local(tmp_path / "v")

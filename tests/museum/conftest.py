@@ -12,14 +12,6 @@ from tests.support.rig import Rig
 
 
 @pytest.fixture
-def rig(database_url: str) -> Iterator[Rig]:
-    """One enabled instance ``shop``."""
-    rig = Rig(database_url).instance()
-    yield rig
-    rig.db.close()
-
-
-@pytest.fixture
 def disk(rig: Rig, tmp_path: Path) -> Path:
     """Register the vault ``disk`` and return its directory."""
     return rig.local(tmp_path / "disk")

@@ -50,6 +50,7 @@ def take_back(rig: Rig, *ids: str) -> int:
         return contract.undrop(c, "shop", "dropped", ids)
 
 
+@pytest.mark.slow
 def test_atlassian_2022_undrop_takes_back_many_wrong_ids(shop: Limited, root: Path) -> None:
     before = listing(root)
     unasked = [shop.round() for _ in range(3)]

@@ -9,6 +9,8 @@ from sexton.contract import NewMark
 from tests.fault.conftest import Faulty
 from tests.museum.tables import check_sums, deleted_ids, marks, run_clean_rounds
 
+pytestmark = pytest.mark.slow
+
 NEEDED = [f"data/{n}/live.dat" for n in range(3)]
 CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
 
@@ -25,7 +27,6 @@ def garbage(cold: Faulty, count: int, keys: int = 3) -> dict[str, list[str]]:
     return keys_by_mark
 
 
-@pytest.mark.slow
 def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) -> None:
     keys_by_mark = garbage(cold, 60)
     before = cold.listing()

@@ -122,7 +122,6 @@ def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: P
     assert (owner.refused is None) is (point == "resolve.stored")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scope", "point"),
     [*(("mark", p) for p in POINTS), *((s, p) for s in ("instance", "prefix") for p in POINTS[0:3:2])],

@@ -17,6 +17,8 @@ from tests.support.command import run
 from tests.support.rig import GRACE
 from tests.support.scrape import scrape
 
+pytestmark = pytest.mark.slow
+
 DENIED = "stuck/denied.dat"
 STUCK = {"denied": "DELETE_FAILED", "nowhere": "UNKNOWN_VAULT", "notakey": "BAD_KEY", "nofiles": "UNEXPANDED"}
 KINDS = ("dropped", "compacted")
@@ -54,7 +56,6 @@ def oldest_due(cold: Faulty, kind: str = "dropped") -> float | None:
     return scrape(cold.rig)("sexton_oldest_due_age_seconds", instance_id="shop", kind=kind)
 
 
-@pytest.mark.slow
 def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     reports, went = [], set()
@@ -82,7 +83,6 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
     assert [r.state for r in reports] == ["SUCCEEDED"] * len(reports)
 
 
-@pytest.mark.slow
 def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     others(cold, 0)
@@ -105,7 +105,6 @@ def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest
     assert sum(r.deleted for r in reports) == len(before) + 1  # of the other vault's key the store says so as well
 
 
-@pytest.mark.slow
 def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     stuck(cold)
     before = cold.listing()
@@ -123,7 +122,6 @@ def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     check_sums(cold.rig, reports, before, cold.listing())
 
 
-@pytest.mark.slow
 def test_doris_65612_unlisted_prefix_blocks_no_other_mark(cold: Faulty) -> None:
     cold.put("stuck/p/a.dat", size=7)
     cold.rig.mark("dropped", NewMark(id="unlisted", vault="cold", prefix="stuck/p/"))

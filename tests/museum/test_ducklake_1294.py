@@ -22,6 +22,7 @@ def lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Attache
     lake.close()
 
 
+@pytest.mark.slow
 def test_ducklake_1294_a_link_and_its_file_stay(lake: AttachedLake) -> None:
     lake.db.run(f"COPY (FROM range(10)) TO '{lake.data}/real.parquet'", "CREATE TABLE t(range BIGINT)")
     (lake.data / "alias.parquet").symlink_to(lake.data / "real.parquet")

@@ -12,6 +12,7 @@ from tests.integration.check.conftest import Owned, owned
 __all__ = ["owned"]
 
 
+@pytest.mark.slow
 def test_ducklake_813_a_catalog_in_the_vault_is_no_garbage(owned: Owned) -> None:
     for key in ("metadata.sqlite", "metadata.sqlite-wal", "data/t1/r1_0.dat"):
         owned.write_old(key)

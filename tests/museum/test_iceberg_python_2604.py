@@ -18,6 +18,7 @@ from tests.support.rig import DAY, listing
 __all__ = ["owned"]
 
 
+@pytest.mark.slow
 def test_iceberg_python_2604_what_an_expiry_forgets_is_found(owned: Owned) -> None:
     kept, marked, forgotten = file_keys(200), "data/t2/marked_0.dat", "data/t2/forgotten_0.dat"
     owned.write_live(*kept, marked, forgotten)

@@ -91,6 +91,7 @@ def contents(rig: Rig) -> dict[str, Sequence[object]]:
         return {t.name: sorted(map(repr, c.execute(select(t)))) for t in rig.db.t.all()}
 
 
+@pytest.mark.slow
 def test_kyoto_2021_every_command_refuses_an_empty_argument(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     cold.put(*STAGES)
     cold.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/d.dat",)))

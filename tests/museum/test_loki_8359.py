@@ -150,6 +150,7 @@ def test_loki_8359_kind_without_retention_is_kept(shop: Limited, root: Path) -> 
     assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
+@pytest.mark.slow
 def test_loki_8359_dropped_partition_waits_for_approval(database_url: str, tmp_path: Path) -> None:
     shop = Shop(database_url).register()
     shop.local(tmp_path / "disk")

@@ -6,6 +6,8 @@ deletion.
 
 from typing import Any
 
+import pytest
+
 from tests.integration.check.conftest import Owned, owned
 from tests.integration.check.conftest import file_keys as keys
 from tests.support.rig import DAY
@@ -13,6 +15,7 @@ from tests.support.rig import DAY
 __all__ = ["owned"]
 
 
+@pytest.mark.slow
 def test_milvus_27202_slow_listing_judges_no_newer_object(owned: Owned) -> None:
     owned.write_live(*keys(200))
     listing, during = owned.direct._list, []

@@ -4,15 +4,12 @@ Sexton judges no object younger than the grace, an orphan needs two checks a day
 commit before the claim takes it back.
 """
 
-import pytest
-
 from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY, put
 
 __all__ = ["owned"]
 
 
-@pytest.mark.slow
 def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
     owned.write_live(*file_keys(200))
     for n in range(3):

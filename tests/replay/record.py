@@ -262,10 +262,6 @@ if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
     for what in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as scratch:
-            recorded = asyncio.run(
-                {"rounds": record, "endings": record_endings, "purges": record_purges, "binlogs": record_binlogs}[what](
-                    Path(scratch)
-                )
-            )
+            recorded = asyncio.run(RECORDERS[what](Path(scratch)))
         for name, text in recorded.items():
             (HISTORIES / f"{name}.json").write_text(text + "\n")

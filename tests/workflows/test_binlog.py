@@ -75,7 +75,6 @@ def gc(served: Served, settings: Settings, tmp_path: Path) -> Gc:
     return Gc(served, settings, tmp_path)
 
 
-@pytest.mark.slow
 async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     async with gc.worker("b1"), gc.worker("b2"):
         gc.commit(1, 2, 3)
@@ -87,6 +86,7 @@ async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
 
 
+@pytest.mark.slow
 async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", AWAY)
     gc.disks["b2"].sweeper().sweep(lambda: None)  # Sexton knows the backend before it dies

@@ -113,6 +113,7 @@ def cut_in(field: Field) -> int:
     return len(statements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tablets", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
 async def test_binlog_run_costs_no_more_with_more_tablets(
     served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tablets: int

@@ -162,6 +162,7 @@ async def test_paused_run_is_named_behind_many_others(
     assert "not asked" not in rows
 
 
+@pytest.mark.slow
 async def test_runs_that_were_not_asked_are_mentioned(
     served: Served, settings: Settings, temporal_server: DevServer
 ) -> None:

@@ -19,6 +19,7 @@ def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "FLUSHES_AT_ONCE", 1)
 
 
+@pytest.mark.slow
 async def test_purge_without_a_place_to_flush_goes_on(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     slow, other = topics.make(200, "r1"), topics.make(200, "r1")
     with flushing_node(Node(topics, [])) as url:

@@ -67,6 +67,7 @@ async def test_range_does_not_wait_for_busy_spark_workers(served: Served, shop: 
     assert notes(report) == {"dropped": "no Spark worker is free: deleted by a control worker"}
 
 
+@pytest.mark.slow
 async def test_control_worker_deletes_if_no_spark_worker_starts(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

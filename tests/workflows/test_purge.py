@@ -72,6 +72,7 @@ async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     assert topics.topic(name).log_start == 9
 
 
+@pytest.mark.slow
 async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> None:
     name, other = topics.make(200, "r1"), topics.make(200, "r1")
     flush_node = Node(topics, [])
@@ -160,7 +161,6 @@ async def test_blocked_topic_is_no_failure_but_an_unknown_one_is(topics: Topics)
 CHILD = "start_child_workflow_execution_initiated_event_attributes"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["cancel", "pause"])
 async def test_purge_signalled_while_preparing_does_not_purge(
     topics: Topics,
@@ -232,7 +232,6 @@ async def test_signalled_round_starts_no_purge(topics: Topics, monkeypatch: pyte
         assert [topics.topic(name).floor for name in names] == [None, None, None]
 
 
-@pytest.mark.slow
 async def test_retry_ends_the_backoff_of_a_round(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "FIRST_BACKOFF_SECONDS", 600.0)
     monkeypatch.setitem(options.WAL_STEP, "retry_policy", RetryPolicy(maximum_attempts=1))

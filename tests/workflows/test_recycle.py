@@ -25,6 +25,7 @@ from tests.workflows.conftest import Served, fill
 from workflows import ids
 
 
+@pytest.mark.slow
 async def test_round_deletes_due_marks_and_reports_them(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
@@ -41,7 +42,6 @@ async def test_round_deletes_due_marks_and_reports_them(served: Served, shop: st
     assert rig.rounds.reports.find_round(shop) == [report]
 
 
-@pytest.mark.slow
 async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
@@ -228,6 +228,7 @@ def test_error_types_are_the_names_of_their_classes() -> None:
 RETENTION = "recycle.dropped_partition_retention_seconds"
 
 
+@pytest.mark.slow
 async def test_raised_retention_protects_within_a_round(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
 from workflows import ids
 
+pytestmark = pytest.mark.slow
+
 OWN_KINDS = {"snapshot": {"retention_seconds": 600, "after": ["dropped"]}}
 
 
@@ -45,7 +47,6 @@ def settings(rig: Rig) -> Settings:
     return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 async def test_kind_is_claimed_after_its_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
@@ -95,7 +96,6 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
     await environment.shutdown()
 
 
-@pytest.mark.slow
 async def test_long_round_continues_as_a_new_run_under_one_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +158,6 @@ def test_ids_begin_with_the_deployment() -> None:
     assert len(set(names)) == 3
 
 
-@pytest.mark.slow
 async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

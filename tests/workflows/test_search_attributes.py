@@ -60,6 +60,7 @@ def fill(topics: Topics, root: Path) -> str:
     return topic
 
 
+@pytest.mark.slow
 async def test_workflows_by_hand_are_found_by_instance(topics: Topics, settings: Settings, tmp_path: Path) -> None:
     topic, client, who = fill(topics, tmp_path / "v"), topics.served.client, f"anna-{uuid.uuid4().hex[:8]}"
     await search_attributes.register(client)
@@ -116,6 +117,7 @@ async def started_details(client: Client, execution: WorkflowExecution) -> str:
     return str(metadata.current_details)
 
 
+@pytest.mark.slow
 async def test_scheduled_workflows_inherit_the_attributes(topics: Topics, settings: Settings, tmp_path: Path) -> None:
     topic, client = fill(topics, tmp_path / "v"), topics.served.client
     await search_attributes.register(client)

@@ -19,6 +19,8 @@ from tests.support.eventually import eventually_async, happened
 from tests.support.rig import listing
 from tests.workflows.conftest import Served, at_rest, fill
 
+pytestmark = pytest.mark.slow
+
 
 def failing(broken: threading.Event) -> Callable[[str], None]:
     def visit(name: str) -> None:
@@ -28,7 +30,6 @@ def failing(broken: threading.Event) -> Callable[[str], None]:
     return visit
 
 
-@pytest.mark.slow
 async def test_a_cancel_signal_ends_the_round_with_a_report(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
@@ -49,7 +50,6 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
     assert listing(root) == {}
 
 
-@pytest.mark.slow
 async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
@@ -116,7 +116,6 @@ async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str,
     assert not [e for e in history.events if e.HasField("timer_fired_event_attributes")]
 
 
-@pytest.mark.slow
 async def test_persistently_failing_kind_fails_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +179,6 @@ async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served
     assert listing(root) == {}
 
 
-@pytest.mark.slow
 async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +232,6 @@ async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: P
     assert [(k.kind, k.due, k.removed, k.deleted) for k in report.kinds] == [("dropped", 500, 500, 500)]
 
 
-@pytest.mark.slow
 async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:

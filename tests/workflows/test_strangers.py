@@ -83,7 +83,6 @@ async def reach(
     return handle
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 async def test_h1_no_signal_deletes_what_rows_keep(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_ranges: None, state: str

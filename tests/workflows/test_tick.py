@@ -101,6 +101,7 @@ async def test_tick_starts_no_halted_or_running_instance(served: Served, deploym
     assert [len(listing(tmp_path / name)) for name in "abc"] == [2, 2, 2]
 
 
+@pytest.mark.slow
 async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_path: Path) -> None:
     rig, queue = served.rig, ids.control_queue(deployment)
     for name in ("a", "b", "c", "d"):
@@ -144,6 +145,7 @@ async def test_applying_the_schedule_again_keeps_a_pause(
     await schedules.handle(client, deployment).delete()
 
 
+@pytest.mark.slow
 async def test_schedule_starts_every_instance_unless_paused(
     served: Served, fast: Settings, deployment: str, tmp_path: Path
 ) -> None:

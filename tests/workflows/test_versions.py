@@ -33,6 +33,8 @@ from tests.support.eventually import eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "1.0.0", "1.1.0"
 
 
@@ -82,7 +84,6 @@ def expand(db: Database) -> None:
         c.execute(text("UPDATE sexton.alembic_version SET version_num = '0002'"))
 
 
-@pytest.mark.slow
 async def test_round_moves_to_the_new_build_and_ends_once(
     rig: Rig, temporal: DevServer, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
@@ -137,7 +138,6 @@ async def test_new_workflows_begin_on_the_current_build(
     assert after[OLD] in (BuildState.DRAINING, BuildState.DRAINED)
 
 
-@pytest.mark.slow
 async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevServer) -> None:
     """Temporal would accept it, and then give work to no worker."""
     client, settings = await temporal.connect(), of_build(rig, OLD)
@@ -157,7 +157,6 @@ async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevSer
     assert explain_no_tasks(queue._replace(current=Build())) == ""
 
 
-@pytest.mark.slow
 async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer) -> None:
     client, settings = await temporal.connect(), of_build(rig, NEW)
     none = SetWorkerDeploymentCurrentVersionRequest(namespace="default", deployment_name=DEPLOYMENT)
@@ -176,7 +175,6 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
     assert "no build of workers is current" in after.detail
 
 
-@pytest.mark.slow
 async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevServer) -> None:
     """A round's id decides whether it begins on that build: the same instances would have no round, again and again."""
     client, settings = await temporal.connect(), of_build(rig, NEW)

@@ -21,6 +21,8 @@ from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from workflows import ids
 
+pytestmark = pytest.mark.slow
+
 TENANTS = [f"tenant-{n}" for n in range(9)]
 INTERVAL = 20
 EVERY = {"RECYCLE__RECYCLE_INTERVAL_SECONDS": INTERVAL, "RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE": 8}

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import pytest
 from temporalio.client import WorkflowHandle
 
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
@@ -14,6 +15,7 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 PAGES = 8
 
 
+@pytest.mark.slow
 @side_by_side(25)
 async def test_r31_another_worker_finishes_the_round_of_a_killed_one(live: LiveTest) -> None:
     async with live.deployment() as deployment:

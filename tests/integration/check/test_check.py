@@ -16,7 +16,6 @@ from tests.support.rig import DAY, stores_of
 from tests.support.transactions import owner_write
 
 
-@pytest.mark.slow
 def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
     keys = file_keys(300)
     owned.write_live(*keys)
@@ -156,7 +155,6 @@ def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
     assert found == {("LOST", "disk", file_keys(20)[5]), ("ORPHAN", "other", file_keys(10)[0])}
 
 
-@pytest.mark.slow
 def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> None:
     owned.write_live(*file_keys(50))
     owned.write_old("data/t9/r7_0.dat")
@@ -245,6 +243,7 @@ def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
     assert approved.deleted == 5
 
 
+@pytest.mark.slow
 def test_several_small_repairs_await_approval_together(owned: Owned) -> None:
     owned.orphaned(*(f"data/t9/x{i}_0.dat" for i in range(5)))
     marked = [owned.repairs.orphans("shop", limit=limit).marked for limit in (3, 1)]
@@ -282,7 +281,6 @@ def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     assert report.whole
 
 
-@pytest.mark.slow
 def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     owned.write_live(*file_keys(100))
     owned.check()

@@ -103,6 +103,7 @@ def test_the_newest_whole_run_stays(owned: Owned) -> None:
     assert owned.count("check_run") == 3
 
 
+@pytest.mark.slow
 def test_a_baseline_older_than_the_rounds_is_forgotten(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     garbage = [f"g/{n}.dat" for n in range(200)]

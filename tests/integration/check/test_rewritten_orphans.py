@@ -92,6 +92,7 @@ def in_bucket(owned: Owned, server: RunningS3, bucket: str) -> Orphaned:
     return Orphaned(owned, rewrite, lambda: bool(vault.stat([KEY]))).check_twice()
 
 
+@pytest.mark.slow
 def test_an_unchanged_orphan_is_deleted(orphaned: Orphaned) -> None:
     orphaned.repair()
 
@@ -118,6 +119,7 @@ def test_k16_an_orphan_written_again_before_the_round_is_kept(orphaned: Orphaned
     assert orphaned.owned.count("mark", quarantined_reason=Reason.CHANGED, state="MARKED") == 1
 
 
+@pytest.mark.slow
 def test_an_orphan_written_again_after_its_claim_is_kept(orphaned: Orphaned) -> None:
     orphaned.repair()
 

@@ -21,11 +21,6 @@ TABLES = ("clock", "instance", "instance_guard", "vault", "file_list", "lease", 
 
 
 @pytest.fixture
-def rig(rig: Rig) -> Rig:
-    return rig
-
-
-@pytest.fixture
 def role(rig: Rig) -> str:
     name = f"shop_{secrets.token_hex(4)}"
     with rig.db.write() as c:

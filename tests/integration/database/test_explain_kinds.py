@@ -26,6 +26,8 @@ from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstan
 from tests.servers.postgres import Cluster
 from tests.support.rig import DEPLOYMENT, INTERVAL, RETENTION, Rig, stores_of
 
+pytestmark = pytest.mark.slow
+
 OTHERS = """
 SET LOCAL session_replication_role = replica;
 UPDATE sexton.mark SET instance = 'crowd' || right(id, 1), kind = 'own' || length(id);

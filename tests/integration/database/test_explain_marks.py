@@ -10,6 +10,8 @@ from tests.integration.database.query_plans import crowded, recorded, rows_read
 from tests.support.rig import Rig
 from tests.support.stories import stories_of
 
+pytestmark = pytest.mark.slow
+
 FILL = """
 SET LOCAL session_replication_role = replica;
 INSERT INTO sexton.mark (instance, kind, id, vault, keys, marked_at, parent_kind, parent_id, state, batch, last_file,
@@ -36,7 +38,6 @@ def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
         yield rig
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "after", "most"),
     [
@@ -57,7 +58,6 @@ def test_a_page_reads_few_rows(crowd: Rig, wanted: MarkFilter, after: str, most:
     assert page.items or wanted.state is Listed.FENCED
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "found"),
     [

@@ -76,6 +76,7 @@ def test_loads_below_prefixes_are_found_in_few_rows(
     assert rows_read(crowd.db, sent) < most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["t1", "t0"], ids=["beside many marks", "alone"])
 def test_a_load_reads_few_marks_in_an_old_session(rig: Rig, table: str) -> None:
     """The session made its plans when there was no mark."""

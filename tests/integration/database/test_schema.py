@@ -256,6 +256,7 @@ def rules(db: Database) -> set[tuple[str, ...]]:
         return {tuple(r) for r in c.execute(text(wanted))}
 
 
+@pytest.mark.slow
 def test_schema_and_a_round_on_the_oldest_server(debian_url: str, tmp_path: Path) -> None:
     rig = Rig(debian_url).instance()
     with rig.db.read() as c:

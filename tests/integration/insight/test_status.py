@@ -107,6 +107,7 @@ def comparable(status: InstanceStatus) -> InstanceStatus:
     return status.model_copy(update={"now": 0, "running": running, "next_round": next_round})
 
 
+@pytest.mark.slow
 def test_few_statements_read_any_number_of_instances(many: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     with recorded_statements() as sent:
         shown = run(many, capsys, "status", "--json")
@@ -117,6 +118,7 @@ def test_few_statements_read_any_number_of_instances(many: Rig, capsys: pytest.C
     assert max(len(sent), len(sent_for_one)) <= MOST_STATEMENTS < INSTANCES
 
 
+@pytest.mark.slow
 def test_each_instance_has_the_status_of_its_own(many: Rig) -> None:
     stores, policy = stores_of(many.db), many.policy
     whole = overview(many.db, stores.insight, policy, 3)

@@ -27,6 +27,7 @@ NAMED = 100
 """Names a chunk is told of at most; their number it is told always."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objects", "chunk", "per_mark"),
     [(240, 20, 1), pytest.param(1_000_000, 12_500, 250, marks=pytest.mark.soak)],

@@ -96,7 +96,6 @@ def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> 
     assert (kept_texts(report), remaining_keys(root)) == ({}, set())
 
 
-@pytest.mark.slow
 def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
     rig.registrar.register_at_once(registration("j", filter_=filter_), [], filter_=filter_)
@@ -125,7 +124,6 @@ def test_p17_an_object_waits_for_both_of_its_protections(rig: Rig, root: Path) -
     assert (protected_keys, remaining_keys(root)) == ({"data/a.dat"}, set())
 
 
-@pytest.mark.slow
 def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
     protect(rig, "exact", "dir/x.dat")
     rig.round()
@@ -137,7 +135,6 @@ def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path)
     assert remaining_keys(root) == set()
 
 
-@pytest.mark.slow
 def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
     rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_)
@@ -150,7 +147,6 @@ def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
     assert remaining_keys(root) == set()
 
 
-@pytest.mark.slow
 def test_a_prefix_with_claimed_objects_is_refused_by_name(rig: Rig, root: Path) -> None:
     errors: list[str] = []
 

@@ -73,6 +73,7 @@ def test_only_the_password_opens_it_and_only_on_loopback(server: postgres.Postgr
         }
 
 
+@pytest.mark.slow
 def test_taken_port_is_replaced(server: postgres.PostgresServer, tmp_path: Path) -> None:
     import socket
 

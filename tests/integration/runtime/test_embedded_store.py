@@ -97,7 +97,6 @@ def certificate(server: S3Server) -> tuple[bytes, bytes]:
     return (run / "s3-certificate.pem").read_bytes(), (run / "s3-key.pem").read_bytes()
 
 
-@pytest.mark.slow
 def test_http_without_credentials_is_refused(store: S3Server) -> None:
     ports = open_ports(store)
     answers = {

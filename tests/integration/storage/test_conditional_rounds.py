@@ -31,7 +31,6 @@ def keys_left(s3: RunningS3, bucket: str) -> list[str]:
     return [o["Key"].removeprefix("wh/") for o in listed.get("Contents", ())]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["keys", "prefix"])
 def test_r40_an_object_rewritten_after_resolve_is_quarantined(
     rig: Rig, s3_server: RunningS3, bucket: str, how: str

@@ -77,6 +77,7 @@ def test_a_versioned_bucket_is_probed_without_leftovers(
     assert client.list_object_versions(Bucket=spec.location).get("Versions", []) == []
 
 
+@pytest.mark.slow
 def test_a_bucket_that_locks_objects_is_detected(
     spec: VaultSpec, s3_server: RunningS3, subtests: pytest.Subtests
 ) -> None:
@@ -164,7 +165,6 @@ def test_a_conditional_vault_is_refused_where_etags_are_ignored(
     assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("versions", ["keep", "purge"])
 @pytest.mark.parametrize("conditional", [False, True])
 def test_contradictory_options_are_refused(

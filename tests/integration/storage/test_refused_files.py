@@ -64,7 +64,6 @@ def mark(rig: Rig, root: Path, id_: str, *keys: str) -> None:
     rig.mark("dropped", NewMark(id=id_, vault="disk", keys=keys))
 
 
-@pytest.mark.slow
 def test_a_key_refused_alone_fails_with_the_stores_message(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,7 +218,6 @@ def test_sextons_own_files_leave_no_versions(place: Bucket, vault: S3Vault) -> N
     assert remaining_versions(place) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("listed", [1, 2, 5, 20])
 def test_keys_among_many_neighbours_lose_all_versions(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int

@@ -134,7 +134,6 @@ def test_a_neighbour_of_a_claimed_key_needs_no_hold(
     assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
 
 
-@pytest.mark.slow
 def test_a_foreign_round_or_one_that_hid_nothing_is_refused(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +170,7 @@ def test_a_vault_without_versions_needs_a_backup(rig: Rig, tmp_path: Path, capsy
     assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_no_hold_covers_an_object_that_is_being_deleted(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/"))

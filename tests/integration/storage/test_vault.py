@@ -109,7 +109,6 @@ def test_a_name_between_a_folder_and_its_files_is_listed(place: Place) -> None:
     assert listed in (sorted(names), sorted(names, key=lambda key: key.split("/")))  # SeaweedFS keeps a tree
 
 
-@pytest.mark.slow
 def test_a_listing_over_several_pages_is_complete(place: Place) -> None:
     put_all(place, [f"wh/d/{n:04}" for n in range(1_005)])
 

@@ -159,6 +159,7 @@ def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_af
     return S3Vault(probed)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30, unique=True), st.integers(1, 40))
 @settings(max_examples=200, deadline=None)
 def test_any_folders_are_cut_into_parts_that_hold_each_key_once(every: list[str], count: int) -> None:

@@ -130,7 +130,6 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
 
 
 @ON_BOTH_LOGS
-@pytest.mark.slow
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)

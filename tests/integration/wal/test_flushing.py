@@ -96,6 +96,7 @@ def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> N
     assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
 
 
+@pytest.mark.slow
 def test_node_that_refuses_is_named(topics: TopicStores, subtests: pytest.Subtests) -> None:
     for status in [302, 404, 503]:
         with subtests.test(status=status):

@@ -151,6 +151,7 @@ def stored(db: Database) -> Region:
         return Region(**c.execute(select(db.t.wal_region)).one()._mapping)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(region=REGIONS, pending=PENDING, streams=STREAMS, log_end=IDS | st.none())
 def test_stored_heartbeat_agrees_with_the_rule(

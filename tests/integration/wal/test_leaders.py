@@ -24,6 +24,8 @@ from tests.servers import kafka as kafka_server
 from tests.servers.postgres import new_database
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
+pytestmark = pytest.mark.slow
+
 # A producer must not wait a minute for a frozen leader, nor write an entry twice when it repeats a request.
 PRODUCING = {"socket.timeout.ms": "3000", "enable.idempotence": "true"}
 ENTRIES, FLOOR = 250, 100
@@ -123,7 +125,6 @@ def all_is_there(topics: TopicStores, topic: str, ids: Sequence[int]) -> None:
     assert read_ids == list(ids)
 
 
-@pytest.mark.slow
 def test_leader_that_died_before_the_purge_does_not_block_it(
     cluster: Cluster, topics: TopicStores, log: Watched, topic: str
 ) -> None:
@@ -159,7 +160,6 @@ def test_leader_that_dies_between_two_steps_changes_nothing(
     assert [f for f in log.faults if not f.passes] == []
 
 
-@pytest.mark.slow
 def test_leader_that_dies_before_a_follower_deletes_is_safe(
     cluster: Cluster, topics: TopicStores, log: Watched, topic: str
 ) -> None:
@@ -182,7 +182,6 @@ def test_leader_that_dies_before_a_follower_deletes_is_safe(
     assert [f for f in log.faults if not f.passes] == []
 
 
-@pytest.mark.slow
 def test_returning_leader_begins_where_it_was_purged(
     cluster: Cluster, topics: TopicStores, log: Watched, topic: str
 ) -> None:
@@ -199,7 +198,6 @@ def test_returning_leader_begins_where_it_was_purged(
     assert [f for f in log.faults if not f.passes] == []
 
 
-@pytest.mark.slow
 def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, topics: TopicStores, topic: str) -> None:
     others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
     for log in others:

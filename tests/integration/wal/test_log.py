@@ -16,6 +16,7 @@ def facts(place: LogPlace, topic: str) -> Facts:
     return answer
 
 
+@pytest.mark.slow
 @ON_BOTH_LOGS
 def test_facts_name_the_topic_and_its_entries(place: LogPlace) -> None:
     topic = place.topic()

@@ -134,7 +134,6 @@ def test_pending_report_counts_when_a_region_returns(topics: TopicStores) -> Non
     assert flushed["r1"] == (RegionState.MAPPED, (15,))
 
 
-@pytest.mark.slow
 def test_release_of_many_regions_does_not_hang(topics: TopicStores) -> None:
     names = [f"r{n}" for n in range(MANY)]
     topic = topics.topic(10)

@@ -237,6 +237,7 @@ def test_unanswering_topic_ages_from_its_last_answer(topics: TopicStores) -> Non
     assert now - counts.ok_since >= 600_000
 
 
+@pytest.mark.slow
 @ON_BOTH_LOGS
 def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))

@@ -73,6 +73,7 @@ def test_a_planted_import_breaks_its_contract(planted: str) -> None:
     assert verdicts == {contract: ["BROKEN"] for contract in BROKEN}
 
 
+@pytest.mark.slow
 def test_pure_modules_call_no_clock() -> None:
     calls = []
     for path in sorted(p for tree in TREES for p in (ROOT / tree).rglob("*.py") if p.name in PURE):

@@ -107,6 +107,7 @@ def test_an_unclear_import_is_refused() -> None:
             rerooted(source)
 
 
+@pytest.mark.slow
 def test_written_tree_imports_nothing_from_the_top(tmp_path: Path) -> None:
     write_tree(ROOT, tmp_path)
     files = list(tmp_path.rglob("*.py"))
@@ -122,6 +123,7 @@ def test_written_tree_imports_nothing_from_the_top(tmp_path: Path) -> None:
     assert {name for name in imported if name.split(".")[0] in (*MOVED, "worker", "tests", "build_hooks")} == set()
 
 
+@pytest.mark.slow
 def test_no_text_names_a_module_that_the_wheel_moves() -> None:
     named = []
     for file in (file for name in (PACKAGE, *MOVED) for file in (ROOT / name).rglob("*.py")):

@@ -177,6 +177,7 @@ def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic:
     assert need <= decision.start
 
 
+@pytest.mark.slow
 @given(REGIONS, TOPICS, ORDERS)
 def test_region_begins_above_its_manifest_only_with_proof(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
     decision = decide_opening(stored, topic, order)

@@ -110,7 +110,6 @@ def test_the_last_round_has_the_figures_computed_by_hand(timed: Timed) -> None:
     assert next_ts - INTERVAL * 1000 == pytest.approx(report.started_at, abs=5_000)
 
 
-@pytest.mark.slow
 def test_totals_survive_a_restart_of_the_process(timed: Timed, tmp_path: Path) -> None:
     dropped = {"instance_id": "shop", "resource_type": "dropped"}
     timed.round()
@@ -299,6 +298,7 @@ SMALLEST_ROW = 100
 """A mark of one key takes more bytes than this, without its indexes."""
 
 
+@pytest.mark.slow
 def test_a_table_grows_with_its_rows(rig: Rig) -> None:
     before = scrape(rig)
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(ROWS)))

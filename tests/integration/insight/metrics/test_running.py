@@ -36,6 +36,7 @@ def counters(s: Scraped) -> tuple[float | None, ...]:
     return tuple(s(name, **DROPPED) for name in names)
 
 
+@pytest.mark.slow
 def test_counters_grow_during_a_round_and_never_fall(worker: Rig) -> None:
     seen: list[tuple[str, tuple[float | None, ...]]] = []
 

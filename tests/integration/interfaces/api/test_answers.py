@@ -90,6 +90,7 @@ BROKEN = bytearray(bytes(Filter.build([Item("disk", "data/a.dat")], 1)))
 BROKEN[-1] ^= 1
 
 
+@pytest.mark.slow
 def test_p05_an_invalid_filter_is_refused_without_an_entry(ask: Ask, subtests: pytest.Subtests) -> None:
     for filter_ in [
         "",
@@ -129,6 +130,7 @@ def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, roo
     assert remaining_keys(root) == {"data/a.dat"}
 
 
+@pytest.mark.slow
 def test_an_invalid_registration_leaves_no_entry(ask: Ask, subtests: pytest.Subtests) -> None:
     for body in [
         {"job": "copy:1", "owner": "ada"},

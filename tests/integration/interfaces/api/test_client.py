@@ -21,6 +21,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
 
 
+@pytest.mark.slow
 def test_a_copy_is_protected_and_finished_at_its_end(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000) as protected:
         inside = rig.round()
@@ -33,6 +34,7 @@ def test_a_copy_is_protected_and_finished_at_its_end(client: Sexton, rig: Rig, r
     assert state(rig) is ProtectionState.SOFT
 
 
+@pytest.mark.slow
 def test_a_protection_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=RENEWED_SECONDS):
         first = rig.protections.find("shop", "copy:1").expires_at
@@ -177,6 +179,7 @@ async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: 
         assert current.cancelling() == 0
 
 
+@pytest.mark.slow
 async def test_an_async_copy_is_cancelled_at_most_once(api: Api, root: Path) -> None:
     cancelled = 0
     async with AsyncSexton(api.url, api.token("sync:copy@shop")) as client:

@@ -97,6 +97,7 @@ def test_an_error_of_the_copy_is_not_replaced_by_the_loss(client: Sexton, rig: R
     assert "is lost" in caught.value.__notes__[0]
 
 
+@pytest.mark.slow
 def test_a_new_registration_of_the_job_hides_no_loss(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),
@@ -125,6 +126,7 @@ def test_an_impossible_renewal_is_a_loss(api: Api, client: Sexton, rig: Rig, roo
         eventually("the protection is lost", lambda: is_lost(protected))
 
 
+@pytest.mark.slow
 def test_a_copy_whose_thread_ended_is_not_renewed(client: Sexton, rig: Rig, root: Path) -> None:
     protecting = client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=RENEWED_SECONDS)
     thread = threading.Thread(target=protecting.__enter__)
@@ -220,6 +222,7 @@ def test_an_operator_sets_modes_caps_and_lists(operator: Sexton, rig: Rig) -> No
     assert operator.pace().places == ()
 
 
+@pytest.mark.slow
 def test_a_round_is_not_started_without_temporal(operator: Sexton) -> None:
     for request in (lambda: operator.run_round("shop"), lambda: operator.ask("round pause", instance="shop")):
         with pytest.raises(Exception, match="Temporal"):

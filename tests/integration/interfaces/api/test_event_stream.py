@@ -64,6 +64,7 @@ def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytes
         assert [name for name, _ in _events(answer.iter_lines())] == ["progress"]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_ends_its_streams(rig: Rig, root: Path, tmp_path: Path) -> None:
     opened = rig.rounds.open("shop", "run", None, rig.policy)
     with ApiProcess(rig, tmp_path / "home") as api, _stream(api, opened.round) as answer:

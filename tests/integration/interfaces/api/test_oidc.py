@@ -177,6 +177,7 @@ def test_caller_with_two_nodes_ends_its_own_replays(issuer: Issuer, send: Send, 
     assert (unnamed.status_code, renewed, ended) == (403, [200, 403], [204, 403])
 
 
+@pytest.mark.slow
 def test_unknown_keys_do_not_make_the_api_ask_again(issuer: Issuer, send: Send) -> None:
     assert send(issuer.token()).status_code == 200
     before = issuer.requests

@@ -96,6 +96,7 @@ def reasons(rig: Rig) -> dict[str, str | None]:
     return {row.id: row.quarantined_reason for row in rows if row.id.startswith("q")}
 
 
+@pytest.mark.slow
 def test_quarantined_marks_are_retried_and_discarded(ask: Ask, rig: Rig) -> None:
     quarantine(rig, "DELETE_FAILED", "q1", "q2")
     quarantine(rig, "CHANGED", "q3")

@@ -57,6 +57,7 @@ def test_health_needs_no_token_and_reveals_nothing(http: httpx.Client) -> None:
     assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
 
 
+@pytest.mark.slow
 def test_only_public_routes_answer_without_a_token(http: httpx.Client) -> None:
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     paths = [*(r.path for r in OPEN), "/livez/", "//livez", "/LIVEZ", "/livez/x", "/v1/status"]

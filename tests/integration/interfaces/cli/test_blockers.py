@@ -57,6 +57,7 @@ def test_every_reason_to_keep_a_mark_is_named(rig: Rig, tmp_path: Path, capsys: 
     assert no_way_out == {KeepReason.OTHER}
 
 
+@pytest.mark.slow
 def test_quarantined_mark_is_named_at_once(
     rig: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:

@@ -50,7 +50,6 @@ def fill(rig: Rig, root: Path) -> None:
     rig.later(10_801)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("placed_hold", "kept_ids"),
     [

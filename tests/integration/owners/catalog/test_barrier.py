@@ -223,11 +223,13 @@ def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 200), pytest.param(50, 1_000, marks=pytest.mark.soak)])
 def test_r12_loads_with_many_rowsets_leave_no_files(shop: Shop, loads: int, rowsets: int) -> None:
     load_and_leave(shop.prove_by_clock(), "disk", loads, rowsets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 40), pytest.param(5, 1_000, marks=pytest.mark.soak)])
 def test_r12_loads_with_many_rowsets_leave_no_files_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
     load_and_leave(s3_shop, "cold", loads, rowsets)

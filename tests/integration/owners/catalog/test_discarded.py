@@ -336,6 +336,7 @@ def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, second: st
     assert not list(shop.catalog_owner.contradictions("shop"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWO_PARENTS)
 def test_a_discard_is_not_trimmed_before_both_parents_ended(shop: Shop, first: str, second: str) -> None:
     shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {second: 60 * DAY})})

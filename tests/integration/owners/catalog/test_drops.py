@@ -230,7 +230,6 @@ def test_an_index_of_a_dropped_table_is_not_altered(shop: Shop) -> None:
         shop.catalog.alter_index("t-i", 2, Schema())
 
 
-@pytest.mark.slow
 def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
     tablets = shop.table()
     shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])

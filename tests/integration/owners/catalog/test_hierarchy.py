@@ -68,6 +68,7 @@ def rowsets_of(shop: Shop, tablet: str) -> list[str]:
         return [r.id for r in rows]
 
 
+@pytest.mark.slow
 def test_r15_only_the_dropped_partitions_version_is_deleted(shop: Shop) -> None:
     shop.table(tablets=3, partitions=["gone", "kept"])
     shop.loaded(shop.catalog.tablets(partition="gone"))
@@ -123,6 +124,7 @@ def test_no_file_is_deleted_before_the_drops_retention(shop: Shop) -> None:
     assert shop.catalog_owner.live_objects("shop") == 2
 
 
+@pytest.mark.slow
 def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, proxy: FaultProxy) -> None:
     tablets = cold_shop.table(tablets=5)
     rowsets = cold_shop.loaded(tablets, "cold")
@@ -160,6 +162,7 @@ def test_r17_a_tablet_is_deleted_in_every_vault_of_its_rowsets(shop: Shop, tmp_p
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
+@pytest.mark.slow
 def test_a_tablet_waits_in_both_vaults_for_the_unproven_one(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     [both, one] = shop.table(tablets=2)

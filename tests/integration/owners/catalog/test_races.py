@@ -220,7 +220,6 @@ def test_r21_a_load_is_aborted_only_after_its_timeout(shop: Shop) -> None:
         shop.catalog.begin("running", 60)
 
 
-@pytest.mark.slow
 def test_r22_finished_loads_are_deleted_and_running_ones_kept(shop: Shop) -> None:
     tablets = shop.table()
     shop.loaded(tablets)

@@ -182,7 +182,6 @@ def test_a_dropped_tables_file_shows_the_drop_and_due_time(shop: Shop, loaded: t
     assert "falls_due" in told["table", "t"]
 
 
-@pytest.mark.slow
 def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, key = loaded
     worker = Shop(shop.url, audit=ParquetAudit(AuditLocations(shop.vaults, shop.registry.vaults), 400))

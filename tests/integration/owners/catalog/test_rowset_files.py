@@ -81,7 +81,6 @@ def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> 
     assert shop.number(shop.t.rowsets) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reason", [Reason.DELETE_FAILED, Reason.FILES_UNREADABLE])
 def test_a_retry_keeps_records_of_files_without_schema(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, reason: Reason

@@ -11,6 +11,7 @@ from tests.support.command import run
 from tests.support.lake import AttachedLake
 
 
+@pytest.mark.slow
 def test_files_of_an_expired_table_are_deleted(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(10)", "CREATE TABLE kept AS FROM range(5)", "DROP TABLE old")
     lake.db.expire()
@@ -33,6 +34,7 @@ def test_nothing_is_deleted_while_a_snapshot_needs_it(lake: AttachedLake) -> Non
     assert lake.db.sql(f"SELECT coalesce(len(list(t)), 0) FROM t AT (VERSION => {before})") == [[10]]
 
 
+@pytest.mark.slow
 def test_inputs_of_a_merge_are_compacted(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t(a INTEGER)", *["INSERT INTO t FROM range(100)"] * 3)
     lake.db.run("CALL ducklake_merge_adjacent_files('lake')")
@@ -57,6 +59,7 @@ def test_delete_files_are_deleted_with_what_they_delete_from(lake: AttachedLake)
     assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[990]]
 
 
+@pytest.mark.slow
 def test_a_file_of_two_tables_is_kept_for_the_second(lake: AttachedLake) -> None:
     shared = lake.data / "shared.parquet"
     lake.db.run(f"COPY (SELECT 5 AS a) TO '{shared}'")
@@ -151,6 +154,7 @@ def test_no_vault_can_have_the_name_of_elsewhere(lake: AttachedLake, capsys: pyt
     assert [vault.name for vault in lake.rig.registry.vaults("shop")] == ["lake"]
 
 
+@pytest.mark.slow
 def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> None:
     for name in ("a", "b"):
         # As in a catalog that was restored from a backup.
@@ -163,6 +167,7 @@ def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> 
         assert (marked, deleted) == ({f"{name}.parquet"}, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setup", ["ALTER TABLE t SET PARTITIONED BY (part)", "CREATE SCHEMA s2"])
 def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake, setup: str) -> None:
     lake.db.run("CREATE TABLE t(a BIGINT, part VARCHAR)", setup)
@@ -195,6 +200,7 @@ def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path,
     lake.close()
 
 
+@pytest.mark.slow
 def test_a_second_engine_is_part_of_the_same_lake(lake: AttachedLake) -> None:
     with lake.another() as other:
         lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE u AS FROM range(10)")

@@ -22,8 +22,6 @@ class Case(NamedTuple):
 
 THREE = ("CREATE TABLE t(a BIGINT)", *("INSERT INTO t FROM range(100)",) * 3)
 MERGE, REWRITE = "CALL ducklake_merge_adjacent_files('lake')", "CALL ducklake_rewrite_data_files('lake')"
-EXPIRY = "CALL lake.set_option('expire_older_than', '1 millisecond')"
-VECTORS = "CALL lake.set_option('write_deletion_vectors', true)"
 CASES = {
     "renamed": Case((*THREE, "ALTER TABLE t RENAME TO kept", "CREATE TABLE t(a BIGINT)", "DROP TABLE t"), ("kept",)),
     "named again": Case((*THREE, "DROP TABLE t", *THREE)),

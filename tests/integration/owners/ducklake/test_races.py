@@ -16,6 +16,8 @@ from sexton.contract import NewMark
 from tests.integration.database.query_plans import rows_touched
 from tests.support.lake import LATER, AttachedLake
 
+pytestmark = pytest.mark.slow
+
 FILES = 40
 """Files that one round claims while two processes register them."""
 REFUSALS = ("SX001", "No files found", "Cannot open file")
@@ -80,7 +82,6 @@ def run_races(lake: AttachedLake, races: int) -> dict[str, int]:
     return seen
 
 
-@pytest.mark.slow
 def test_no_file_is_both_committed_and_claimed(lake: AttachedLake) -> None:
     seen = run_races(lake, 400)
 

@@ -289,7 +289,6 @@ def audit_rows(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
     return sorted((r.vault, r.key, r.outcome) for r in AuditReader(rig.db, _places(rig)).rows(round_))
 
 
-@pytest.mark.slow
 def test_every_object_of_a_round_is_audited_with_its_outcome(
     again: Callable[[], Rig], tmp_path: Path, bucket: str, s3_server: RunningS3
 ) -> None:

@@ -40,6 +40,7 @@ def arena(rig: Rig) -> Rig:
     return rig
 
 
+@pytest.mark.slow
 def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
     """Whoever wins; the interleavings that matter are forced below."""
     with crash_points.installed(Pauses(PAUSE_SECONDS)):

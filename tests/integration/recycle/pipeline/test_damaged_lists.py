@@ -96,7 +96,6 @@ def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path) -> None
     assert (listing(root), rig.count("file_list"), rig.count("mark")) == ({}, 0, 0)
 
 
-@pytest.mark.slow
 def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Path) -> None:
     for _ in range(2):
         with pytest.raises(DamagedList, match="sexton quarantine list"):

@@ -138,6 +138,7 @@ def _boom(_: Rig) -> None:
     raise Boom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strike", "error"), [(_stop, Halted), (_lose, LeaseLost), (_boom, Boom)])
 def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strike: Callable[[Rig], None], error: type[Exception]

@@ -94,7 +94,6 @@ def changed(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ())
     return [KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason="another ETag") for key in keys]
 
 
-@pytest.mark.slow
 def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,6 +206,7 @@ class TestChanged:
         assert [q.id for q in store.list()] == ["lost"]
 
 
+@pytest.mark.slow
 def test_objects_deleted_before_a_discard_are_counted(rig: Rig, root: Path) -> None:
     put(root, "a.dat")
     put(root, "dir/b.dat")

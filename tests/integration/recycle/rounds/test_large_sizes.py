@@ -40,6 +40,7 @@ def counted(rig: Rig) -> int:
         return read_counters(rig.db, c)["shop", BYTES, "dropped"]
 
 
+@pytest.mark.slow
 def test_plans_and_status_end_sums_at_the_largest(rig: Rig) -> None:
     mark(rig, "a", 2 * MARKS)
 

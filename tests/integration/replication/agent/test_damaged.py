@@ -177,6 +177,7 @@ tablets = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tablets, st.integers(1, 8), st.integers(0, 2**32), st.sampled_from(["", *sorted(OF_BACKEND)]))
 def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(

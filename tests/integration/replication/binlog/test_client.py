@@ -216,6 +216,7 @@ def test_a_drop_reaches_every_store(served: Served) -> None:
         served.owner.read_records(DB)
 
 
+@pytest.mark.slow
 def test_a_long_poll_is_answered_by_the_next_entry(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     nothing = served.follower.journal(0, wait=0.2, follower="f1")
@@ -230,6 +231,7 @@ def test_a_long_poll_is_answered_by_the_next_entry(served: Served, monkeypatch: 
     assert ([e.seq for e in page.entries], page.head) == ([1], 1)
 
 
+@pytest.mark.slow
 def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     replica = FollowerState()
     following = served.follower.follow(replica, follower="f1")

@@ -275,7 +275,6 @@ def waits(db: Database) -> BinlogInstance:
     return binlogs
 
 
-@pytest.mark.slow
 def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
     waits.service.configs.approve(SHOP, DB, upto=5)
     waits.later(INTERVAL)

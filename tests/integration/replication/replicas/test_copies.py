@@ -122,7 +122,6 @@ def away_until_given_up(binlogs: BinlogInstance, version_on_b2: int) -> None:
     assert binlogs.replica("t1", "b1").full_copy == BY_LIMIT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False], ids=["committed", "unknown"])
 @pytest.mark.parametrize("made_up", [151, MAX_VERSION])
 def test_a_made_up_version_makes_no_other_copy_wait(db: Database, recorded: bool, made_up: int) -> None:

@@ -13,6 +13,8 @@ from sexton.runtime.spark.compare import SparkComparison
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 OnIt = Callable[[Rig], SparkComparison]
 ODD = [
     "data/ü/r1_0.dat",
@@ -56,7 +58,6 @@ def world(owned: Owned) -> None:
     owned.live_rows(("data/t9/gone_0.dat", 10), vault="other")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("most_differing", [reconcile.MOST_DIFFERING, 0])  # 0: everything is joined
 def test_k01_to_k09_spark_finds_what_one_process_finds(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch, most_differing: int
@@ -90,7 +91,6 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
     ]
 
 
-@pytest.mark.slow
 def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +118,6 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     assert owned.open_findings() == {"LOST": {file_keys(5, "t3")[2]}, "ORPHAN": {"data/t9/r7_0.dat"}}
 
 
-@pytest.mark.slow
 def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:
     owned.write_live(*file_keys(20))
     owned.write_old("data/t9/r7_0.dat")

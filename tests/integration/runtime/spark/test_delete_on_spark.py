@@ -27,8 +27,9 @@ from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, DEPLOYMENT, RETENTION, Rig, listing, put
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
     rig.instance()
     root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")

@@ -196,6 +196,7 @@ def test_a_stopped_deletion_interrupts_running_and_failed_jobs(field: Field) -> 
     assert len(set(field.session.interrupted)) == 1
 
 
+@pytest.mark.slow
 def test_a_part_skips_files_of_excluded_vaults(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.instance()
     root = rig.local(tmp_path / "disk")

@@ -19,10 +19,11 @@ from tests.servers import spark
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.unit.runtime.spark.test_server import FOREIGN
 
+pytestmark = pytest.mark.slow
+
 TICKS = 300
 
 
-@pytest.mark.slow
 def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None:
     def works(one: Any) -> bool:
         return bool(one.range(3).count() == 3)
@@ -39,7 +40,6 @@ def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None
         assert works(last)
 
 
-@pytest.mark.slow
 def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_path: Path) -> None:
     """An attempt that was silent for too long still runs, on the same worker; another one begins."""
     file = tmp_path / "ticks"
@@ -83,7 +83,6 @@ def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [first.name]
 
 
-@pytest.mark.slow  # Java starts twice, and the client waits for the lost server
 def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
     running, file = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path), tmp_path / "runs"
     runs = str(file)
@@ -151,7 +150,6 @@ def test_spark_needs_no_java_of_the_machine(no_java: None, tmp_path: Path) -> No
     assert [path.name for path in (home / "spark").iterdir() if path.suffix != ".zip"] == []
 
 
-@pytest.mark.slow  # one more start of Java
 def test_variables_of_another_spark_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proxies = {"http_proxy": PROXY, "grpc_proxy": PROXY, "NO_PROXY": "", "no_proxy": ""}
     for name, value in (FOREIGN | proxies | {"CLASSPATH": "/nowhere"}).items():

@@ -19,8 +19,9 @@ from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
 from workflows.check import CheckInstance
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned: Owned, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +50,6 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     assert not list((tmp_path / "home" / "spark").glob("check-*"))
 
 
-@pytest.mark.slow
 async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +78,6 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     assert listing(root) == {"dropped/live.dat": 10}
 
 
-@pytest.mark.slow
 async def test_a_spark_worker_is_ready_and_looks_like_no_other(
     rig: Rig, sessions: Sessions, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

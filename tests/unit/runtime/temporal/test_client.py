@@ -129,6 +129,7 @@ def test_context_names_what_the_order_names(activity: str, order: object, contex
     assert context_of(activity, [] if order is None else [order]) == context
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_without_an_endpoint() -> None:
     code = (
         "import sys, sexton.runtime.temporal.client\n"
