@@ -16,6 +16,8 @@ from tests.browser.test_console_guards import PATH, _token
 from tests.servers.api import Api
 from tests.support.rig import Rig, put
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def client(api: Api) -> Iterator[httpx.Client]:
@@ -24,7 +26,6 @@ def client(api: Api) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", [" old/", "\u3000old/", "\u00a0old/"])
 def test_a_hold_is_placed_on_the_prefix_as_it_was_written(
     client: httpx.Client, rig: Rig, root: Path, folder: str
@@ -117,7 +118,6 @@ def test_why_is_asked_about_the_key_as_it_was_written(client: httpx.Client, rig:
     assert "dropped/blank" in page or "dropped blank" in page
 
 
-@pytest.mark.slow
 def test_a_refused_hold_can_be_corrected_after_going_back(new_page: NewPage, rig: Rig) -> None:
     typed = {"mark": "dropped/whole", "vault": "disk", "prefix": "legal/", "days": "30", "hold-reason": "a court"}
     page = new_page("operate@shop")

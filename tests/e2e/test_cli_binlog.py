@@ -15,6 +15,8 @@ from tests.e2e.conftest import Run
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 from workflows import ids
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400
 
 
@@ -39,7 +41,6 @@ def waits(world: BinlogInstance) -> None:
     assert world.cut_expired().waiting == 1
 
 
-@pytest.mark.slow
 def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: BinlogInstance) -> None:
     created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
     explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
@@ -76,7 +77,6 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
 
 
-@pytest.mark.slow
 def test_a_cut_is_approved_up_to_the_record_that_was_shown(offline: Run, shop: Database, world: BinlogInstance) -> None:
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)["items"]
@@ -118,7 +118,6 @@ def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: D
     assert "DROPPED since" in explained.stdout
 
 
-@pytest.mark.slow
 def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
     world.cut_expired()
     held = json.loads(offline("blockers", SHOP, "--json").stdout)["items"]
@@ -138,7 +137,6 @@ def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Databa
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
 
 
-@pytest.mark.slow
 def test_refused_clock_is_reported_everywhere(offline: Run, world: BinlogInstance) -> None:
     world.cut_expired()
     world.later(2 * DAY)
@@ -181,7 +179,6 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInst
     assert (gone.returncode, "has no follower fe-1" in gone.stderr) == (1, True)
 
 
-@pytest.mark.slow
 def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: BinlogInstance, worker: None) -> None:
     looked = online("binlog", "gc")
     again = json.loads(online("binlog", "gc", "--json").stdout)
@@ -196,7 +193,6 @@ def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: B
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
 
 
-@pytest.mark.slow
 def test_running_gc_is_paused_and_resumed(
     online: Run, world: BinlogInstance, environment: dict[str, str], worker: None
 ) -> None:

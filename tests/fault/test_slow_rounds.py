@@ -22,6 +22,8 @@ from tests.servers.s3 import RunningS3
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig, put
 
+pytestmark = pytest.mark.slow
+
 
 def test_plan_of_an_observing_round_can_be_applied(tmp_path: Path) -> None:
     rig = Rig(new_database()).instance(enable=False)
@@ -111,7 +113,6 @@ def in_background(act: Callable[[], RoundReport]) -> tuple[threading.Thread, lis
     return thread, ended
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
 def test_r39_store_outage_fails_no_mark_and_slows_requests(
     stormy: tuple[Rig, Storm],
@@ -142,7 +143,6 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(
         assert figures.throttled > 0
 
 
-@pytest.mark.slow
 def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.begin(3_600)
@@ -161,7 +161,6 @@ def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> N
     assert rig.count("mark") == 0
 
 
-@pytest.mark.slow
 def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeypatch: pytest.MonkeyPatch) -> None:
     rig, proxy = stormy
     monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)
@@ -177,7 +176,6 @@ def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeyp
     assert rig.count("mark") == 0
 
 
-@pytest.mark.slow
 def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", 3)
     faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")
@@ -196,7 +194,6 @@ def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, mo
     assert faulty.rig.round().removed == 1
 
 
-@pytest.mark.slow
 def test_store_too_slow_for_full_pages_gets_smaller_ones(
     stormy: tuple[Rig, Storm],
 ) -> None:

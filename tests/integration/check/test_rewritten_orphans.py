@@ -15,6 +15,8 @@ from tests.servers.s3 import RunningS3
 from tests.support.eventually import eventually
 from tests.support.rig import DAY, put
 
+pytestmark = pytest.mark.slow
+
 KEY = "data/t9/a_0.dat"
 BODY = b"x" * 10
 
@@ -92,7 +94,6 @@ def in_bucket(owned: Owned, server: RunningS3, bucket: str) -> Orphaned:
     return Orphaned(owned, rewrite, lambda: bool(vault.stat([KEY]))).check_twice()
 
 
-@pytest.mark.slow
 def test_an_unchanged_orphan_is_deleted(orphaned: Orphaned) -> None:
     orphaned.repair()
 
@@ -119,7 +120,6 @@ def test_k16_an_orphan_written_again_before_the_round_is_kept(orphaned: Orphaned
     assert orphaned.owned.count("mark", quarantined_reason=Reason.CHANGED, state="MARKED") == 1
 
 
-@pytest.mark.slow
 def test_an_orphan_written_again_after_its_claim_is_kept(orphaned: Orphaned) -> None:
     orphaned.repair()
 

@@ -18,6 +18,8 @@ from tests.support.lake import AttachedLake
 from tests.support.planned import waiting_plans
 from tests.support.rig import DAY, Rig
 
+pytestmark = pytest.mark.slow
+
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -258,7 +260,6 @@ def approved_round(lake: AttachedLake) -> RoundReport:
     return lake.rig.round(plan=plans[0]) if plans else report
 
 
-@pytest.mark.slow
 def test_orphans_of_a_killed_writer_are_deleted(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(3)")
     with lake.another() as writer:
@@ -273,7 +274,6 @@ def test_orphans_of_a_killed_writer_are_deleted(lake: AttachedLake) -> None:
     assert lake.files() == lake.listed("t")
 
 
-@pytest.mark.slow
 def test_a_late_commit_takes_the_mark_of_its_file_back(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(3)")
     with lake.another() as writer:
@@ -289,7 +289,6 @@ def test_a_late_commit_takes_the_mark_of_its_file_back(lake: AttachedLake) -> No
     assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103]]
 
 
-@pytest.mark.slow
 def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(3)")
     with lake.another() as writer:
@@ -315,7 +314,6 @@ def lake_role(postgres: Cluster) -> Iterator[str]:
     superuser.close()
 
 
-@pytest.mark.slow
 def test_a_lake_with_a_login_of_its_own_is_cleaned(
     postgres: Cluster, lake_role: str, tmp_path: Path, capsys: Capsys
 ) -> None:

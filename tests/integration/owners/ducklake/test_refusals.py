@@ -9,6 +9,8 @@ from examples.demo.duckdb_client import DuckDbError
 from tests.integration.owners.ducklake.test_attachment import ScriptFailed, execute, run_script
 from tests.support.lake import AttachedLake
 
+pytestmark = pytest.mark.slow
+
 Capsys = pytest.CaptureFixture[str]
 
 
@@ -117,7 +119,6 @@ def test_a_refused_vault_leaves_the_lake_attached(unattached: AttachedLake, caps
     assert lake.files() == lake.listed("t")
 
 
-@pytest.mark.slow
 def test_a_transaction_from_before_the_attach_is_refused(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
@@ -180,7 +181,6 @@ def test_the_lakes_own_option_is_back_after_detaching(unattached: AttachedLake, 
         assert c.exec_driver_sql(option).scalars().all() == ["7 days"]
 
 
-@pytest.mark.slow
 def test_a_file_can_be_added_again_after_a_detach_and_attach(lake: AttachedLake, capsys: Capsys) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(5)", "DROP TABLE old")
     lake.db.expire()
