@@ -1,6 +1,6 @@
 """What tests need that no wheel has: find it, install it where that is allowed, and skip what needs it where it is not.
 
-A test calls ``need("chromium")``. On a desk the run ends with the list of what was not tested and why; with ``CI=true``
+A test calls ``need("nginx")``. On a desk the run ends with the list of what was not tested and why; with ``CI=true``
 a missing program is an error.
 """
 
@@ -26,7 +26,7 @@ class Program:
 
 
 PROGRAMS = (
-    Program("chromium", "chromium", "pages of the console in a browser"),
+    Program("chromium-headless-shell", "chromium-headless-shell", "pages of the console in a browser"),
     Program("promtool", "prometheus", "alert rules and the dashboard's queries"),
     Program("mvn", "maven", "Kafka and the generator of API clients"),
     Program("nginx", "nginx", "the sample of a proxy"),
@@ -64,7 +64,7 @@ def prepare() -> None:
     """Print which programs are there, and install those that Debian has, as root or by sudo without a password."""
     missing = [p for p in PROGRAMS if not shutil.which(p.name)]
     for program in PROGRAMS:
-        print(f"{program.name:10} {shutil.which(program.name) or 'missing':24} {program.used_for}")
+        print(f"{program.name:24} {shutil.which(program.name) or 'missing':24} {program.used_for}")
     packages = [p.package for p in missing if p.package]
     if packages and (root := _root()) is not None and shutil.which("apt-get"):
         print(f"installing {', '.join(packages)} with apt-get …", flush=True)

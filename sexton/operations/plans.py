@@ -73,8 +73,9 @@ def plan(
 def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: Limit = 20) -> Page[PlanRow]:
     """Print stored plans and their states.
 
-    A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new plan replaces it. A plan that waits
-    only for the limit of 24 hours is deleted without approval once it fits the limit: `plan reject` prevents that.
+    The newest come first, and every older one that waits for approval with them. A plan that waits for approval is
+    AWAITING_APPROVAL for 24 hours; then a new plan replaces it. A plan that waits only for the limit of 24 hours is
+    deleted without approval once it fits the limit: `plan reject` prevents that.
 
     Example: sexton plan list shop
     """

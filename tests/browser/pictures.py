@@ -129,7 +129,7 @@ def take(browser: Browser, api: Api, numbers: dict[str, int], into: Path) -> Non
 def main(into: Path) -> None:
     """Take every picture."""
     into.mkdir(parents=True, exist_ok=True)
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    path = shutil.which("chromium-headless-shell")
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         root = Path(home) / "v"
         rig = Owned(new_database()).register(root)

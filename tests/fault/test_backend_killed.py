@@ -31,7 +31,7 @@ def test_b11_next_sweeper_finishes_after_a_random_kill(tmp_path: Path, seed: int
     while any(version <= CUT for uid in UIDS for version in node.versions(uid)):
         lives += 1
         dying, beside = _sweeping(node, 2 * lives, chance.randint(1, 300)), _sweeping(node, 2 * lives + 1, 0)
-        for process in (dying, beside)[: 1 + lives % 2]:
+        for process in (dying, beside)[: 2 - lives % 2]:  # the first one alone, so that it does not end before it dies
             process.start(lambda: True)
         eventually("a sweeper has died or finished", lambda p=dying: p.exit_code() is not None)
         for process in (dying, beside):

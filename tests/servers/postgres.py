@@ -34,6 +34,8 @@ class Cluster:
         options = {"max_connections": "300", "shared_preload_libraries": preload} | ({} if fsync else _NOT_DURABLE)
         self.server = PostgresServer(self._scratch, Ports(self._scratch), "", options)
         self.server.start()
+        self._lock = Lock()
+        self._admin: psycopg.Connection[tuple[object, ...]] | None = None
         self.created: list[str] = []
         """URLs of the databases that were created and not dropped yet."""
 
@@ -54,12 +56,15 @@ class Cluster:
     def create_database(self, template: str = "", name: str = "") -> str:
         """Create a database, empty or as a copy of the one at a URL, whose connections end; return its URL."""
         name = name or f"t_{secrets.token_hex(6)}"
-        like = ""
+        like = original = ""
         if template:
             original = template.rpartition("/")[2]
-            self._do(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{original}'")
             like = f' TEMPLATE "{original}" STRATEGY file_copy'
-        self._do(f'CREATE DATABASE "{name}"{like}')
+        try:
+            self._do(f'CREATE DATABASE "{name}"{like}')
+        except psycopg.errors.ObjectInUse:
+            self._do(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{original}'")
+            self._do(f'CREATE DATABASE "{name}"{like}')
         self.created.append(url := self.url(name))
         return url
 
@@ -92,8 +97,10 @@ class Cluster:
         return url
 
     def _do(self, statement: str) -> None:
-        with psycopg.connect(driver_url(self.url()), autocommit=True) as connection:
-            connection.execute(statement.encode())
+        with self._lock:
+            if self._admin is None or self._admin.closed:
+                self._admin = psycopg.connect(driver_url(self.url()), autocommit=True)
+            self._admin.execute(statement.encode())
 
     def stop(self) -> None:
         """Stop the cluster (open connections are cut) and remove its directory."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from config.sources import load_home_env
+from sexton.interfaces.cli import SERVES
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.tree import Root
 from sexton.kernel.errors import SextonError, WrongUsage
@@ -59,7 +60,7 @@ def main() -> None:
     This bypasses the interpreter's own exit: Temporal's threads can abort there after the work is done
     (sdk-python #300).
     """
-    if sys.argv[1:2] not in (["api"], ["console"], ["up"], ["worker"]):  # these run for days
+    if not SERVES:
         gc.set_threshold(200_000)  # a tenth of a short command's time would be spent on looking for garbage
     code = run()
     if tracing := sys.modules.get("sexton.runtime.temporal.tracing"):
