@@ -1,4 +1,4 @@
-"""A ``Rig`` of a clean database for contract tests, and a store that can be made to fail."""
+"""A clean database, the vault of a rig, Debian's PostgreSQL, and a store that can be made to fail."""
 
 from collections.abc import Iterator
 from pathlib import Path

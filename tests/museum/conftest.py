@@ -1,4 +1,4 @@
-"""A rig with a local vault or with a bucket that can fail."""
+"""A local vault of the rig, or a bucket that can fail."""
 
 from collections.abc import Iterator
 from pathlib import Path

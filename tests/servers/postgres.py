@@ -104,6 +104,8 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the cluster (open connections are cut) and remove its directory."""
+        if self._admin is not None:
+            self._admin.close()
         self.server.child.stop()
         shutil.rmtree(self.server.data)
         shutil.rmtree(self._scratch)

@@ -299,9 +299,8 @@ async def test_round_set_to_observe_while_paused_fails(
 
     report = rig.rounds.reports.find_round(shop)[0]
     assert (report.state, report.observed, report.error) == ("FAILED", False, "the instance was set to observe")
-    assert (
-        report.deleted == 1_000 - len(listing(root)) >= report.removed > 0
-    )  # the last files may be gone before their marks
+    # The last files may be gone before their marks.
+    assert report.deleted == 1_000 - len(listing(root)) >= report.removed > 0
     assert rig.instance_row(shop).last_success_at is None
     assert rig.count("counter", instance=shop, name="removed", value=report.removed) == 1
 

@@ -103,8 +103,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
                     content[PROBLEM] = content.pop("application/json")
     names = {operation["tags"][0] for of_path in document["paths"].values() for operation in of_path.values()}
     document["tags"] = [{"name": name} for name in sorted(names)]
+    # Pydantic also describes what a serializer replaces, which no answer has.
     text, schemas = json.dumps(document), document["components"]["schemas"]
-    document["components"]["schemas"] = {name: s for name, s in schemas.items() if f'schemas/{name}"' in text}
+    used = {name: schema for name, schema in schemas.items() if f'schemas/{name}"' in text}
+    document["components"]["schemas"] = used
     _refine(document)
     return document
 

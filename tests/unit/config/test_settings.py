@@ -299,7 +299,7 @@ def test_the_engine_takes_each_of_its_values_from_the_settings(monkeypatch: pyte
     unset = {name: set(type(value).model_fields) - value.model_fields_set for name, value in sections.items()}
 
     assert {"wal", "check", "binlog", "replica", "protection"} <= set(sections)
-    assert {name: fields for name, fields in unset.items() if fields} == {"binlog": {"free_records"}}  # fixed
+    assert {name: fields for name, fields in unset.items() if fields} == {"binlog": {"free_records"}}  # no setting
 
 
 @pytest.mark.parametrize(("database", "why"), [("", "has none"), ("postgresql://h/d", "is not read beside")])
