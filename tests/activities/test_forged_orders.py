@@ -138,17 +138,17 @@ def test_h1_each_field_that_rows_decide_is_forged() -> None:
     assert all(test.__name__.startswith("test_h1_") for test in ELSEWHERE.values())
 
 
-@pytest.mark.parametrize(("name", "field"), CELLS)
-def test_h1_a_forged_field_is_refused(shop: Shop, name: str, field: str) -> None:
-    before = shop.rig.count("lease", state="BUSY")
+def test_h1_a_forged_field_is_refused(shop: Shop) -> None:
+    for name, field in CELLS:
+        before = shop.rig.count("lease", state="BUSY")
 
-    with pytest.raises(ApplicationError) as refused:
-        shop.run(name, forged(shop.order(name), field, REFUSED[name][field]))
+        with pytest.raises(ApplicationError) as refused:
+            shop.run(name, forged(shop.order(name), field, REFUSED[name][field]))
 
-    assert refused.value.type in ("OrderRefused", "LeaseLost", "PlanRefused")
-    assert listing(shop.root) == {"data/old": 10, "data/new": 10}
-    assert (shop.rig.count("mark", state="MARKED"), shop.rig.count("lease", state="BUSY")) == (2, before)
-    assert shop.rig.count("plan", id=1, approved_at=None, state="PLANNED") == 1
+        assert refused.value.type in ("OrderRefused", "LeaseLost", "PlanRefused")
+        assert listing(shop.root) == {"data/old": 10, "data/new": 10}
+        assert (shop.rig.count("mark", state="MARKED"), shop.rig.count("lease", state="BUSY")) == (2, before)
+        assert shop.rig.count("plan", id=1, approved_at=None, state="PLANNED") == 1
 
 
 def fields_of(order: Any, path: str = "") -> Iterator[str]:

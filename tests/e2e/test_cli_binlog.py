@@ -220,9 +220,8 @@ def test_running_gc_is_paused_and_resumed(
     assert report.cut.records == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "code"),
-    [
+def test_wrong_input_is_reported_in_one_line(offline: Run, world: BinlogInstance) -> None:
+    for words, said, code in [
         (["explain", "none"], "there is no binlog of none", 1),
         (["explain", DB, "none"], "there is no binlog of sales/none", 1),
         (["disable", "none"], "there is no binlog of none", 1),
@@ -233,15 +232,11 @@ def test_running_gc_is_paused_and_resumed(
         (["set"], "DB", 64),
         (["list", "nobody"], "unknown instance nobody", 1),
         (["gc"], "cannot reach Temporal", 1),
-    ],
-)
-def test_wrong_input_is_reported_in_one_line(
-    offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
-) -> None:
-    done = offline("binlog", *words)
+    ]:
+        done = offline("binlog", *words)
 
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-    assert "Traceback" not in done.stderr
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Database) -> None:

@@ -112,9 +112,8 @@ def test_the_doctor_names_missing_checks_and_limits(offline: Run, shop: Database
     assert "max_delete_fraction = 1" in findings["limits"]["detail"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_argument_is_refused_and_changes_nothing(offline: Run, shop: Database) -> None:
+    for words, code, says in [
         (("stop", "--reason", "x"), 64, "exactly one"),
         (("stop", "shop", "--all", "--reason", "x"), 64, "exactly one"),
         (("stop", "shop"), 64, "--reason"),
@@ -128,17 +127,13 @@ def test_the_doctor_names_missing_checks_and_limits(offline: Run, shop: Database
         (("lists", "add", "windows", "at night"), 1, "is no window"),
         (("lists", "remove", "whitelist", "nobody"), 1, "unknown instance nobody"),
         (("lists", "remove", "windows", "daily 01:00-02:00"), 1, "there is no window"),
-    ],
-)
-def test_wrong_argument_is_refused_and_changes_nothing(
-    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline(*words)
+    ]:
+        refused = offline(*words)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert ControlStore(shop).all() == ()
+        assert refused.returncode == code
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert ControlStore(shop).all() == ()
 
 
 def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> None:

@@ -118,9 +118,8 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
     assert "drill" in events["halted_stop"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_hold_is_refused_and_blocks_nothing(offline: Run, shop: Database) -> None:
+    for words, code, says in [
         (("hold", "add", "nobody", *REASON), 1, "unknown instance nobody"),
         (("hold", "add", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is not a duration"),
         (("hold", "add", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
@@ -132,17 +131,13 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
         (("hold", "release", "99"), 1, "there is no hold 99"),
         (("hold", "release", "first"), 64, "'HOLD'"),
         (("blockers", "nobody"), 1, "unknown instance nobody"),
-    ],
-)
-def test_wrong_hold_is_refused_and_blocks_nothing(
-    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline(*words)
+    ]:
+        refused = offline(*words)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert HoldStore(shop).active() == []
+        assert refused.returncode == code
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert HoldStore(shop).active() == []
 
 
 def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> None:

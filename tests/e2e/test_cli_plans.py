@@ -158,9 +158,8 @@ def test_preview_of_a_shorter_retention_names_the_approval(offline: Run, shop: D
     assert SettingStore(shop).all() == []
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_argument_is_refused_in_a_sentence(offline: Run, shop: Database) -> None:
+    for words, code, says in [
         (("settings", "preview"), 64, "KEY"),
         (("settings", "preview", RETENTION, "5"), 1, "_seconds = 5 (as given) is below its floor"),
         (("settings", "preview", "recycle.retention_second", "5000"), 1, "did you mean recycle.retention_seconds"),
@@ -168,15 +167,11 @@ def test_preview_of_a_shorter_retention_names_the_approval(offline: Run, shop: D
         (("settings", "preview", RETENTION, "5000", "--instance", "nobody"), 1, "unknown instance nobody"),
         (("plan", "list", "nobody"), 1, "unknown instance nobody"),
         (("apply", "4711"), 1, "there is no plan 4711"),
-    ],
-)
-def test_wrong_argument_is_refused_in_a_sentence(
-    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline(*words)
+    ]:
+        refused = offline(*words)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
+        assert refused.returncode == code
+        assert says in refused.stderr
 
 
 def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Database, waits: int) -> None:

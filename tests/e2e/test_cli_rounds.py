@@ -174,9 +174,8 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database
     assert after["paused"] is False
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_argument_is_refused_in_a_sentence(offline: Run, shop: Database, temporal_server: DevServer) -> None:
+    for words, code, says in [
         (("round", "cancel", "shop"), 1, "no round of shop is running"),
         (("round", "pause", "shop"), 1, "no round of shop is running"),
         (("round", "resume", "shop"), 1, "no round of shop is running"),
@@ -187,13 +186,9 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database
         (("round", "list", "nobody"), 1, "unknown instance nobody"),
         (("round", "list", "--last", "0"), 64, "--last"),
         (("schedules", "pause"), 64, "--reason"),
-    ],
-)
-def test_wrong_argument_is_refused_in_a_sentence(
-    offline: Run, shop: Database, temporal_server: DevServer, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)
+    ]:
+        refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
+        assert refused.returncode == code
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr

@@ -126,9 +126,8 @@ def test_show_needs_no_database(offline: Run) -> None:
     assert json.loads(shown_.stdout)["items"][0]["key"] == "deployment"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
+def test_wrong_setting_is_refused_in_a_sentence(offline: Run, shop: Database) -> None:
+    for words, says in [
         (("set", RETENTION, "600"), "is below its floor of 3600"),
         (("set", "kinds.snapshot.retention_seconds", "5"), "is below its floor of 600"),
         (("set", "recycle.max_delete_fraction", "nan"), "finite number"),
@@ -139,16 +138,12 @@ def test_show_needs_no_database(offline: Run) -> None:
         (("set", "wal.purge_trigger_bytes", "6000", "--instance", "shop"), "is the same for all instances"),
         (("set", RETENTION, "86400", "--instance", "nobody"), "unknown instance nobody"),
         (("unset", RETENTION, "--instance", "nobody"), "unknown instance nobody"),
-    ],
-)
-def test_wrong_setting_is_refused_in_a_sentence(
-    offline: Run, shop: Database, words: tuple[str, ...], says: str
-) -> None:
-    refused = offline("settings", *words)
+    ]:
+        refused = offline("settings", *words)
 
-    assert refused.returncode == 1
-    assert says in refused.stderr
-    assert SettingStore(shop).all() == []
+        assert refused.returncode == 1
+        assert says in refused.stderr
+        assert SettingStore(shop).all() == []
 
 
 def test_doctor_judges_the_limits_in_force(offline: Run, shop: Database) -> None:

@@ -107,9 +107,8 @@ def test_unreadable_audit_is_an_error(offline: Run, shop: Database, told: int, t
     assert "vault disk: NO_" in printed.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_a_question_that_makes_no_sense_is_refused(offline: Run, shop: Database) -> None:
+    for words, code, says in [
         (("deletions", "99"), 1, "there is no round 99"),
         (("deletions", "first"), 64, "ROUND"),
         (("deletions", "1", "--outcome", "lost"), 64, "'lost' is no outcome"),
@@ -118,16 +117,12 @@ def test_unreadable_audit_is_an_error(offline: Run, shop: Database, told: int, t
         (("why", "a\udcffb"), 64, "has bytes that are no text here"),
         (("why", "a\0b"), 64, "'a\\x00b' is not text"),
         (("why", "x", "--deep", "--last", "soon"), 64, "'soon' is not a duration"),
-    ],
-)
-def test_a_question_that_makes_no_sense_is_refused(
-    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline(*words)
+    ]:
+        refused = offline(*words)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
+        assert refused.returncode == code
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
 
 
 @pytest.fixture
@@ -194,9 +189,8 @@ def test_discard_says_which_files_stay(offline: Run, aside: Database) -> None:
     assert later in after_first_pass.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_argument_leaves_the_mark_quarantined(offline: Run, aside: Database) -> None:
+    for words, code, says in [
         (("list", "nobody"), 1, "unknown instance nobody"),
         (("list", "--reason", "BAD_LUCK"), 64, "'BAD_LUCK' is not one of"),
         (("retry", "shop"), 64, "exactly one"),
@@ -207,14 +201,10 @@ def test_discard_says_which_files_stay(offline: Run, aside: Database) -> None:
         (("discard", "shop", "dropped/t2", "--reason", "x", "--yes"), 1, "is not quarantined"),
         (("discard", "shop", "dropped/t1", "--yes"), 64, "--reason"),
         (("discard", "shop", "dropped/t1", "--reason", "", "--yes"), 64, "--reason is empty"),
-    ],
-)
-def test_wrong_argument_leaves_the_mark_quarantined(
-    offline: Run, aside: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline("quarantine", *words)
+    ]:
+        refused = offline("quarantine", *words)
 
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert reasons(aside) == ["DELETE_FAILED"]
+        assert refused.returncode == code
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert reasons(aside) == ["DELETE_FAILED"]

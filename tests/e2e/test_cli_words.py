@@ -90,13 +90,13 @@ def steering(printed: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_prints_what_steers_a_terminal(command: str, offline: Run, hostile: Database) -> None:
-    ran = offline(*command.split())
+def test_no_command_prints_what_steers_a_terminal(offline: Run, hostile: Database) -> None:
+    for command in COMMANDS:
+        ran = offline(*command.split())
 
-    assert ran.returncode in (0, 1, 2), ran.stderr
-    assert steering(ran.stdout + ran.stderr) == set()
-    assert "  last success: yesterday" not in ran.stdout.splitlines()
+        assert ran.returncode in (0, 1, 2), ran.stderr
+        assert steering(ran.stdout + ran.stderr) == set()
+        assert "  last success: yesterday" not in ran.stdout.splitlines()
 
 
 def test_why_prints_no_text_that_steers_a_terminal(offline: Run, hostile: Database) -> None:

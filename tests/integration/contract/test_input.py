@@ -56,17 +56,17 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("rule", BAD)
-def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig, rule: str) -> None:
-    for wrong in BAD[rule]:
-        with pytest.raises(BadInput, match=f"refused: mark {rule}"):
-            rig.mark("dropped", NewMark(**({"id": "good", "vault": "disk"} | wrong)))
-    if rule.startswith("prefix"):
+def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig) -> None:
+    for rule in BAD:
         for wrong in BAD[rule]:
             with pytest.raises(BadInput, match=f"refused: mark {rule}"):
-                prepare(rig, ["good"], 60, prefix=wrong["prefix"])
+                rig.mark("dropped", NewMark(**({"id": "good", "vault": "disk"} | wrong)))
+        if rule.startswith("prefix"):
+            for wrong in BAD[rule]:
+                with pytest.raises(BadInput, match=f"refused: mark {rule}"):
+                    prepare(rig, ["good"], 60, prefix=wrong["prefix"])
 
-    assert rig.count("mark") == 0
+        assert rig.count("mark") == 0
 
 
 @pytest.mark.parametrize("key", ["k" * 1_025, "é" * 513, "a/" * 500_000])
@@ -79,10 +79,10 @@ def test_a_key_longer_than_1024_bytes_is_refused(rig: Rig, key: str) -> None:
     assert rig.count("mark") == 1
 
 
-@pytest.mark.parametrize("kind", ["", "Dropped", "9a", "a b", "a" * 33, "drop/ped"])
-def test_a_kind_must_be_a_valid_name(rig: Rig, kind: str) -> None:
-    with pytest.raises(BadInput, match="refused: mark kind is a name"):
-        rig.mark(kind, NewMark(id="t1", vault="disk", keys=("k",)))
+def test_a_kind_must_be_a_valid_name(rig: Rig) -> None:
+    for kind in ["", "Dropped", "9a", "a b", "a" * 33, "drop/ped"]:
+        with pytest.raises(BadInput, match="refused: mark kind is a name"):
+            rig.mark(kind, NewMark(id="t1", vault="disk", keys=("k",)))
 
 
 def test_a_mark_may_have_1000_keys_and_a_128_character_id(rig: Rig) -> None:
@@ -120,14 +120,14 @@ def test_n7_an_instance_never_changes_its_rule(rig: Rig) -> None:
         add_instance(rig.db, rig.registry, "lake", "catalog", underscore_in_ids=True)
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")])
-def test_a_transaction_needs_a_valid_time_to_live(rig: Rig, ttl: int) -> None:
-    with pytest.raises(BadInput, match="txn_ttl"):
-        prepare(rig, ["r1"], ttl)
-    with pytest.raises(BadInput, match="one prefix for each id"):
-        prepare(rig, ["r1", "r2"], 60)
+def test_a_transaction_needs_a_valid_time_to_live(rig: Rig) -> None:
+    for ttl in [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")]:
+        with pytest.raises(BadInput, match="txn_ttl"):
+            prepare(rig, ["r1"], ttl)
+        with pytest.raises(BadInput, match="one prefix for each id"):
+            prepare(rig, ["r1", "r2"], 60)
 
-    assert rig.count("mark") == 0
+        assert rig.count("mark") == 0
 
 
 def test_an_unknown_field_of_a_mark_is_refused_by_name() -> None:

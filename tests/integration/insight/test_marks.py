@@ -61,9 +61,8 @@ def test_pages_list_each_mark_of_the_instance_once(filled: Rig, limit: int) -> N
     assert {m.instance for m in marks} == {"shop"}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "marks"),
-    [
+def test_filters_list_only_what_they_name(filled: Rig) -> None:
+    for wanted, marks in [
         (MarkFilter("shop", "dropped", Listed.WAITING), 9),
         (MarkFilter("shop", "dropped", Listed.CLAIMED), 1),
         (MarkFilter("shop", "", Listed.QUARANTINED), 2),
@@ -72,10 +71,8 @@ def test_pages_list_each_mark_of_the_instance_once(filled: Rig, limit: int) -> N
         (MarkFilter("shop", "dropped", None, Ref("table", "1")), 6),
         (MarkFilter("shop", "dropped", None, Ref("table", "9")), 0),
         (MarkFilter("shop", "orphan"), 0),
-    ],
-)
-def test_filters_list_only_what_they_name(filled: Rig, wanted: MarkFilter, marks: int) -> None:
-    assert [len(listed(filled, wanted, limit)) for limit in (2, 100)] == [marks, marks]
+    ]:
+        assert [len(listed(filled, wanted, limit)) for limit in (2, 100)] == [marks, marks]
 
 
 def test_a_mark_shows_when_it_is_due_and_its_parent(filled: Rig) -> None:
@@ -84,17 +81,14 @@ def test_a_mark_shows_when_it_is_due_and_its_parent(filled: Rig) -> None:
     assert (mark.due_at, mark.parent, mark.keys) == (mark.marked_at + 10_800_000, "table/1", 1)
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
+def test_a_place_of_another_list_is_refused(filled: Rig) -> None:
+    for place in [
         *("x", "WAITING/dropped/soon/id", "CLAIMED/1", "CHILD/dropped/x", "WAITING/none/1/x"),
         *(f"WAITING/dropped/{number}/x" for number in (253402300800000, -62135596800001, 2**63, "\u0661")),
         *(f"CLAIMED/{number}/1/dropped/x" for number in (2**63, -(2**63) - 1)),
-    ],
-)
-def test_a_place_of_another_list_is_refused(filled: Rig, place: str) -> None:
-    with filled.db.read() as c, pytest.raises(BadInput, match="is no place in this list"):
-        MarkListing(filled.db, filled.policy).page(c, MarkFilter("shop"), place)
+    ]:
+        with filled.db.read() as c, pytest.raises(BadInput, match="is no place in this list"):
+            MarkListing(filled.db, filled.policy).page(c, MarkFilter("shop"), place)
 
 
 @pytest.mark.parametrize(

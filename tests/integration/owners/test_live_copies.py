@@ -258,10 +258,10 @@ def test_the_age_of_a_copy_is_in_the_view_beside_it(rig: Rig, root: Path) -> Non
     assert all("last true" in why or "no instant" in why for why in kept_texts(report))
 
 
-@pytest.mark.parametrize("name", ["", "a b", "pg_temp.sexton_live", "sexton.mark", "a.b.c", "a;b"])
-def test_a_name_that_is_no_owners_view_is_refused(rig: Rig, name: str) -> None:
-    with pytest.raises(BadInput, match="no name of a live view"):
-        rig.registry.set_live_view("shop", name)
+def test_a_name_that_is_no_owners_view_is_refused(rig: Rig) -> None:
+    for name in ["", "a b", "pg_temp.sexton_live", "sexton.mark", "a.b.c", "a;b"]:
+        with pytest.raises(BadInput, match="no name of a live view"):
+            rig.registry.set_live_view("shop", name)
 
 
 def test_the_catalog_takes_no_view(rig: Rig) -> None:

@@ -195,24 +195,18 @@ def test_lists_in_the_settings_are_respected(rig: Rig) -> None:
     assert controls.admit("other") == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "error"),
-    [
+def test_a_control_for_an_unknown_name_is_refused(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    for kind, name, error in [
         (ControlKind.STOP, "nobody", UnknownInstance),
         (ControlKind.BLACKLIST, ALL, UnknownInstance),
         (ControlKind.VAULT_WHITELIST, "nowhere", BadInput),
         (ControlKind.VAULT_WHITELIST, "other/disk", BadInput),
         (ControlKind.WINDOW, "always", BadInput),
         (ControlKind.WINDOW, "daily 24:00-06:00", BadInput),
-    ],
-)
-def test_a_control_for_an_unknown_name_is_refused(
-    rig: Rig, tmp_path: Path, kind: ControlKind, name: str, error: type[Exception]
-) -> None:
-    rig.local(tmp_path / "v")
-
-    with pytest.raises(error):
-        rig.controls.put(kind, name)
+    ]:
+        with pytest.raises(error):
+            rig.controls.put(kind, name)
 
     assert rig.controls.all() == ()
 

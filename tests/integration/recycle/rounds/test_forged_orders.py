@@ -53,13 +53,13 @@ FORGED: dict[str, Callable[[RangeOrder], dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("forged", FORGED)
-def test_h1_an_order_that_the_rows_do_not_allow_is_refused(rig: Rig, forged: str) -> None:
+def test_h1_an_order_that_the_rows_do_not_allow_is_refused(rig: Rig) -> None:
     _, order = begun(rig)
     assert rig.rounds.checked_range(order, rig.policy) == order
 
-    with pytest.raises(OrderRefused):
-        rig.rounds.checked_range(order.model_copy(update=FORGED[forged](order)), rig.policy)
+    for forged in FORGED:
+        with pytest.raises(OrderRefused):
+            rig.rounds.checked_range(order.model_copy(update=FORGED[forged](order)), rig.policy)
 
 
 @pytest.mark.parametrize("epoch", [0, 2**62])

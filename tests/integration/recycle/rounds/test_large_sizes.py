@@ -76,9 +76,9 @@ def test_counters_end_at_the_largest_sum(rig: Rig) -> None:
     assert figures.unreadable == 0
 
 
-@pytest.mark.parametrize("sizes", [(), (0,), (5, 2**20, 2**50 + 3), (2**50,) * 9_000, (2**63 - 1,) * 3])
-def test_sums_are_exact_up_to_the_largest(rig: Rig, sizes: tuple[int, ...]) -> None:
-    rows = as_rows([{"size": size} for size in sizes], size=BigInteger())
+def test_sums_are_exact_up_to_the_largest(rig: Rig) -> None:
+    for sizes in [(), (0,), (5, 2**20, 2**50 + 3), (2**50,) * 9_000, (2**63 - 1,) * 3]:
+        rows = as_rows([{"size": size} for size in sizes], size=BigInteger())
 
-    with rig.db.read() as c:
-        assert c.execute(select(sum_of(rows.c.size))).scalar_one() == min(sum(sizes), MOST_SUM)
+        with rig.db.read() as c:
+            assert c.execute(select(sum_of(rows.c.size))).scalar_one() == min(sum(sizes), MOST_SUM)
