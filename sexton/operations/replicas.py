@@ -11,6 +11,7 @@ from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
 from sexton.replication.journal.model import Follower
+from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
     ID,
     MAX_REPORTED_COPIES,
@@ -103,8 +104,6 @@ def unwell(
 
     Example: sexton replica list
     """
-    from sexton.replication.replicas import policy
-
     rows, now = call.stores.binlogs.replicas.list_unhealthy(instance, limit + 1, every=every)
     shown = (ShownReplica(**r.model_dump(), faults=policy.describe_faults(r, now)) for r in rows[:limit])
     return Replicas(items=tuple(shown), more=len(rows) > limit, now_at=now)
@@ -116,8 +115,6 @@ def replicas(call: Call, tablet: TabletId, *, instance: Instance = "") -> Replic
 
     Example: sexton replica explain 10021
     """
-    from sexton.replication.replicas import policy
-
     rows, now = call.stores.binlogs.replicas.tablet(instance, tablet)
     lowest = policy.lowest_needed_version(rows, now)
     need, deciding = (None, None) if lowest is None else lowest

@@ -3,6 +3,7 @@
 A topic belongs to one instance. A token of another instance receives the same refusal for it as for an unknown topic.
 """
 
+from collections import Counter
 from typing import Annotated
 
 from pydantic import FailFast, Field
@@ -82,8 +83,6 @@ def topics(
 
     Example: sexton wal list
     """
-    from collections import Counter
-
     store = call.stores.wal.store
     rows = store.topics(after, ROWS + 1, instance=instance)
     names = [topic.name for topic in rows[:ROWS]]

@@ -11,6 +11,7 @@ from sexton.operations.registry import Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import Cap
 from sexton.storage.model import Probe, VaultSpec
+from sexton.storage.policy import unsupported_options
 
 PROVED = "ours"
 """Shown for a vault whose identity was proved."""
@@ -197,8 +198,6 @@ def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
 
     Example: sexton vault probe shop cold
     """
-    from sexton.storage.policy import unsupported_options
-
     result = call.deployment.probe(instance, vault)
     spec = call.stores.registry.vault(instance, vault)
     stored = spec.probe or result
