@@ -50,6 +50,11 @@ Ttl = Annotated[
 ]
 
 
+def of_log(method: str, address: str = "") -> str:
+    """Return the method and the two paths of what is done to a database's log or a table's; ``address``: their end."""
+    return f"{method} /v1/databases/{{db}}{address} /v1/databases/{{db}}/tables/{{table}}{address}"
+
+
 class NewRecord(StrictMessage):
     """A record. ``timestamp``: ms since 1970, 0: none. ``data``: for an UPSERT, JSON with its ``tableRecords``."""
 
@@ -122,12 +127,7 @@ def logs(
     )
 
 
-@operation(
-    "binlog explain",
-    "GET /v1/databases/{db}/binlog /v1/databases/{db}/tables/{table}/binlog",
-    Grant.READ,
-    READS,
-)
+@operation("binlog explain", of_log("GET", "/binlog"), Grant.READ, READS)
 def explain_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> LogExplanation:
     """Explain what a cut would delete now.
 
@@ -146,12 +146,7 @@ def _kept(db: str, table: str | None, **limits: object) -> str:
     return f"{db} {table or ''}".rstrip() + f": {given}"
 
 
-@operation(
-    "binlog set",
-    "PUT /v1/databases/{db}/binlog /v1/databases/{db}/tables/{table}/binlog",
-    Grant.OWNER,
-    Logged(_kept),
-)
+@operation("binlog set", of_log("PUT", "/binlog"), Grant.OWNER, Logged(_kept))
 def keep_log(
     call: Call,
     db: Db,
@@ -176,12 +171,7 @@ def keep_log(
     return shown
 
 
-@operation(
-    "binlog disable",
-    "POST /v1/databases/{db}/binlog/disable /v1/databases/{db}/tables/{table}/binlog/disable",
-    Grant.OWNER,
-    Logged("{db} {table}"),
-)
+@operation("binlog disable", of_log("POST", "/binlog/disable"), Grant.OWNER, Logged("{db} {table}"))
 def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> ShownLog:
     """Disable a log.
 
@@ -197,12 +187,7 @@ def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance =
     return shown
 
 
-@operation(
-    "binlog approve",
-    "POST /v1/databases/{db}/binlog/approve /v1/databases/{db}/tables/{table}/binlog/approve",
-    Grant.OPERATE,
-    Logged("{db} {table} up to {upto}"),
-)
+@operation("binlog approve", of_log("POST", "/binlog/approve"), Grant.OPERATE, Logged("{db} {table} up to {upto}"))
 def approve_cut(
     call: Call,
     db: Db,
@@ -218,12 +203,7 @@ def approve_cut(
     return call.stores.binlogs.configs.approve(instance, db, table or "", upto=upto)
 
 
-@operation(
-    "binlog drop",
-    "DELETE /v1/databases/{db} /v1/databases/{db}/tables/{table}",
-    Grant.OWNER,
-    Logged("{db} {table}", asks=True),
-)
+@operation("binlog drop", of_log("DELETE"), Grant.OWNER, Logged("{db} {table}", asks=True))
 def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Dropped:
     """Report a permanent drop of a database or table.
 

@@ -17,6 +17,7 @@ from sexton.operators.access.model import Grant
 from sexton.recycle.errors import Unconfirmed
 from sexton.recycle.pipeline.model import Quarantined
 
+QUARANTINE = "/v1/instances/{instance}/quarantine"
 ROWS = 1_000
 ReasonFilter = Annotated[
     MarkReason | None, Flag("--reason", "REASON"), Field(description="Only marks with this reason, e.g. DELETE_FAILED.")
@@ -32,8 +33,7 @@ class Retried(Message):
 
 def parse_ref(mark: str) -> Ref:
     """Return the mark that ``KIND/ID`` names."""
-    kind, _, id_ = mark.partition("/")
-    return Ref(kind, id_)
+    return Ref(*mark.split("/", 1))
 
 
 @operation("marks list", "GET /v1/instances/{instance}/marks", Grant.READ, READS)
@@ -64,7 +64,7 @@ def marks(
     return call.deployment.marks(which, after, limit)
 
 
-@operation("quarantine list", "GET /v1/instances/{instance}/quarantine", Grant.READ, READS)
+@operation("quarantine list", f"GET {QUARANTINE}", Grant.READ, READS)
 def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> Page[Quarantined]:
     """Print quarantined marks and their reasons.
 
@@ -84,12 +84,7 @@ def _retried(
     return f"{what}, also objects that were overwritten" if deletes_current else str(what)
 
 
-@operation(
-    "quarantine retry",
-    "POST /v1/instances/{instance}/quarantine/retry",
-    Grant.OPERATE,
-    Logged(_retried, once=True),
-)
+@operation("quarantine retry", f"POST {QUARANTINE}/retry", Grant.OPERATE, Logged(_retried, once=True))
 def retry_quarantined(
     call: Call,
     instance: Instance,
@@ -132,12 +127,7 @@ def retry_quarantined(
     return Retried(marks=marks, left=left.marks if left else 0)
 
 
-@operation(
-    "quarantine discard",
-    "POST /v1/instances/{instance}/quarantine/discard",
-    Grant.OPERATE,
-    Logged("{mark}", asks=True, once=True),
-)
+@operation("quarantine discard", f"POST {QUARANTINE}/discard", Grant.OPERATE, Logged("{mark}", asks=True, once=True))
 def discard(call: Call, instance: Instance, mark: MarkName, *, reason: Reason) -> Quarantined:
     """Give a mark up.
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sexton.protection.sql.store import ProtectionStore
 
 Limited = TypeVar("Limited", "ProtectionStore", "Registrar")
+OF_JOB = "/v1/instances/{instance}/protections/{job}"
 OnMissing = Literal["fail", "report"]
 Job = Annotated[str, Field(max_length=200, description="The job's name; each run needs a name of its own.")]
 ProtectionId = Annotated[
@@ -58,12 +59,7 @@ def protections(call: Call, instance: Covered = None) -> Page[Protection]:
     return Page[Protection](items=tuple(call.stores.protections.list_protections(instance)))
 
 
-@operation(
-    "protection show",
-    "GET /v1/instances/{instance}/protections/{job}",
-    Grant.READ,
-    Logged("{job}", changes=False, job="{job}"),
-)
+@operation("protection show", f"GET {OF_JOB}", Grant.READ, Logged("{job}", changes=False, job="{job}"))
 def protection(call: Call, job: Job, *, instance: Instance) -> Protection:
     """Print a job's protection.
 
@@ -106,7 +102,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
 
 @operation(
     "protection chunk",
-    "PUT /v1/instances/{instance}/protections/{job}/chunks/{number}",
+    f"PUT {OF_JOB}/chunks/{{number}}",
     Grant.OPERATE,
     Logged("{job}", job="{job}", routine=True),
     is_large=True,
@@ -118,12 +114,7 @@ def register_chunk(
     return _limited(call, instance, call.stores.registrar).add(instance, job, number, _items(call, instance, body))
 
 
-@operation(
-    "protection seal",
-    "POST /v1/instances/{instance}/protections/{job}/seal",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", keeps=True),
-)
+@operation("protection seal", f"POST {OF_JOB}/seal", Grant.OPERATE, Logged("{job}", job="{job}", keeps=True))
 def seal(
     call: Call,
     job: Job,
@@ -141,7 +132,7 @@ def seal(
 
 @operation(
     "protection renew",
-    "PATCH /v1/instances/{instance}/protections/{job}",
+    f"PATCH {OF_JOB}",
     Grant.OPERATE,
     Logged("{job}", job="{job}", routine=True, keeps=True, reserved=True),
 )
@@ -163,12 +154,7 @@ def renew(
     )
 
 
-@operation(
-    "protection finish",
-    "POST /v1/instances/{instance}/protections/{job}/finish",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", reserved=True),
-)
+@operation("protection finish", f"POST {OF_JOB}/finish", Grant.OPERATE, Logged("{job}", job="{job}", reserved=True))
 def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: Instance) -> Protection:
     """Report that a job is done. Repeatable.
 
@@ -180,12 +166,7 @@ def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: I
     return call.stores.protections.finish(instance, job, of=protection)
 
 
-@operation(
-    "protection release",
-    "POST /v1/instances/{instance}/protections/{job}/release",
-    Grant.ADMIN,
-    Logged("{job}", job="{job}", reserved=True),
-)
+@operation("protection release", f"POST {OF_JOB}/release", Grant.ADMIN, Logged("{job}", job="{job}", reserved=True))
 def release(call: Call, job: Job, *, reason: Reason, instance: Instance) -> Protection:
     """End a protection now; the next round may delete the objects. Permitted for the job itself and administrators.
 

@@ -153,6 +153,8 @@ class Logged:
 
 
 READS = Logged(changes=False)
+OF_NODE = Logged("{node}", routine=True, node="{node}")
+"""What a node sends all the time, with its own token."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pydantic import FailFast, Field
 from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.binlogs import ROWS, Db
 from sexton.operations.fields import Flag, Instance, Reason
-from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
 from sexton.replication.journal.model import Follower
@@ -171,13 +171,7 @@ def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> De
     return Decommissioned(replicas=call.stores.binlogs.placements.decommission(instance, backend))
 
 
-@operation(
-    "binlog cuts",
-    "GET /v1/nodes/{node}/cuts",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_for_programs=True,
-)
+@operation("binlog cuts", "GET /v1/nodes/{node}/cuts", Grant.OPERATE, OF_NODE, is_for_programs=True)
 def cuts(
     call: Call,
     node: Backend,
@@ -193,13 +187,7 @@ def cuts(
     return call.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
 
 
-@operation(
-    "binlog cuts-done",
-    "POST /v1/nodes/{node}/cuts",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_large=True,
-)
+@operation("binlog cuts-done", "POST /v1/nodes/{node}/cuts", Grant.OPERATE, OF_NODE, is_large=True)
 def acknowledge_cuts(call: Call, node: Backend, body: CutsDone, *, instance: Instance = "") -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     return call.stores.binlogs.sender.acknowledge(instance, node, body.done)

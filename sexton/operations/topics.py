@@ -4,6 +4,7 @@ A topic belongs to one instance. A token of another instance receives the same r
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import FailFast, Field
@@ -11,7 +12,7 @@ from pydantic import FailFast, Field
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import MAX_NUMBER, Covered, Flag, Instance, Reason, StartedWork, Whole
-from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
@@ -68,8 +69,9 @@ UNKNOWN = (
     "topic {topic}: no map of its instance names it, and no operator has enabled it there; the owner sends its map "
     "first: PUT /v1/topics/{topic}/regions"
 )
-OF_TOPIC = Logged("{topic}", of=instance_of, unknown=UNKNOWN, once=True)
-READS_TOPIC = Logged("{topic}", changes=False, of=instance_of, unknown=UNKNOWN)
+OF_TOPIC = Logged("{topic}", of=instance_of, unknown=UNKNOWN)
+READS_TOPIC = replace(OF_TOPIC, changes=False)
+RESETS = replace(OF_TOPIC, asks=True, once=True)
 
 
 @operation("wal list", "GET /v1/topics", Grant.READ, READS)
@@ -145,13 +147,7 @@ def map_regions(call: Call, topic: TopicName, map_: RegionMap, *, instance: Inst
     return call.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **dict(map_)))
 
 
-@operation(
-    "wal heartbeat",
-    "POST /v1/nodes/{node}/heartbeat",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_large=True,
-)
+@operation("wal heartbeat", "POST /v1/nodes/{node}/heartbeat", Grant.OPERATE, OF_NODE, is_large=True)
 def heartbeat(call: Call, node: Node, beat: Heartbeat, *, instance: Instance = "") -> HeartbeatReceipt:
     """Store the reports of a node. A report that is outdated, impossible or of another instance's topic is ignored.
 
@@ -180,10 +176,7 @@ def enable_topic(
 
 
 @operation(
-    "wal disable",
-    "POST /v1/topics/{topic}/disable",
-    Grant.OPERATE,
-    Logged("{topic}", keeps=True, reserved=True, of=instance_of, unknown=UNKNOWN),
+    "wal disable", "POST /v1/topics/{topic}/disable", Grant.OPERATE, replace(OF_TOPIC, keeps=True, reserved=True)
 )
 def disable_topic(call: Call, topic: TopicName) -> Topic:
     """Disable purges of a topic. Entries whose deletion was already requested from the log are still deleted.
@@ -193,7 +186,7 @@ def disable_topic(call: Call, topic: TopicName) -> Topic:
     return call.stores.wal.store.disable(topic)
 
 
-@operation("wal purge", "POST /v1/topics/{topic}/purge", Grant.OPERATE, OF_TOPIC)
+@operation("wal purge", "POST /v1/topics/{topic}/purge", Grant.OPERATE, replace(OF_TOPIC, once=True))
 def purge(call: Call, topic: TopicName) -> StartedWork:
     """Purge a topic now.
 
@@ -220,12 +213,7 @@ def run_topic_round(call: Call) -> StartedWork:
     return StartedWork(workflow=run.workflow, run=run.run)
 
 
-@operation(
-    "wal reset",
-    "POST /v1/topics/{topic}/reset",
-    Grant.ADMIN,
-    Logged("{topic} {region}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
-)
+@operation("wal reset", "POST /v1/topics/{topic}/reset", Grant.ADMIN, replace(RESETS, subject="{topic} {region}"))
 def reset_topic(
     call: Call,
     topic: TopicName,
@@ -252,12 +240,7 @@ def reset_topic(
     return call.stores.wal.standing(topic)
 
 
-@operation(
-    "wal assign",
-    "POST /v1/topics/{topic}/assign",
-    Grant.ADMIN,
-    Logged("{topic} to {to}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
-)
+@operation("wal assign", "POST /v1/topics/{topic}/assign", Grant.ADMIN, replace(RESETS, subject="{topic} to {to}"))
 def assign_topic(
     call: Call,
     topic: TopicName,
@@ -291,7 +274,7 @@ def restored(call: Call, *, reason: Reason) -> Restored:
     "wal replay open",
     "POST /v1/topics/{topic}/replays",
     Grant.OPERATE,
-    Logged("{topic}/{replay.region}", keeps=True, of=instance_of, unknown=UNKNOWN, node=ANY_NODE),
+    replace(OF_TOPIC, subject="{topic}/{replay.region}", keeps=True, node=ANY_NODE),
 )
 def open_replay(call: Call, topic: TopicName, replay: Replay) -> Pin:
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
@@ -324,7 +307,7 @@ def _require_node(call: Call, topic: str, replay: str) -> None:
     "wal replay renew",
     "PATCH /v1/topics/{topic}/replays/{replay}",
     Grant.OPERATE,
-    Logged("{topic}/{replay}", routine=True, of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True),
+    replace(OF_REPLAY, routine=True),
     is_for_programs=True,
 )
 def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
