@@ -30,6 +30,7 @@ from sexton.replication.replicas.model import number_as_text
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
 MAX_RECORDS, ROWS = 10_000, 1_000
+OF_CONSUMER = "/v1/consumers/{name}"
 
 
 Name = Annotated[str, BeforeValidator(number_as_text), Field(pattern=NAME)]
@@ -252,12 +253,7 @@ def consumers(call: Call, instance: Instance = "") -> Page[Consumer]:
     return Page[Consumer](items=tuple(call.stores.binlogs.consumers.all(instance)))
 
 
-@operation(
-    "binlog register-consumer",
-    "PUT /v1/consumers/{name}",
-    Grant.OPERATE,
-    Logged("{name}", job="{name}", keeps=True),
-)
+@operation("binlog register-consumer", f"PUT {OF_CONSUMER}", Grant.OPERATE, Logged("{name}", job="{name}", keeps=True))
 def register_consumer(
     call: Call,
     name: ConsumerName,
@@ -279,7 +275,7 @@ def register_consumer(
 
 @operation(
     "binlog acknowledge",
-    "POST /v1/consumers/{name}/acknowledge",
+    f"POST {OF_CONSUMER}/acknowledge",
     Grant.OPERATE,
     Logged("{name}", job="{name}", routine=True),
 )
@@ -302,7 +298,7 @@ def acknowledge(
 
 @operation(
     "binlog remove-consumer",
-    "POST /v1/consumers/{name}/remove",
+    f"POST {OF_CONSUMER}/remove",
     Grant.OPERATE,
     Logged("{name} of {db} {table}", job="{name}", once=True),
 )

@@ -24,6 +24,7 @@ from sexton.replication.replicas.model import (
     ReportReceipt,
 )
 
+OF_BACKEND = "/v1/backends/{backend}"
 TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
 Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
 
@@ -79,7 +80,7 @@ def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, ins
 
 @operation(
     "replica report",
-    "POST /v1/backends/{backend}/report",
+    f"POST {OF_BACKEND}/report",
     Grant.OPERATE,
     Logged("{backend}", routine=True, node="{backend}"),
     is_large=True,
@@ -154,12 +155,7 @@ def backends(call: Call, instance: Instance = "") -> Page[BackendStanding]:
         return Page[BackendStanding](items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
 
 
-@operation(
-    "replica decommission",
-    "DELETE /v1/backends/{backend}",
-    Grant.ADMIN,
-    Logged("{backend}", asks=True, once=True),
-)
+@operation("replica decommission", f"DELETE {OF_BACKEND}", Grant.ADMIN, Logged("{backend}", asks=True, once=True))
 def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Decommissioned:
     """Forget a backend that will never return.
 

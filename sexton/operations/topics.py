@@ -29,6 +29,7 @@ from sexton.wal.orders import (
     Replay,
 )
 
+ONE_REPLAY = "/v1/topics/{topic}/replays/{replay}"
 ROWS = 1_000
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
@@ -304,11 +305,7 @@ def _require_node(call: Call, topic: str, replay: str) -> None:
 
 
 @operation(
-    "wal replay renew",
-    "PATCH /v1/topics/{topic}/replays/{replay}",
-    Grant.OPERATE,
-    replace(OF_REPLAY, routine=True),
-    is_for_programs=True,
+    "wal replay renew", f"PATCH {ONE_REPLAY}", Grant.OPERATE, replace(OF_REPLAY, routine=True), is_for_programs=True
 )
 def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     """Extend a pin by its own length."""
@@ -316,7 +313,7 @@ def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     return call.stores.wal.replays.renew(replay)
 
 
-@operation("wal replay release", "DELETE /v1/topics/{topic}/replays/{replay}", Grant.OPERATE, OF_REPLAY)
+@operation("wal replay release", f"DELETE {ONE_REPLAY}", Grant.OPERATE, OF_REPLAY)
 def release_replay(call: Call, topic: TopicName, replay: ReplayId) -> None:
     """End a replay. Repeatable.
 
