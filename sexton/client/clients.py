@@ -1,7 +1,6 @@
 """The two clients, which send the same requests, and a follower of the journal."""
 
-from collections.abc import Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
@@ -70,13 +69,11 @@ class Following:
             pass
 
 
-class Sexton(ApiMethods, SyncSender):
-    """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
+class _Client(ApiMethods):
+    """What both clients have: connections to one address, and how long they repeat a request."""
 
-    The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
-    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
-    server answered within ``patience_seconds``.
-    """
+    _connect: Callable[..., Any]
+    """``httpx.Client``, or the asynchronous one."""
 
     def __init__(
         self,
@@ -96,8 +93,19 @@ class Sexton(ApiMethods, SyncSender):
             timeout_seconds: of one attempt.
             http_options: further arguments of ``httpx.Client``, such as ``verify``.
         """
-        self._http = httpx.Client(**connection_options(url, token, timeout_seconds), **http_options)
+        self._http = self._connect(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds
+
+
+class Sexton(_Client, SyncSender):
+    """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
+
+    The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
+    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
+    server answered within ``patience_seconds``.
+    """
+
+    _connect = httpx.Client
 
     def close(self) -> None:
         """Close the connections."""
@@ -106,7 +114,7 @@ class Sexton(ApiMethods, SyncSender):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
@@ -186,23 +194,13 @@ class Sexton(ApiMethods, SyncSender):
         return Protecting(self, request, on_lost)
 
 
-class AsyncSexton(ApiMethods, AsyncSender):
+class AsyncSexton(_Client, AsyncSender):
     """The API at one address; arguments and errors are those of ``sexton.client.Sexton``.
 
     To replay a topic, use the synchronous client in a thread: Kafka consumers block.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        **http_options: Any,
-    ) -> None:
-        self._http = httpx.AsyncClient(**connection_options(url, token, timeout_seconds), **http_options)
-        self._patience = patience_seconds
+    _connect = httpx.AsyncClient
 
     async def close(self) -> None:
         """Close the connections."""
@@ -211,7 +209,7 @@ class AsyncSexton(ApiMethods, AsyncSender):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def send(
@@ -219,9 +217,8 @@ class AsyncSexton(ApiMethods, AsyncSender):
     ) -> T:
         patience = self._patience if patience_seconds is None else patience_seconds
         try:
-            answer: httpx.Response = await AsyncRetrying(**attempt_options(call, patience))(
-                self._attempt, call, timeout_seconds
-            )
+            attempts = AsyncRetrying(**attempt_options(call, patience))
+            answer: httpx.Response = await attempts(self._attempt, call, timeout_seconds)
         except (RetryError, httpx.HTTPError, TemporaryAnswer) as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)

@@ -77,7 +77,7 @@ def _request(name: str) -> Callable[..., ApiCall[Any]]:
     from sexton.operations.registry import operation_of
 
     operation = operation_of(name)
-    signature = inspect.Signature([p.replace(annotation=p.annotation) for p in operation.parameters.values()])
+    signature = inspect.Signature(list(operation.parameters.values()))
 
     def make(*args: Any, **kwargs: Any) -> ApiCall[Any]:
         return request_of(operation, signature.bind(*args, **kwargs).arguments)
