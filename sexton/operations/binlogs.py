@@ -326,6 +326,4 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
     Example: sexton binlog gc
     """
     deployment = call.deployment.settings.require_deployment()
-    order = GcRequest(deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(instance=instance, workflow=run.workflow, run=run.run)
+    return call.start(GcRequest(deployment=deployment, instance=instance, requested_by=call.by))

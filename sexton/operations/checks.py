@@ -113,8 +113,7 @@ def run_check(call: Call, instance: Instance) -> StartedWork:
     """
     if not call.stores.registry.vaults(instance):
         raise BadInput(f"instance {instance} has no vault to check; add one with: sexton vault add")
-    started = call.deployment.starter.start(CheckRequest(instance=instance, requested_by=call.by))
-    return StartedWork(instance=instance, workflow=started.workflow, run=started.run)
+    return call.start(CheckRequest(instance=instance, requested_by=call.by))
 
 
 @operation(

@@ -136,12 +136,9 @@ def apply(call: Call, plan: PlanNumber, *, reason: Remark = "") -> StartedWork:
 
     Example: sexton apply 7
     """
-    check_apply(call, plan)
-    instance = call.stores.plans.find_plan(plan).instance
-    request = RecycleRequest(instance=instance, plan=plan, requested_by=call.by)
+    instance = check_apply(call, plan).instance
     with call.stores.plans.approvals.approving(plan, instance, call.by):
-        run = call.deployment.starter.start(request)
-    return StartedWork(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
+        return call.start(RecycleRequest(instance=instance, plan=plan, requested_by=call.by))
 
 
 def check_apply(call: Call, plan: int) -> Plan:

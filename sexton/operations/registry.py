@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args, 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from sexton.kernel.errors import SextonError, WrongUsage
-from sexton.operations.fields import DURATION, EVERY, ONE, Covered
+from sexton.kernel.message import Message
+from sexton.operations.fields import DURATION, EVERY, ONE, Covered, StartedWork
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 
 if TYPE_CHECKING:
@@ -116,6 +117,11 @@ class Call(NamedTuple):
     def stores(self) -> "DeploymentStores":
         """The stores of the deployment."""
         return self.deployment.stores
+
+    def start(self, request: Message) -> StartedWork:
+        """Start the work that a request is for; raises as ``WorkflowStarter.start``."""
+        run = self.deployment.starter.start(request)
+        return StartedWork.model_validate(request.model_dump() | run._asdict())
 
 
 @dataclass(frozen=True)

@@ -198,9 +198,7 @@ def purge(call: Call, topic: TopicName) -> StartedWork:
     """
     instance = call.stores.wal.store.topic(topic).instance
     deployment = call.deployment.settings.require_deployment()
-    order = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(instance=instance, topic=topic, workflow=run.workflow, run=run.run)
+    return call.start(PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by))
 
 
 @operation("wal round run", "POST /v1/topics-round", Grant.OPERATE, Logged(once=True))
@@ -209,9 +207,8 @@ def run_topic_round(call: Call) -> StartedWork:
 
     Example: sexton wal round run
     """
-    order = PurgeRoundRequest(deployment=call.deployment.settings.require_deployment(), requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(workflow=run.workflow, run=run.run)
+    deployment = call.deployment.settings.require_deployment()
+    return call.start(PurgeRoundRequest(deployment=deployment, requested_by=call.by))
 
 
 @operation("wal reset", "POST /v1/topics/{topic}/reset", Grant.ADMIN, replace(RESETS, subject="{topic} {region}"))
