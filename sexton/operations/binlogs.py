@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, FailFast, Field
 
 from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.kernel.printable import PRINTABLE
-from sexton.operations.fields import DURATION, Flag, Instance, StartedWork, Whole, parse_duration
+from sexton.operations.fields import DURATION, ROWS, Flag, Instance, StartedWork, Whole, page, parse_duration
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.messages import GcRequest
@@ -29,7 +29,7 @@ from sexton.replication.replicas.model import number_as_text
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
-MAX_RECORDS, ROWS = 10_000, 1_000
+MAX_RECORDS = 10_000
 OF_CONSUMER = "/v1/consumers/{name}"
 
 
@@ -83,8 +83,8 @@ class ShownLog(Log):
     in_database_log: bool = False
 
 
-class Dropped(Message):
-    """The number of tablet copies whose binlogs are deleted because of a drop."""
+class Forgotten(Message):
+    """The number of tablet copies that were dropped, or forgotten with their backend."""
 
     replicas: int
 
@@ -122,10 +122,7 @@ def logs(
     """
     db, _, table = after.partition("/")
     rows = tuple(call.stores.binlogs.configs.logs(instance, (db, table), ROWS + 1))
-    more = len(rows) > ROWS
-    return Page[ShownLog](
-        items=_shown(call, instance, rows[:ROWS]), more=more, next=rows[ROWS - 1].name if more else ""
-    )
+    return Page[ShownLog](**page(rows, ROWS, "name") | {"items": _shown(call, instance, rows[:ROWS])})
 
 
 @operation("binlog explain", of_log("GET", "/binlog"), Grant.READ, READS)
@@ -205,7 +202,7 @@ def approve_cut(
 
 
 @operation("binlog drop", of_log("DELETE"), Grant.OWNER, Logged("{db} {table}", asks=True))
-def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Dropped:
+def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Forgotten:
     """Report a permanent drop of a database or table.
 
     All of its binlogs are deleted, on every backend. Consumers and replicas no longer block their deletion, and the
@@ -213,7 +210,7 @@ def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = ""
 
     Example: sexton binlog drop sales orders --yes
     """
-    return Dropped(replicas=call.stores.binlogs.configs.drop(instance, db, table or ""))
+    return Forgotten(replicas=call.stores.binlogs.configs.drop(instance, db, table or ""))
 
 
 @operation("binlog add", "POST /v1/databases/{db}/binlogs", Grant.OWNER, Logged("{db}", routine=True), is_large=True)

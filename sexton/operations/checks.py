@@ -10,6 +10,7 @@ from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import (
     MAX_NAME,
     MAX_NUMBER,
+    ROWS,
     After,
     Covered,
     Flag,
@@ -24,7 +25,6 @@ from sexton.operations.fields import (
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 
-ROWS = 1_000
 CheckNumber = Annotated[Whole, Flag(shown="CHECK"), Field(ge=1, le=MAX_NUMBER, description="The check's number.")]
 FindingNumber = Annotated[Whole, Flag(shown="FINDING"), Field(ge=1, le=MAX_NUMBER, description="Its number.")]
 

@@ -10,7 +10,7 @@ from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, Page
 from sexton.marks.model import Reason as MarkReason
 from sexton.marks.model import Ref
-from sexton.operations.fields import Covered, Flag, Instance, MarkName, Reason
+from sexton.operations.fields import ROWS, Covered, Flag, Instance, MarkName, Reason
 from sexton.operations.plans import Kind, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -18,7 +18,6 @@ from sexton.recycle.errors import Unconfirmed
 from sexton.recycle.pipeline.model import Quarantined
 
 QUARANTINE = "/v1/instances/{instance}/quarantine"
-ROWS = 1_000
 ReasonFilter = Annotated[
     MarkReason | None, Flag("--reason", "REASON"), Field(description="Only marks with this reason, e.g. DELETE_FAILED.")
 ]

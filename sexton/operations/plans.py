@@ -19,6 +19,7 @@ from sexton.operations.fields import (
     Remark,
     StartedWork,
     Whole,
+    page,
 )
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -81,8 +82,7 @@ def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: 
     """
     rows = call.stores.plans.approvals.plans(instance, limit + 1, before=after)
     older = [row for row in rows[limit:] if row.state == PlanState.AWAITING]
-    more = len(rows) > limit  # perhaps only such
-    return Page[PlanRow](items=(*rows[:limit], *older), more=more, next=str(rows[limit - 1].id) if more else "")
+    return Page[PlanRow](**page(rows, limit) | {"items": (*rows[:limit], *older)})  # perhaps only such follow
 
 
 @operation("plan show", "GET /v1/plans/{plan}", Grant.READ, READS_PLAN)

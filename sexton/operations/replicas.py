@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from sexton.kernel.message import Message, Page, StrictMessage
-from sexton.operations.binlogs import ROWS, Db
-from sexton.operations.fields import Flag, Instance, Reason
+from sexton.kernel.message import Page, StrictMessage
+from sexton.operations.binlogs import Db, Forgotten
+from sexton.operations.fields import ROWS, Flag, Instance, Reason
 from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
@@ -52,12 +52,6 @@ class Replicas(Page[ShownReplica]):
     need: int | None = None
     decides: str = ""
     now_at: int = 0
-
-
-class Decommissioned(Message):
-    """The number of copies that were removed with their backend."""
-
-    replicas: int
 
 
 def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
@@ -156,7 +150,7 @@ def backends(call: Call, instance: Instance = "") -> Page[BackendStanding]:
 
 
 @operation("replica decommission", f"DELETE {OF_BACKEND}", Grant.ADMIN, Logged("{backend}", asks=True, once=True))
-def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Decommissioned:
+def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Forgotten:
     """Forget a backend that will never return.
 
     Its replicas are forgotten too, and nothing is retained for them any longer. Refused if one of its tablets has no
@@ -164,7 +158,7 @@ def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> De
 
     Example: sexton replica decommission be-3
     """
-    return Decommissioned(replicas=call.stores.binlogs.placements.decommission(instance, backend))
+    return Forgotten(replicas=call.stores.binlogs.placements.decommission(instance, backend))
 
 
 @operation("binlog cuts", "GET /v1/nodes/{node}/cuts", Grant.OPERATE, OF_NODE, is_for_programs=True)

@@ -11,7 +11,7 @@ from pydantic import FailFast, Field
 
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message, Page, StrictMessage
-from sexton.operations.fields import MAX_NUMBER, Covered, Flag, Instance, Reason, StartedWork, Whole
+from sexton.operations.fields import MAX_NUMBER, ROWS, Covered, Flag, Instance, Reason, StartedWork, Whole, page
 from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.addresses import NODE_URL
@@ -30,7 +30,6 @@ from sexton.wal.orders import (
 )
 
 ONE_REPLAY = "/v1/topics/{topic}/replays/{replay}"
-ROWS = 1_000
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
 ReplayId = Annotated[
@@ -95,8 +94,7 @@ def topics(
         ShownTopic(**t.model_dump(), lost_regions=lost.get(t.name, 0), lagging_regions=lagging[t.name])
         for t in rows[:ROWS]
     )
-    more = len(rows) > ROWS
-    return Page[ShownTopic](items=shown, more=more, next=names[-1] if more else "")
+    return Page[ShownTopic](**page(rows, ROWS, "name") | {"items": shown})
 
 
 @operation("wal show", "GET /v1/topics/{topic}", Grant.READ, READS_TOPIC)
