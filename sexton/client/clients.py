@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
-from tenacity import AsyncRetrying, RetryError, Retrying
+from tenacity import AsyncRetrying, Retrying
 
 from sexton.client.api_call import ApiCall
 from sexton.client.errors import JournalAhead, TooOld
@@ -18,7 +18,6 @@ from sexton.client.sending import (
     TIMEOUT_SECONDS,
     AsyncSender,
     SyncSender,
-    TemporaryAnswer,
     attempt_options,
     connection_options,
     final_answer,
@@ -123,7 +122,7 @@ class Sexton(_Client, SyncSender):
         try:
             attempts = Retrying(**attempt_options(call, patience))
             answer = attempts(lambda: final_answer(self._http.request(**options)))
-        except (RetryError, httpx.HTTPError, TemporaryAnswer) as error:
+        except httpx.HTTPError as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)
 
@@ -219,7 +218,7 @@ class AsyncSexton(_Client, AsyncSender):
         try:
             attempts = AsyncRetrying(**attempt_options(call, patience))
             answer: httpx.Response = await attempts(self._attempt, call, timeout_seconds)
-        except (RetryError, httpx.HTTPError, TemporaryAnswer) as error:
+        except httpx.HTTPError as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)
 

@@ -102,7 +102,7 @@ def journal(after: int, wait: float = 0, follower: str = "", instance: str = "")
     """
     from sexton.replication.journal.model import JournalPage
 
-    query = {"after": str(after), "wait": str(wait)} | _given(follower=follower, instance=instance)
+    query = {"after": str(after), "wait": str(wait), "follower": follower, "instance": instance}
     return ApiCall("GET", "/v1/journal", JournalPage, query=query, timeout_seconds=wait + ANSWER_SECONDS)
 
 
@@ -110,12 +110,8 @@ def snapshot(follower: str = "", instance: str = "") -> "ApiCall[JournalSnapshot
     """Return the state that results from all entries of the journal."""
     from sexton.replication.journal.model import JournalSnapshot
 
-    query = _given(follower=follower, instance=instance)
+    query = {"follower": follower, "instance": instance}
     return ApiCall("GET", "/v1/journal/snapshot", JournalSnapshot, query=query)
-
-
-def _given(**values: str) -> dict[str, str]:
-    return {name: value for name, value in values.items() if value}
 
 
 def _ask(operation: str, **values: Any) -> ApiCall[Any]:
