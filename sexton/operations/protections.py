@@ -1,6 +1,7 @@
 """Sync protection: keep the objects that a job copies elsewhere until it is done."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Limited = TypeVar("Limited", "ProtectionStore", "Registrar")
 OF_JOB = "/v1/instances/{instance}/protections/{job}"
+BY_JOB = Logged("{job}", job="{job}")
 OnMissing = Literal["fail", "report"]
 Job = Annotated[str, Field(max_length=200, description="The job's name; each run needs a name of its own.")]
 ProtectionId = Annotated[
@@ -59,7 +61,7 @@ def protections(call: Call, instance: Covered = None) -> Page[Protection]:
     return Page[Protection](items=tuple(call.stores.protections.list_protections(instance)))
 
 
-@operation("protection show", f"GET {OF_JOB}", Grant.READ, Logged("{job}", changes=False, job="{job}"))
+@operation("protection show", f"GET {OF_JOB}", Grant.READ, replace(BY_JOB, changes=False))
 def protection(call: Call, job: Job, *, instance: Instance) -> Protection:
     """Print a job's protection.
 
@@ -101,11 +103,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
 
 
 @operation(
-    "protection chunk",
-    f"PUT {OF_JOB}/chunks/{{number}}",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", routine=True),
-    is_large=True,
+    "protection chunk", f"PUT {OF_JOB}/chunks/{{number}}", Grant.OPERATE, replace(BY_JOB, routine=True), is_large=True
 )
 def register_chunk(
     call: Call, instance: Instance, job: Job, number: Annotated[int, Field(ge=0, le=2**31 - 1)], body: Items
@@ -114,7 +112,7 @@ def register_chunk(
     return _limited(call, instance, call.stores.registrar).add(instance, job, number, _items(call, instance, body))
 
 
-@operation("protection seal", f"POST {OF_JOB}/seal", Grant.OPERATE, Logged("{job}", job="{job}", keeps=True))
+@operation("protection seal", f"POST {OF_JOB}/seal", Grant.OPERATE, replace(BY_JOB, keeps=True))
 def seal(
     call: Call,
     job: Job,
@@ -131,10 +129,7 @@ def seal(
 
 
 @operation(
-    "protection renew",
-    f"PATCH {OF_JOB}",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", routine=True, keeps=True, reserved=True),
+    "protection renew", f"PATCH {OF_JOB}", Grant.OPERATE, replace(BY_JOB, routine=True, keeps=True, reserved=True)
 )
 def renew(
     call: Call,
@@ -154,7 +149,7 @@ def renew(
     )
 
 
-@operation("protection finish", f"POST {OF_JOB}/finish", Grant.OPERATE, Logged("{job}", job="{job}", reserved=True))
+@operation("protection finish", f"POST {OF_JOB}/finish", Grant.OPERATE, replace(BY_JOB, reserved=True))
 def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: Instance) -> Protection:
     """Report that a job is done. Repeatable.
 
@@ -166,7 +161,7 @@ def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: I
     return call.stores.protections.finish(instance, job, of=protection)
 
 
-@operation("protection release", f"POST {OF_JOB}/release", Grant.ADMIN, Logged("{job}", job="{job}", reserved=True))
+@operation("protection release", f"POST {OF_JOB}/release", Grant.ADMIN, replace(BY_JOB, reserved=True))
 def release(call: Call, job: Job, *, reason: Reason, instance: Instance) -> Protection:
     """End a protection now; the next round may delete the objects. Permitted for the job itself and administrators.
 

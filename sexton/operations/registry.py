@@ -390,9 +390,7 @@ def operation_of(function: str) -> Operation:
         KeyError: there is none.
     """
     module = _module_with(rf"^def {re.escape(function)}\(")
-    if not module:
-        raise KeyError(function)
-    return next(o for o in declared_in([module]) if o.function.__name__ == function)
+    return {o.function.__name__: o for o in declared_in([module] if module else [])}[function]
 
 
 @cache
