@@ -30,7 +30,7 @@ from sexton.replication.replicas.model import number_as_text
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
 MAX_RECORDS = 10_000
-OF_CONSUMER = "/v1/consumers/{name}"
+CONSUMER_PATH = "/v1/consumers/{name}"
 
 
 Name = Annotated[str, BeforeValidator(number_as_text), Field(pattern=NAME)]
@@ -51,7 +51,7 @@ Ttl = Annotated[
 ]
 
 
-def of_log(method: str, address: str = "") -> str:
+def log_paths(method: str, address: str = "") -> str:
     """Return the method and the two paths of what is done to a database's log or a table's; ``address``: their end."""
     return f"{method} /v1/databases/{{db}}{address} /v1/databases/{{db}}/tables/{{table}}{address}"
 
@@ -125,7 +125,7 @@ def logs(
     return Page[ShownLog](**page(rows, ROWS, "name") | {"items": _shown(call, instance, rows[:ROWS])})
 
 
-@operation("binlog explain", of_log("GET", "/binlog"), Grant.READ, READS)
+@operation("binlog explain", log_paths("GET", "/binlog"), Grant.READ, READS)
 def explain_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> LogExplanation:
     """Explain what a cut would delete now.
 
@@ -144,7 +144,7 @@ def _kept(db: str, table: str | None, **limits: object) -> str:
     return f"{db} {table or ''}".rstrip() + f": {given}"
 
 
-@operation("binlog set", of_log("PUT", "/binlog"), Grant.OWNER, Logged(_kept))
+@operation("binlog set", log_paths("PUT", "/binlog"), Grant.OWNER, Logged(_kept))
 def keep_log(
     call: Call,
     db: Db,
@@ -169,7 +169,7 @@ def keep_log(
     return shown
 
 
-@operation("binlog disable", of_log("POST", "/binlog/disable"), Grant.OWNER, Logged("{db} {table}"))
+@operation("binlog disable", log_paths("POST", "/binlog/disable"), Grant.OWNER, Logged("{db} {table}"))
 def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> ShownLog:
     """Disable a log.
 
@@ -185,7 +185,7 @@ def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance =
     return shown
 
 
-@operation("binlog approve", of_log("POST", "/binlog/approve"), Grant.OPERATE, Logged("{db} {table} up to {upto}"))
+@operation("binlog approve", log_paths("POST", "/binlog/approve"), Grant.OPERATE, Logged("{db} {table} up to {upto}"))
 def approve_cut(
     call: Call,
     db: Db,
@@ -201,7 +201,7 @@ def approve_cut(
     return call.stores.binlogs.configs.approve(instance, db, table or "", upto=upto)
 
 
-@operation("binlog drop", of_log("DELETE"), Grant.OWNER, Logged("{db} {table}", asks=True))
+@operation("binlog drop", log_paths("DELETE"), Grant.OWNER, Logged("{db} {table}", asks=True))
 def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Forgotten:
     """Report a permanent drop of a database or table.
 
@@ -250,7 +250,9 @@ def consumers(call: Call, instance: Instance = "") -> Page[Consumer]:
     return Page[Consumer](items=tuple(call.stores.binlogs.consumers.all(instance)))
 
 
-@operation("binlog register-consumer", f"PUT {OF_CONSUMER}", Grant.OPERATE, Logged("{name}", job="{name}", keeps=True))
+@operation(
+    "binlog register-consumer", f"PUT {CONSUMER_PATH}", Grant.OPERATE, Logged("{name}", job="{name}", keeps=True)
+)
 def register_consumer(
     call: Call,
     name: ConsumerName,
@@ -272,7 +274,7 @@ def register_consumer(
 
 @operation(
     "binlog acknowledge",
-    f"POST {OF_CONSUMER}/acknowledge",
+    f"POST {CONSUMER_PATH}/acknowledge",
     Grant.OPERATE,
     Logged("{name}", job="{name}", routine=True),
 )
@@ -295,7 +297,7 @@ def acknowledge(
 
 @operation(
     "binlog remove-consumer",
-    f"POST {OF_CONSUMER}/remove",
+    f"POST {CONSUMER_PATH}/remove",
     Grant.OPERATE,
     Logged("{name} of {db} {table}", job="{name}", once=True),
 )

@@ -25,7 +25,7 @@ from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.holds.model import Hold
 
-HOLDS = "/v1/instances/{instance}/holds"
+HOLDS_PATH = "/v1/instances/{instance}/holds"
 HoldNumber = Annotated[Whole, Flag(shown="HOLD"), Field(ge=1, le=MAX_NUMBER, description="The hold's number.")]
 TABLE = "table"
 """The kind under which owners name a table as the ancestor of its marks."""
@@ -59,7 +59,7 @@ def _held(table: str | None, mark: str | None, prefix: str | None, **_: object) 
     return "; ".join(f"{scope} {what}" for scope, what in given if what) or "the whole instance"
 
 
-@operation("hold add", f"POST {HOLDS}", Grant.OPERATE, Logged(_held, keeps=True, reserved=True, once=True))
+@operation("hold add", f"POST {HOLDS_PATH}", Grant.OPERATE, Logged(_held, keeps=True, reserved=True, once=True))
 def hold(
     call: Call,
     instance: Instance,
@@ -106,7 +106,7 @@ def hold(
     return PlacedHold(hold=placed, too_late=too_late, **counts)
 
 
-@operation("hold list", f"GET {HOLDS}", Grant.READ, READS)
+@operation("hold list", f"GET {HOLDS_PATH}", Grant.READ, READS)
 def holds(
     call: Call,
     instance: Covered = None,

@@ -17,7 +17,7 @@ from sexton.operators.access.model import Grant
 from sexton.recycle.errors import Unconfirmed
 from sexton.recycle.pipeline.model import Quarantined
 
-QUARANTINE = "/v1/instances/{instance}/quarantine"
+QUARANTINE_PATH = "/v1/instances/{instance}/quarantine"
 ReasonFilter = Annotated[
     MarkReason | None, Flag("--reason", "REASON"), Field(description="Only marks with this reason, e.g. DELETE_FAILED.")
 ]
@@ -63,7 +63,7 @@ def marks(
     return call.deployment.marks(which, after, limit)
 
 
-@operation("quarantine list", f"GET {QUARANTINE}", Grant.READ, READS)
+@operation("quarantine list", f"GET {QUARANTINE_PATH}", Grant.READ, READS)
 def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> Page[Quarantined]:
     """Print quarantined marks and their reasons.
 
@@ -83,7 +83,7 @@ def _retried(
     return f"{what}, also objects that were overwritten" if deletes_current else str(what)
 
 
-@operation("quarantine retry", f"POST {QUARANTINE}/retry", Grant.OPERATE, Logged(_retried, once=True))
+@operation("quarantine retry", f"POST {QUARANTINE_PATH}/retry", Grant.OPERATE, Logged(_retried, once=True))
 def retry_quarantined(
     call: Call,
     instance: Instance,
@@ -126,7 +126,9 @@ def retry_quarantined(
     return Retried(marks=marks, left=left.marks if left else 0)
 
 
-@operation("quarantine discard", f"POST {QUARANTINE}/discard", Grant.OPERATE, Logged("{mark}", asks=True, once=True))
+@operation(
+    "quarantine discard", f"POST {QUARANTINE_PATH}/discard", Grant.OPERATE, Logged("{mark}", asks=True, once=True)
+)
 def discard(call: Call, instance: Instance, mark: MarkName, *, reason: Reason) -> Quarantined:
     """Give a mark up.
 

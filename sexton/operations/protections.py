@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sexton.protection.sql.store import ProtectionStore
 
 Limited = TypeVar("Limited", "ProtectionStore", "Registrar")
-OF_JOB = "/v1/instances/{instance}/protections/{job}"
-BY_JOB = Logged("{job}", job="{job}")
+JOB_PATH = "/v1/instances/{instance}/protections/{job}"
+OF_JOB = Logged("{job}", job="{job}")
 OnMissing = Literal["fail", "report"]
 Job = Annotated[str, Field(max_length=200, description="The job's name; each run needs a name of its own.")]
 ProtectionId = Annotated[
@@ -61,7 +61,7 @@ def protections(call: Call, instance: Covered = None) -> Page[Protection]:
     return Page[Protection](items=tuple(call.stores.protections.list_protections(instance)))
 
 
-@operation("protection show", f"GET {OF_JOB}", Grant.READ, replace(BY_JOB, changes=False))
+@operation("protection show", f"GET {JOB_PATH}", Grant.READ, replace(OF_JOB, changes=False))
 def protection(call: Call, job: Job, *, instance: Instance) -> Protection:
     """Print a job's protection.
 
@@ -103,7 +103,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
 
 
 @operation(
-    "protection chunk", f"PUT {OF_JOB}/chunks/{{number}}", Grant.OPERATE, replace(BY_JOB, routine=True), is_large=True
+    "protection chunk", f"PUT {JOB_PATH}/chunks/{{number}}", Grant.OPERATE, replace(OF_JOB, routine=True), is_large=True
 )
 def register_chunk(
     call: Call, instance: Instance, job: Job, number: Annotated[int, Field(ge=0, le=2**31 - 1)], body: Items
@@ -112,7 +112,7 @@ def register_chunk(
     return _limited(call, instance, call.stores.registrar).add(instance, job, number, _items(call, instance, body))
 
 
-@operation("protection seal", f"POST {OF_JOB}/seal", Grant.OPERATE, replace(BY_JOB, keeps=True))
+@operation("protection seal", f"POST {JOB_PATH}/seal", Grant.OPERATE, replace(OF_JOB, keeps=True))
 def seal(
     call: Call,
     job: Job,
@@ -129,7 +129,7 @@ def seal(
 
 
 @operation(
-    "protection renew", f"PATCH {OF_JOB}", Grant.OPERATE, replace(BY_JOB, routine=True, keeps=True, reserved=True)
+    "protection renew", f"PATCH {JOB_PATH}", Grant.OPERATE, replace(OF_JOB, routine=True, keeps=True, reserved=True)
 )
 def renew(
     call: Call,
@@ -149,7 +149,7 @@ def renew(
     )
 
 
-@operation("protection finish", f"POST {OF_JOB}/finish", Grant.OPERATE, replace(BY_JOB, reserved=True))
+@operation("protection finish", f"POST {JOB_PATH}/finish", Grant.OPERATE, replace(OF_JOB, reserved=True))
 def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: Instance) -> Protection:
     """Report that a job is done. Repeatable.
 
@@ -161,7 +161,7 @@ def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: I
     return call.stores.protections.finish(instance, job, of=protection)
 
 
-@operation("protection release", f"POST {OF_JOB}/release", Grant.ADMIN, replace(BY_JOB, reserved=True))
+@operation("protection release", f"POST {JOB_PATH}/release", Grant.ADMIN, replace(OF_JOB, reserved=True))
 def release(call: Call, job: Job, *, reason: Reason, instance: Instance) -> Protection:
     """End a protection now; the next round may delete the objects. Permitted for the job itself and administrators.
 

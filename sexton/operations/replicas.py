@@ -24,7 +24,7 @@ from sexton.replication.replicas.model import (
     ReportReceipt,
 )
 
-OF_BACKEND = "/v1/backends/{backend}"
+BACKEND_PATH = "/v1/backends/{backend}"
 TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
 Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
 
@@ -74,7 +74,7 @@ def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, ins
 
 @operation(
     "replica report",
-    f"POST {OF_BACKEND}/report",
+    f"POST {BACKEND_PATH}/report",
     Grant.OPERATE,
     Logged("{backend}", routine=True, node="{backend}"),
     is_large=True,
@@ -149,7 +149,7 @@ def backends(call: Call, instance: Instance = "") -> Page[BackendStanding]:
         return Page[BackendStanding](items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
 
 
-@operation("replica decommission", f"DELETE {OF_BACKEND}", Grant.ADMIN, Logged("{backend}", asks=True, once=True))
+@operation("replica decommission", f"DELETE {BACKEND_PATH}", Grant.ADMIN, Logged("{backend}", asks=True, once=True))
 def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Forgotten:
     """Forget a backend that will never return.
 

@@ -29,7 +29,7 @@ from sexton.wal.orders import (
     Replay,
 )
 
-ONE_REPLAY = "/v1/topics/{topic}/replays/{replay}"
+REPLAY_PATH = "/v1/topics/{topic}/replays/{replay}"
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
 ReplayId = Annotated[
@@ -300,7 +300,7 @@ def _require_node(call: Call, topic: str, replay: str) -> None:
 
 
 @operation(
-    "wal replay renew", f"PATCH {ONE_REPLAY}", Grant.OPERATE, replace(OF_REPLAY, routine=True), is_for_programs=True
+    "wal replay renew", f"PATCH {REPLAY_PATH}", Grant.OPERATE, replace(OF_REPLAY, routine=True), is_for_programs=True
 )
 def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     """Extend a pin by its own length."""
@@ -308,7 +308,7 @@ def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     return call.stores.wal.replays.renew(replay)
 
 
-@operation("wal replay release", f"DELETE {ONE_REPLAY}", Grant.OPERATE, OF_REPLAY)
+@operation("wal replay release", f"DELETE {REPLAY_PATH}", Grant.OPERATE, OF_REPLAY)
 def release_replay(call: Call, topic: TopicName, replay: ReplayId) -> None:
     """End a replay. Repeatable.
 

@@ -15,7 +15,7 @@ from sexton.storage.policy import unsupported_options
 
 PROVED = "ours"
 """Shown for a vault whose identity was proved."""
-OF_VAULT = "/v1/instances/{instance}/vaults/{vault}"
+VAULT_PATH = "/v1/instances/{instance}/vaults/{vault}"
 Vault = Annotated[str, Field(max_length=63, description="The vault.")]
 Rate = Annotated[Whole, Field(ge=1, le=1_000_000, description="The most objects deleted in a second.")]
 
@@ -161,7 +161,7 @@ def vaults(
     return Page[ShownVault](items=tuple(rows))
 
 
-@operation("vault cap", f"PUT {OF_VAULT}/cap", Grant.OPERATE, Logged("{vault}: {rate}/s", keeps=True))
+@operation("vault cap", f"PUT {VAULT_PATH}/cap", Grant.OPERATE, Logged("{vault}: {rate}/s", keeps=True))
 def cap(call: Call, instance: Instance, vault: Vault, rate: Rate, *, reason: Remark = "") -> Cap:
     """Cap the deletions in a vault over all workers, within 5 s. Repeatable; needs no Temporal.
 
@@ -171,7 +171,7 @@ def cap(call: Call, instance: Instance, vault: Vault, rate: Rate, *, reason: Rem
     return call.stores.paces.put_cap(f"{instance}/{vault}", rate, reason, call.by)
 
 
-@operation("vault uncap", f"DELETE {OF_VAULT}/cap", Grant.OPERATE, Logged("{vault}"))
+@operation("vault uncap", f"DELETE {VAULT_PATH}/cap", Grant.OPERATE, Logged("{vault}"))
 def uncap(call: Call, instance: Instance, vault: Vault) -> Uncapped:
     """Remove the cap of a vault. Repeatable.
 
@@ -182,7 +182,7 @@ def uncap(call: Call, instance: Instance, vault: Vault) -> Uncapped:
     return Uncapped(instance=instance, vault=vault, had_cap=had_cap)
 
 
-@operation("vault probe", f"POST {OF_VAULT}/probe", Grant.OPERATE, Logged("{vault}", long=True))
+@operation("vault probe", f"POST {VAULT_PATH}/probe", Grant.OPERATE, Logged("{vault}", long=True))
 def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
     """Probe a vault's store again.
 
@@ -198,7 +198,7 @@ def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
     return Probed(**stored.model_dump(), unsupported=unsupported_options(spec, stored))
 
 
-@operation("vault trust", f"POST {OF_VAULT}/trust", Grant.ADMIN, Logged("{vault}", asks=True))
+@operation("vault trust", f"POST {VAULT_PATH}/trust", Grant.ADMIN, Logged("{vault}", asks=True))
 def trust_vault(call: Call, instance: Instance, vault: Vault, *, reason: Reason) -> Trusted:
     """Allow deletions in a vault after a restore.
 
