@@ -35,15 +35,12 @@ class TopicSource(Protocol):
 
     def facts(self) -> Facts:
         """Return the topic's id and partitions, and where it begins and ends now."""
-        ...
 
     def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         """Yield the entries from ``start`` to below ``end``. Raise ``ReplayLost`` if that is impossible."""
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class Replaying:

@@ -310,8 +310,8 @@ class Operation:
         known = {name: "" if value is None else value for name, value in values.items()}
 
         def text(template: str | Callable[..., str] | None) -> str | None:
-            if template is None or not isinstance(template, str):
-                return None if template is None else template(**values)
+            if not isinstance(template, str):
+                return template and template(**values)
             for name, value in values.items():
                 template = template.replace(f" {{{name}}}", "") if value is None else template
             return template.format(**known).strip()
