@@ -1,11 +1,10 @@
 """The two clients, which send the same requests, and a follower of the journal."""
 
-from collections.abc import Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
-from tenacity import AsyncRetrying, RetryError, Retrying
+from tenacity import AsyncRetrying, Retrying
 
 from sexton.client.api_call import ApiCall
 from sexton.client.errors import JournalAhead, TooOld
@@ -19,7 +18,6 @@ from sexton.client.sending import (
     TIMEOUT_SECONDS,
     AsyncSender,
     SyncSender,
-    TemporaryAnswer,
     attempt_options,
     connection_options,
     final_answer,
@@ -70,13 +68,11 @@ class Following:
             pass
 
 
-class Sexton(ApiMethods, SyncSender):
-    """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
+class _Client(ApiMethods):
+    """What both clients have: connections to one address, and how long they repeat a request."""
 
-    The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
-    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
-    server answered within ``patience_seconds``.
-    """
+    _connect: Callable[..., Any]
+    """``httpx.Client``, or the asynchronous one."""
 
     def __init__(
         self,
@@ -96,8 +92,19 @@ class Sexton(ApiMethods, SyncSender):
             timeout_seconds: of one attempt.
             http_options: further arguments of ``httpx.Client``, such as ``verify``.
         """
-        self._http = httpx.Client(**connection_options(url, token, timeout_seconds), **http_options)
+        self._http = self._connect(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds
+
+
+class Sexton(_Client, SyncSender):
+    """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
+
+    The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
+    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
+    server answered within ``patience_seconds``.
+    """
+
+    _connect = httpx.Client
 
     def close(self) -> None:
         """Close the connections."""
@@ -106,7 +113,7 @@ class Sexton(ApiMethods, SyncSender):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
@@ -115,7 +122,7 @@ class Sexton(ApiMethods, SyncSender):
         try:
             attempts = Retrying(**attempt_options(call, patience))
             answer = attempts(lambda: final_answer(self._http.request(**options)))
-        except (RetryError, httpx.HTTPError, TemporaryAnswer) as error:
+        except httpx.HTTPError as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)
 
@@ -186,23 +193,13 @@ class Sexton(ApiMethods, SyncSender):
         return Protecting(self, request, on_lost)
 
 
-class AsyncSexton(ApiMethods, AsyncSender):
+class AsyncSexton(_Client, AsyncSender):
     """The API at one address; arguments and errors are those of ``sexton.client.Sexton``.
 
     To replay a topic, use the synchronous client in a thread: Kafka consumers block.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        **http_options: Any,
-    ) -> None:
-        self._http = httpx.AsyncClient(**connection_options(url, token, timeout_seconds), **http_options)
-        self._patience = patience_seconds
+    _connect = httpx.AsyncClient
 
     async def close(self) -> None:
         """Close the connections."""
@@ -211,7 +208,7 @@ class AsyncSexton(ApiMethods, AsyncSender):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def send(
@@ -219,10 +216,9 @@ class AsyncSexton(ApiMethods, AsyncSender):
     ) -> T:
         patience = self._patience if patience_seconds is None else patience_seconds
         try:
-            answer: httpx.Response = await AsyncRetrying(**attempt_options(call, patience))(
-                self._attempt, call, timeout_seconds
-            )
-        except (RetryError, httpx.HTTPError, TemporaryAnswer) as error:
+            attempts = AsyncRetrying(**attempt_options(call, patience))
+            answer: httpx.Response = await attempts(self._attempt, call, timeout_seconds)
+        except httpx.HTTPError as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)
 

@@ -4,32 +4,16 @@ from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
 from sexton.operations.fields import ProblemDocument
-from sexton.protection.errors import (
-    Exists,
-    GcIsRunning,
-    Invalid,
-    JobQuotaExceeded,
-    MaxCount,
-    ProtectionError,
-    ProtectionNotFound,
-    SoftDeleted,
-)
-from sexton.wal.port import (
-    EpochTooHigh,
-    OldEpoch,
-    OldMap,
-    PinEnded,
-    RegionOfAnotherNode,
-    ReplayRefused,
-    TooManyRegions,
-    TooManyReplays,
-)
+from sexton.protection import errors as protection
+from sexton.wal import port as wal
 
 _TYPED: dict[tuple[str, bool], Callable[[str], SextonError]] = {
-    (code_of(kind("")), issubclass(kind, ProtectionError)): kind
+    (code_of(kind("")), issubclass(kind, protection.ProtectionError)): kind
     for kind in (
-        *(GcIsRunning, ProtectionNotFound, Exists, MaxCount, JobQuotaExceeded, SoftDeleted, Invalid),
-        *(OldMap, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused, TooManyRegions, TooManyReplays, PinEnded),
+        *(protection.GcIsRunning, protection.ProtectionNotFound, protection.Exists, protection.MaxCount),
+        *(protection.JobQuotaExceeded, protection.SoftDeleted, protection.Invalid),
+        *(wal.OldMap, wal.OldEpoch, wal.EpochTooHigh, wal.RegionOfAnotherNode),
+        *(wal.ReplayRefused, wal.TooManyRegions, wal.TooManyReplays, wal.PinEnded),
     )
 }
 """Code, and whether it has a number → the error. Refusals of protections have: a bare ``NOT_FOUND`` is not theirs."""

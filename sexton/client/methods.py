@@ -77,7 +77,7 @@ def _request(name: str) -> Callable[..., ApiCall[Any]]:
     from sexton.operations.registry import operation_of
 
     operation = operation_of(name)
-    signature = inspect.Signature([p.replace(annotation=p.annotation) for p in operation.parameters.values()])
+    signature = inspect.Signature(list(operation.parameters.values()))
 
     def make(*args: Any, **kwargs: Any) -> ApiCall[Any]:
         return request_of(operation, signature.bind(*args, **kwargs).arguments)
@@ -102,7 +102,7 @@ def journal(after: int, wait: float = 0, follower: str = "", instance: str = "")
     """
     from sexton.replication.journal.model import JournalPage
 
-    query = {"after": str(after), "wait": str(wait)} | _given(follower=follower, instance=instance)
+    query = {"after": str(after), "wait": str(wait), "follower": follower, "instance": instance}
     return ApiCall("GET", "/v1/journal", JournalPage, query=query, timeout_seconds=wait + ANSWER_SECONDS)
 
 
@@ -110,12 +110,8 @@ def snapshot(follower: str = "", instance: str = "") -> "ApiCall[JournalSnapshot
     """Return the state that results from all entries of the journal."""
     from sexton.replication.journal.model import JournalSnapshot
 
-    query = _given(follower=follower, instance=instance)
+    query = {"follower": follower, "instance": instance}
     return ApiCall("GET", "/v1/journal/snapshot", JournalSnapshot, query=query)
-
-
-def _given(**values: str) -> dict[str, str]:
-    return {name: value for name, value in values.items() if value}
 
 
 def _ask(operation: str, **values: Any) -> ApiCall[Any]:

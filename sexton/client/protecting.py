@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from sexton.client.api_call import ApiCall, request
@@ -92,9 +91,7 @@ class Protecting(_Block):
             threading.Thread(target=work, name=f"renews {self._request.job}", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         with self._lock:
             self._over.set()
         if not self._ends_well(error):
@@ -161,9 +158,7 @@ class AsyncProtecting(_Block):
         self._background = [asyncio.create_task(self._renew()), asyncio.create_task(self._watch())]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._over = True
         for task in self._background:
             task.cancel()

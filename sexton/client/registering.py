@@ -72,12 +72,10 @@ class RegistrationRequest:
             for name in names:
                 digest.update(f"{kind}{name}\n".encode())
         yield from self._send_at_once(digest=digest.hexdigest())
-        count = 0
         for number, items in enumerate(chunks(self._objects, self._prefixes)):
             yield request("register_chunk", instance=self.instance, job=self.job, number=number, body=items)
-            count = number + 1
         protection: Protection = yield request(
-            "seal", instance=self.instance, job=self.job, on_missing=self._body.on_missing, chunks=count
+            "seal", instance=self.instance, job=self.job, on_missing=self._body.on_missing, chunks=number + 1
         )
         return protection
 

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
+from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
 from sexton.client.api_call import request
@@ -35,15 +35,12 @@ class TopicSource(Protocol):
 
     def facts(self) -> Facts:
         """Return the topic's id and partitions, and where it begins and ends now."""
-        ...
 
     def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         """Yield the entries from ``start`` to below ``end``. Raise ``ReplayLost`` if that is impossible."""
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class Replaying:
@@ -70,18 +67,13 @@ class Replaying:
 
     def __enter__(self) -> "Replaying":
         began = time.monotonic()
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._source.close)
             self.pin = self._client.send(request("open_replay", topic=self._topic, replay=self._request))
-        except BaseException:
-            self._source.close()
-            raise
-        self._renewals = Renewals(self.pin.lasts_ms / 1000, began)
-        try:
+            undo.callback(self._release)
+            self._renewals = Renewals(self.pin.lasts_ms / 1000, began)
             self.end = self._verified_end()
-        except BaseException:
-            self._source.close()
-            self._release()
-            raise
+            undo.pop_all()
         threading.Thread(target=self._renew, name=f"replays {self._request.region}", daemon=True).start()
         return self
 
@@ -101,9 +93,7 @@ class Replaying:
             raise self._error(f"entry {self.end - 1} was there, and is no more")
         self._read_to = next_id
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._over.set()
         self._source.close()
         if error is None:

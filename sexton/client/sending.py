@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
 import httpx
-from tenacity import RetryCallState, RetryError, retry_if_exception, stop_after_delay, wait_exponential_jitter
+from tenacity import RetryCallState, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
 from sexton.client.api_call import ApiCall, Steps
 from sexton.client.errors import Unreachable
@@ -33,20 +33,13 @@ def connection_options(url: str | None, token: str | None, timeout_seconds: floa
     return {"base_url": url, "headers": headers, "timeout": timeout_seconds}
 
 
-class TemporaryAnswer(Exception):
-    """The server answered that it cannot answer now."""
-
-    def __init__(self, answer: httpx.Response) -> None:
-        super().__init__(f"HTTP {answer.status_code}")
-        self.answer = answer
-
-
 def attempt_options(call: ApiCall[Any], patience_seconds: float) -> dict[str, Any]:
     """Return the arguments of ``tenacity.Retrying`` and ``AsyncRetrying`` for one request."""
     return {
         "retry": retry_if_exception(lambda error: may_repeat(call, error)),
         "wait": wait,
         "stop": stop_after_delay(patience_seconds),
+        "reraise": True,
     }
 
 
@@ -63,39 +56,34 @@ def request_options(call: ApiCall[Any], timeout_seconds: float | None) -> dict[s
 
 
 def final_answer(answer: httpx.Response) -> httpx.Response:
-    """Return the answer; raise ``TemporaryAnswer`` if a later one may differ."""
-    if answer.status_code in TEMPORARY_STATUSES:
-        raise TemporaryAnswer(answer)
-    return answer
+    """Return the answer; raise ``httpx.HTTPStatusError`` if a later one may differ."""
+    return answer.raise_for_status() if answer.status_code in TEMPORARY_STATUSES else answer
 
 
 def may_repeat(call: ApiCall[Any], error: BaseException) -> bool:
     """Return whether the request may be sent again after this error."""
-    if isinstance(error, TemporaryAnswer):
-        return call.repeatable
     # A request whose connection failed never reached the server.
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or (
-        call.repeatable and isinstance(error, httpx.TransportError)
+        call.repeatable and isinstance(error, httpx.TransportError | httpx.HTTPStatusError)
     )
 
 
 def wait(state: RetryCallState) -> float:
     """Return the seconds until the next attempt: what the server asks for, else longer each time."""
     error = state.outcome.exception() if state.outcome else None
-    retry_after = error.answer.headers.get("retry-after", "") if isinstance(error, TemporaryAnswer) else ""
+    retry_after = error.response.headers.get("retry-after", "") if isinstance(error, httpx.HTTPStatusError) else ""
     return min(float(retry_after), LONGEST_WAIT_SECONDS) if retry_after.isdigit() else float(_EXPONENTIAL_WAIT(state))
 
 
-def last_answer(call: ApiCall[Any], error: RetryError | httpx.HTTPError | TemporaryAnswer) -> httpx.Response:
+def last_answer(call: ApiCall[Any], error: httpx.HTTPError) -> httpx.Response:
     """Return the last answer to a request that is not sent again.
 
     Raises:
         Unreachable: there was no answer.
     """
-    cause = error.last_attempt.exception() if isinstance(error, RetryError) else error
-    if isinstance(cause, TemporaryAnswer):
-        return cause.answer
-    raise Unreachable(f"{call.method} {call.path} was not answered: {cause}") from error
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response
+    raise Unreachable(f"{call.method} {call.path} was not answered: {error}") from error
 
 
 class SyncSender(ABC):

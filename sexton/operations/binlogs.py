@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, FailFast, Field
 
 from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.kernel.printable import PRINTABLE
-from sexton.operations.fields import DURATION, Flag, Instance, StartedWork, Whole, parse_duration
+from sexton.operations.fields import DURATION, ROWS, Flag, Instance, StartedWork, Whole, page, parse_duration
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.messages import GcRequest
@@ -29,7 +29,8 @@ from sexton.replication.replicas.model import number_as_text
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""
-MAX_RECORDS, ROWS = 10_000, 1_000
+MAX_RECORDS = 10_000
+CONSUMER_PATH = "/v1/consumers/{name}"
 
 
 Name = Annotated[str, BeforeValidator(number_as_text), Field(pattern=NAME)]
@@ -48,6 +49,11 @@ Ttl = Annotated[
     Flag("--ttl", "7d|forever"),
     Field(description="How long a record is kept; in JSON also seconds."),
 ]
+
+
+def log_paths(method: str, address: str = "") -> str:
+    """Return the method and the two paths of what is done to a database's log or a table's; ``address``: their end."""
+    return f"{method} /v1/databases/{{db}}{address} /v1/databases/{{db}}/tables/{{table}}{address}"
 
 
 class NewRecord(StrictMessage):
@@ -77,8 +83,8 @@ class ShownLog(Log):
     in_database_log: bool = False
 
 
-class Dropped(Message):
-    """The number of tablet copies whose binlogs are deleted because of a drop."""
+class Forgotten(Message):
+    """The number of tablet copies that were dropped, or forgotten with their backend."""
 
     replicas: int
 
@@ -116,18 +122,10 @@ def logs(
     """
     db, _, table = after.partition("/")
     rows = tuple(call.stores.binlogs.configs.logs(instance, (db, table), ROWS + 1))
-    more = len(rows) > ROWS
-    return Page[ShownLog](
-        items=_shown(call, instance, rows[:ROWS]), more=more, next=rows[ROWS - 1].name if more else ""
-    )
+    return Page[ShownLog](**page(rows, ROWS, "name") | {"items": _shown(call, instance, rows[:ROWS])})
 
 
-@operation(
-    "binlog explain",
-    "GET /v1/databases/{db}/binlog /v1/databases/{db}/tables/{table}/binlog",
-    Grant.READ,
-    READS,
-)
+@operation("binlog explain", log_paths("GET", "/binlog"), Grant.READ, READS)
 def explain_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> LogExplanation:
     """Explain what a cut would delete now.
 
@@ -146,12 +144,7 @@ def _kept(db: str, table: str | None, **limits: object) -> str:
     return f"{db} {table or ''}".rstrip() + f": {given}"
 
 
-@operation(
-    "binlog set",
-    "PUT /v1/databases/{db}/binlog /v1/databases/{db}/tables/{table}/binlog",
-    Grant.OWNER,
-    Logged(_kept),
-)
+@operation("binlog set", log_paths("PUT", "/binlog"), Grant.OWNER, Logged(_kept))
 def keep_log(
     call: Call,
     db: Db,
@@ -176,12 +169,7 @@ def keep_log(
     return shown
 
 
-@operation(
-    "binlog disable",
-    "POST /v1/databases/{db}/binlog/disable /v1/databases/{db}/tables/{table}/binlog/disable",
-    Grant.OWNER,
-    Logged("{db} {table}"),
-)
+@operation("binlog disable", log_paths("POST", "/binlog/disable"), Grant.OWNER, Logged("{db} {table}"))
 def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> ShownLog:
     """Disable a log.
 
@@ -197,12 +185,7 @@ def disable_log(call: Call, db: Db, table: Table = None, *, instance: Instance =
     return shown
 
 
-@operation(
-    "binlog approve",
-    "POST /v1/databases/{db}/binlog/approve /v1/databases/{db}/tables/{table}/binlog/approve",
-    Grant.OPERATE,
-    Logged("{db} {table} up to {upto}"),
-)
+@operation("binlog approve", log_paths("POST", "/binlog/approve"), Grant.OPERATE, Logged("{db} {table} up to {upto}"))
 def approve_cut(
     call: Call,
     db: Db,
@@ -218,13 +201,8 @@ def approve_cut(
     return call.stores.binlogs.configs.approve(instance, db, table or "", upto=upto)
 
 
-@operation(
-    "binlog drop",
-    "DELETE /v1/databases/{db} /v1/databases/{db}/tables/{table}",
-    Grant.OWNER,
-    Logged("{db} {table}", asks=True),
-)
-def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Dropped:
+@operation("binlog drop", log_paths("DELETE"), Grant.OWNER, Logged("{db} {table}", asks=True))
+def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = "") -> Forgotten:
     """Report a permanent drop of a database or table.
 
     All of its binlogs are deleted, on every backend. Consumers and replicas no longer block their deletion, and the
@@ -232,7 +210,7 @@ def drop_log(call: Call, db: Db, table: Table = None, *, instance: Instance = ""
 
     Example: sexton binlog drop sales orders --yes
     """
-    return Dropped(replicas=call.stores.binlogs.configs.drop(instance, db, table or ""))
+    return Forgotten(replicas=call.stores.binlogs.configs.drop(instance, db, table or ""))
 
 
 @operation("binlog add", "POST /v1/databases/{db}/binlogs", Grant.OWNER, Logged("{db}", routine=True), is_large=True)
@@ -273,10 +251,7 @@ def consumers(call: Call, instance: Instance = "") -> Page[Consumer]:
 
 
 @operation(
-    "binlog register-consumer",
-    "PUT /v1/consumers/{name}",
-    Grant.OPERATE,
-    Logged("{name}", job="{name}", keeps=True),
+    "binlog register-consumer", f"PUT {CONSUMER_PATH}", Grant.OPERATE, Logged("{name}", job="{name}", keeps=True)
 )
 def register_consumer(
     call: Call,
@@ -299,7 +274,7 @@ def register_consumer(
 
 @operation(
     "binlog acknowledge",
-    "POST /v1/consumers/{name}/acknowledge",
+    f"POST {CONSUMER_PATH}/acknowledge",
     Grant.OPERATE,
     Logged("{name}", job="{name}", routine=True),
 )
@@ -322,7 +297,7 @@ def acknowledge(
 
 @operation(
     "binlog remove-consumer",
-    "POST /v1/consumers/{name}/remove",
+    f"POST {CONSUMER_PATH}/remove",
     Grant.OPERATE,
     Logged("{name} of {db} {table}", job="{name}", once=True),
 )
@@ -350,6 +325,4 @@ def run_binlog_gc(call: Call, instance: Instance) -> StartedWork:
     Example: sexton binlog gc
     """
     deployment = call.deployment.settings.require_deployment()
-    order = GcRequest(deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(instance=instance, workflow=run.workflow, run=run.run)
+    return call.start(GcRequest(deployment=deployment, instance=instance, requested_by=call.by))

@@ -10,6 +10,7 @@ from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import (
     MAX_NAME,
     MAX_NUMBER,
+    ROWS,
     After,
     Covered,
     Flag,
@@ -24,7 +25,6 @@ from sexton.operations.fields import (
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 
-ROWS = 1_000
 CheckNumber = Annotated[Whole, Flag(shown="CHECK"), Field(ge=1, le=MAX_NUMBER, description="The check's number.")]
 FindingNumber = Annotated[Whole, Flag(shown="FINDING"), Field(ge=1, le=MAX_NUMBER, description="Its number.")]
 
@@ -113,8 +113,7 @@ def run_check(call: Call, instance: Instance) -> StartedWork:
     """
     if not call.stores.registry.vaults(instance):
         raise BadInput(f"instance {instance} has no vault to check; add one with: sexton vault add")
-    started = call.deployment.starter.start(CheckRequest(instance=instance, requested_by=call.by))
-    return StartedWork(instance=instance, workflow=started.workflow, run=started.run)
+    return call.start(CheckRequest(instance=instance, requested_by=call.by))
 
 
 @operation(

@@ -16,6 +16,7 @@ from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.recycle.pacing.model import Cap, PlaceFigures
+from sexton.recycle.pacing.policy import vault_of
 from sexton.replication.binlog.model import LogCounts
 
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
@@ -215,8 +216,6 @@ def pace(call: Call) -> Paces:
 
     Example: sexton pace
     """
-    from sexton.recycle.pacing.policy import vault_of
-
     vaults, endpoint = call.stores.registry.vaults(), call.deployment.settings.s3.endpoint_url
     places = (
         f.model_copy(update={"vault": "/".join(vault_of(f.place, vaults, endpoint) or ())})

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, FailFast, Field, StringConstraints
 
@@ -10,13 +10,14 @@ from sexton.kernel.message import Message
 from sexton.kernel.printable import PRINTABLE
 from sexton.protection.model import CHUNK_ITEMS
 
-Row = TypeVar("Row")
 MAX_BODY_BYTES = 1 << 20
 MAX_ITEMS_BYTES = 16 << 20
 """For requests that carry objects, or a filter of eight million objects."""
 MAX_NAME = 4_096
 """Characters of a name: a key of 1,024 bytes, and its vault or URL."""
 MAX_NUMBER = 2**63 - 1
+ROWS = 1_000
+"""How many items an answer has at most, where the order does not limit them."""
 UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -50,10 +51,13 @@ class ProblemDocument(Message):
     """For TOO_OLD: the first record or entry that still exists."""
 
 
-def page(rows: Sequence[Row], limit: int) -> dict[str, Any]:
-    """Return the fields of a page of rows with an ``id``; one more than ``limit`` were read, if there are so many."""
+def page(rows: Sequence[object], limit: int, key: str = "id") -> dict[str, Any]:
+    """Return the fields of a page; one row more than ``limit`` was read, if there are so many.
+
+    ``key``: the field of a row with which the next page is asked for.
+    """
     shown, more = tuple(rows[:limit]), len(rows) > limit
-    return {"items": shown, "more": more, "next": str(shown[-1].id) if more else ""}  # type: ignore[attr-defined]
+    return {"items": shown, "more": more, "next": str(getattr(shown[-1], key)) if more else ""}
 
 
 def number(value: object) -> object:

@@ -25,6 +25,7 @@ from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.holds.model import Hold
 
+HOLDS_PATH = "/v1/instances/{instance}/holds"
 HoldNumber = Annotated[Whole, Flag(shown="HOLD"), Field(ge=1, le=MAX_NUMBER, description="The hold's number.")]
 TABLE = "table"
 """The kind under which owners name a table as the ancestor of its marks."""
@@ -41,7 +42,7 @@ class PlacedHold(Message):
 
     hold: Hold
     too_late: int
-    blocks_now: int | None
+    blocks_now: int | None = None
     matches_now: int | None = None
     may_block: int | None = None
 
@@ -58,12 +59,7 @@ def _held(table: str | None, mark: str | None, prefix: str | None, **_: object) 
     return "; ".join(f"{scope} {what}" for scope, what in given if what) or "the whole instance"
 
 
-@operation(
-    "hold add",
-    "POST /v1/instances/{instance}/holds",
-    Grant.OPERATE,
-    Logged(_held, keeps=True, reserved=True, once=True),
-)
+@operation("hold add", f"POST {HOLDS_PATH}", Grant.OPERATE, Logged(_held, keeps=True, reserved=True, once=True))
 def hold(
     call: Call,
     instance: Instance,
@@ -104,16 +100,13 @@ def hold(
         hold = hold.model_copy(update={"scope": "prefix", "vault": vault, "prefix": key})
     placed, too_late = call.stores.holds.place(hold, seconds)
     covers = call.stores.holds.count_blocked(placed)
-    return PlacedHold(
-        hold=placed,
-        too_late=too_late,
-        blocks_now=None if covers is None else covers.blocked,
-        matches_now=None if covers is None else covers.matching,
-        may_block=None if covers is None else covers.above,
-    )
+    if covers is None:
+        return PlacedHold(hold=placed, too_late=too_late)
+    counts = {"blocks_now": covers.blocked, "matches_now": covers.matching, "may_block": covers.above}
+    return PlacedHold(hold=placed, too_late=too_late, **counts)
 
 
-@operation("hold list", "GET /v1/instances/{instance}/holds", Grant.READ, READS)
+@operation("hold list", f"GET {HOLDS_PATH}", Grant.READ, READS)
 def holds(
     call: Call,
     instance: Covered = None,

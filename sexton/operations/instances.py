@@ -5,12 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sexton.database import roles
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message, Page
 from sexton.operations.fields import Covered, Flag, Instance, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.registry.store import Instance as RegisteredInstance
+from sexton.operators.registry.store import check_view_name
 
 Role = Annotated[
     str, Field(max_length=63, description="PostgreSQL role with which the owner logs in, or a role that it has.")
@@ -51,8 +53,6 @@ def instances(call: Call, instance: Covered = None) -> Page[ShownInstance]:
 
     Example: sexton instance list
     """
-    from sexton.database import roles
-
     granted: Mapping[str, object] = roles.granted_roles(call.deployment.db)
     rows = [row for row in call.stores.registry.instances() if instance in (None, row.id)]
     shown = (ShownInstance(**row.model_dump(), roles=granted.get(row.id, ())) for row in rows)
@@ -75,7 +75,6 @@ def add_instance(
 
     Example: sexton instance add shop --live-view shop.sexton_live
     """
-    from sexton.operators.registry.store import check_view_name
     from sexton.owners import plugins
 
     if live_view:
@@ -146,8 +145,6 @@ def grant_role(call: Call, instance: Instance, role: Role) -> None:
 
     Example: sexton instance grant shop shop_app
     """
-    from sexton.database import roles
-
     roles.grant_instance(call.deployment.db, instance, role)
 
 
@@ -157,8 +154,6 @@ def revoke_role(call: Call, instance: Instance, role: Role) -> None:
 
     Example: sexton instance revoke shop shop_app
     """
-    from sexton.database import roles
-
     roles.revoke_instance(call.deployment.db, instance, role)
 
 

@@ -1,7 +1,7 @@
 """Which instances and vaults rounds may work on, and when."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,22 +12,13 @@ from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.model import ControlKind, ListName
 
-if TYPE_CHECKING:
-    from sexton.deployment import Deployment
-
-CONTROL_KINDS = {
-    ListName.BLACKLIST: ControlKind.BLACKLIST,
-    ListName.WHITELIST: ControlKind.WHITELIST,
-    ListName.VAULTS: ControlKind.VAULT_WHITELIST,
-    ListName.WINDOWS: ControlKind.WINDOW,
+LISTS = {
+    ListName.BLACKLIST: (ControlKind.BLACKLIST, "recycle.recycle_blacklist"),
+    ListName.WHITELIST: (ControlKind.WHITELIST, "recycle.recycle_whitelist"),
+    ListName.VAULTS: (ControlKind.VAULT_WHITELIST, "recycle.recycler_storage_vault_white_list"),
+    ListName.WINDOWS: (ControlKind.WINDOW, "recycle.recycle_windows"),
 }
-SETTINGS = {
-    ListName.BLACKLIST: "recycle.recycle_blacklist",
-    ListName.WHITELIST: "recycle.recycle_whitelist",
-    ListName.VAULTS: "recycle.recycler_storage_vault_white_list",
-    ListName.WINDOWS: "recycle.recycle_windows",
-}
-"""List → the setting that has entries of it, too."""
+"""List → the kind of its entries, and the setting that has entries of it, too."""
 List = Annotated[ListName, Flag(shown="LIST"), Field(description="blacklist, whitelist, vaults or windows.")]
 Name = Annotated[Text, Field(description="Instance; [INSTANCE/]VAULT; window such as 'mon-fri 22:00-06:00 UTC'.")]
 
@@ -61,7 +52,7 @@ def lists(
 
     Example: sexton lists show blacklist
     """
-    names = {kind: name for name, kind in CONTROL_KINDS.items() if which in (None, name)}
+    names = {kind: name for name, (kind, _) in LISTS.items() if which in (None, name)}
     entries = (
         ListEntry(
             list=names[c.kind],
@@ -81,7 +72,8 @@ def _setting(which: ListName) -> str:
     """Return the setting behind a list, and the place where it is set."""
     from config.settings import explain
 
-    [row] = [row for row in explain() if row.key == SETTINGS[which]]
+    _, key = LISTS[which]
+    [row] = [row for row in explain() if row.key == key]
     return f"{row.key} ({row.source})"
 
 
@@ -100,7 +92,8 @@ def add_to_list(call: Call, which: List, name: Name, *, reason: Remark = "") -> 
 
     Example: sexton lists add windows 'mon-fri 22:00-06:00 Europe/Berlin'
     """
-    call.stores.controls.put(CONTROL_KINDS[which], name, reason, call.by)
+    kind, _ = LISTS[which]
+    call.stores.controls.put(kind, name, reason, call.by)
     return ListChange(list=which, name=name, listed=True, changed=True, is_empty=False)
 
 
@@ -110,29 +103,13 @@ def remove_from_list(call: Call, which: List, name: Name, *, reason: Remark = ""
 
     Example: sexton lists remove blacklist shop
     """
-    kind, controls = CONTROL_KINDS[which], call.stores.controls
+    (kind, _), controls = LISTS[which], call.stores.controls
     removed = controls.remove(kind, name)
-    if not removed:
-        _refuse_unknown_name(call.deployment, which, name)
-    if any(c.kind is kind and c.name == name for c in call.deployment.settings.controls()):
+    others = [c for c in controls.all() if c.kind is kind]
+    if any(c.name == name and c.since is None for c in others):
         raise BadInput(f"{name} is on the list {which} by the settings: remove it from {_setting(which)}")
-    is_empty = not any(c.kind is kind for c in controls.all())
-    return ListChange(list=which, name=name, listed=False, changed=removed, is_empty=is_empty)
-
-
-def _refuse_unknown_name(deployment: "Deployment", which: ListName, name: str) -> None:
-    """Refuse a name that no list could contain: it is a typing error."""
-    from sexton.operators.controls.policy import parse_window
-
-    if any(c.kind is CONTROL_KINDS[which] and c.name == name for c in deployment.settings.controls()):
-        return
-    if which is ListName.WINDOWS:
-        parse_window(name)
-        if name not in {c.name for c in deployment.stores.controls.all() if c.kind is ControlKind.WINDOW}:
+    if not removed:  # a name that no list could contain is a typing error
+        controls.check_name(kind, name)
+        if which is ListName.WINDOWS:
             raise BadInput(f"there is no window {name!r}; see: sexton lists show windows")
-    elif which is ListName.VAULTS:
-        vaults = deployment.stores.registry.vaults()
-        if name not in {v.name for v in vaults} | {f"{v.instance}/{v.name}" for v in vaults}:
-            raise BadInput(f"there is no vault {name}; see: sexton vault list")
-    else:
-        deployment.stores.registry.instance(name)
+    return ListChange(list=which, name=name, listed=False, changed=removed, is_empty=not others)

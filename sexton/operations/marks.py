@@ -10,14 +10,14 @@ from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, Page
 from sexton.marks.model import Reason as MarkReason
 from sexton.marks.model import Ref
-from sexton.operations.fields import Covered, Flag, Instance, MarkName, Reason
+from sexton.operations.fields import ROWS, Covered, Flag, Instance, MarkName, Reason
 from sexton.operations.plans import Kind, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.errors import Unconfirmed
 from sexton.recycle.pipeline.model import Quarantined
 
-ROWS = 1_000
+QUARANTINE_PATH = "/v1/instances/{instance}/quarantine"
 ReasonFilter = Annotated[
     MarkReason | None, Flag("--reason", "REASON"), Field(description="Only marks with this reason, e.g. DELETE_FAILED.")
 ]
@@ -32,8 +32,7 @@ class Retried(Message):
 
 def parse_ref(mark: str) -> Ref:
     """Return the mark that ``KIND/ID`` names."""
-    kind, _, id_ = mark.partition("/")
-    return Ref(kind, id_)
+    return Ref(*mark.split("/", 1))
 
 
 @operation("marks list", "GET /v1/instances/{instance}/marks", Grant.READ, READS)
@@ -64,7 +63,7 @@ def marks(
     return call.deployment.marks(which, after, limit)
 
 
-@operation("quarantine list", "GET /v1/instances/{instance}/quarantine", Grant.READ, READS)
+@operation("quarantine list", f"GET {QUARANTINE_PATH}", Grant.READ, READS)
 def quarantine(call: Call, instance: Covered = None, *, cause: ReasonFilter = None) -> Page[Quarantined]:
     """Print quarantined marks and their reasons.
 
@@ -84,12 +83,7 @@ def _retried(
     return f"{what}, also objects that were overwritten" if deletes_current else str(what)
 
 
-@operation(
-    "quarantine retry",
-    "POST /v1/instances/{instance}/quarantine/retry",
-    Grant.OPERATE,
-    Logged(_retried, once=True),
-)
+@operation("quarantine retry", f"POST {QUARANTINE_PATH}/retry", Grant.OPERATE, Logged(_retried, once=True))
 def retry_quarantined(
     call: Call,
     instance: Instance,
@@ -133,10 +127,7 @@ def retry_quarantined(
 
 
 @operation(
-    "quarantine discard",
-    "POST /v1/instances/{instance}/quarantine/discard",
-    Grant.OPERATE,
-    Logged("{mark}", asks=True, once=True),
+    "quarantine discard", f"POST {QUARANTINE_PATH}/discard", Grant.OPERATE, Logged("{mark}", asks=True, once=True)
 )
 def discard(call: Call, instance: Instance, mark: MarkName, *, reason: Reason) -> Quarantined:
     """Give a mark up.

@@ -19,6 +19,7 @@ from sexton.operations.fields import (
     Remark,
     StartedWork,
     Whole,
+    page,
 )
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
@@ -81,8 +82,7 @@ def plans(call: Call, instance: Covered = None, *, after: Before = None, limit: 
     """
     rows = call.stores.plans.approvals.plans(instance, limit + 1, before=after)
     older = [row for row in rows[limit:] if row.state == PlanState.AWAITING]
-    more = len(rows) > limit  # perhaps only such
-    return Page[PlanRow](items=(*rows[:limit], *older), more=more, next=str(rows[limit - 1].id) if more else "")
+    return Page[PlanRow](**page(rows, limit) | {"items": (*rows[:limit], *older)})  # perhaps only such follow
 
 
 @operation("plan show", "GET /v1/plans/{plan}", Grant.READ, READS_PLAN)
@@ -136,12 +136,9 @@ def apply(call: Call, plan: PlanNumber, *, reason: Remark = "") -> StartedWork:
 
     Example: sexton apply 7
     """
-    check_apply(call, plan)
-    instance = call.stores.plans.find_plan(plan).instance
-    request = RecycleRequest(instance=instance, plan=plan, requested_by=call.by)
+    instance = check_apply(call, plan).instance
     with call.stores.plans.approvals.approving(plan, instance, call.by):
-        run = call.deployment.starter.start(request)
-    return StartedWork(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
+        return call.start(RecycleRequest(instance=instance, plan=plan, requested_by=call.by))
 
 
 def check_apply(call: Call, plan: int) -> Plan:

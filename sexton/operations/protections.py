@@ -1,6 +1,7 @@
 """Sync protection: keep the objects that a job copies elsewhere until it is done."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from sexton.protection.sql.store import ProtectionStore
 
 Limited = TypeVar("Limited", "ProtectionStore", "Registrar")
+JOB_PATH = "/v1/instances/{instance}/protections/{job}"
+OF_JOB = Logged("{job}", job="{job}")
 OnMissing = Literal["fail", "report"]
 Job = Annotated[str, Field(max_length=200, description="The job's name; each run needs a name of its own.")]
 ProtectionId = Annotated[
@@ -58,12 +61,7 @@ def protections(call: Call, instance: Covered = None) -> Page[Protection]:
     return Page[Protection](items=tuple(call.stores.protections.list_protections(instance)))
 
 
-@operation(
-    "protection show",
-    "GET /v1/instances/{instance}/protections/{job}",
-    Grant.READ,
-    Logged("{job}", changes=False, job="{job}"),
-)
+@operation("protection show", f"GET {JOB_PATH}", Grant.READ, replace(OF_JOB, changes=False))
 def protection(call: Call, job: Job, *, instance: Instance) -> Protection:
     """Print a job's protection.
 
@@ -105,11 +103,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
 
 
 @operation(
-    "protection chunk",
-    "PUT /v1/instances/{instance}/protections/{job}/chunks/{number}",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", routine=True),
-    is_large=True,
+    "protection chunk", f"PUT {JOB_PATH}/chunks/{{number}}", Grant.OPERATE, replace(OF_JOB, routine=True), is_large=True
 )
 def register_chunk(
     call: Call, instance: Instance, job: Job, number: Annotated[int, Field(ge=0, le=2**31 - 1)], body: Items
@@ -118,12 +112,7 @@ def register_chunk(
     return _limited(call, instance, call.stores.registrar).add(instance, job, number, _items(call, instance, body))
 
 
-@operation(
-    "protection seal",
-    "POST /v1/instances/{instance}/protections/{job}/seal",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", keeps=True),
-)
+@operation("protection seal", f"POST {JOB_PATH}/seal", Grant.OPERATE, replace(OF_JOB, keeps=True))
 def seal(
     call: Call,
     job: Job,
@@ -140,10 +129,7 @@ def seal(
 
 
 @operation(
-    "protection renew",
-    "PATCH /v1/instances/{instance}/protections/{job}",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", routine=True, keeps=True, reserved=True),
+    "protection renew", f"PATCH {JOB_PATH}", Grant.OPERATE, replace(OF_JOB, routine=True, keeps=True, reserved=True)
 )
 def renew(
     call: Call,
@@ -163,12 +149,7 @@ def renew(
     )
 
 
-@operation(
-    "protection finish",
-    "POST /v1/instances/{instance}/protections/{job}/finish",
-    Grant.OPERATE,
-    Logged("{job}", job="{job}", reserved=True),
-)
+@operation("protection finish", f"POST {JOB_PATH}/finish", Grant.OPERATE, replace(OF_JOB, reserved=True))
 def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: Instance) -> Protection:
     """Report that a job is done. Repeatable.
 
@@ -180,12 +161,7 @@ def finish(call: Call, job: Job, *, protection: ProtectionId = None, instance: I
     return call.stores.protections.finish(instance, job, of=protection)
 
 
-@operation(
-    "protection release",
-    "POST /v1/instances/{instance}/protections/{job}/release",
-    Grant.ADMIN,
-    Logged("{job}", job="{job}", reserved=True),
-)
+@operation("protection release", f"POST {JOB_PATH}/release", Grant.ADMIN, replace(OF_JOB, reserved=True))
 def release(call: Call, job: Job, *, reason: Reason, instance: Instance) -> Protection:
     """End a protection now; the next round may delete the objects. Permitted for the job itself and administrators.
 

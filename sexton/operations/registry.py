@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args, 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from sexton.kernel.errors import SextonError, WrongUsage
-from sexton.operations.fields import DURATION, EVERY, ONE, Covered
+from sexton.kernel.message import Message
+from sexton.operations.fields import DURATION, EVERY, ONE, Covered, StartedWork
 from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ class Call(NamedTuple):
         """The stores of the deployment."""
         return self.deployment.stores
 
+    def start(self, request: Message) -> StartedWork:
+        """Start the work that a request is for; raises as ``WorkflowStarter.start``."""
+        run = self.deployment.starter.start(request)
+        return StartedWork.model_validate(request.model_dump() | run._asdict())
+
 
 @dataclass(frozen=True)
 class Logged:
@@ -153,6 +159,8 @@ class Logged:
 
 
 READS = Logged(changes=False)
+OF_NODE = Logged("{node}", routine=True, node="{node}")
+"""What a node sends all the time, with its own token."""
 
 
 @dataclass(frozen=True)
@@ -302,8 +310,8 @@ class Operation:
         known = {name: "" if value is None else value for name, value in values.items()}
 
         def text(template: str | Callable[..., str] | None) -> str | None:
-            if template is None or not isinstance(template, str):
-                return None if template is None else template(**values)
+            if not isinstance(template, str):
+                return template and template(**values)
             for name, value in values.items():
                 template = template.replace(f" {{{name}}}", "") if value is None else template
             return template.format(**known).strip()
@@ -382,9 +390,7 @@ def operation_of(function: str) -> Operation:
         KeyError: there is none.
     """
     module = _module_with(rf"^def {re.escape(function)}\(")
-    if not module:
-        raise KeyError(function)
-    return next(o for o in declared_in([module]) if o.function.__name__ == function)
+    return {o.function.__name__: o for o in declared_in([module] if module else [])}[function]
 
 
 @cache

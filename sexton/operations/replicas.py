@@ -4,13 +4,14 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from sexton.kernel.message import Message, Page, StrictMessage
-from sexton.operations.binlogs import ROWS, Db
-from sexton.operations.fields import Flag, Instance, Reason
-from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.kernel.message import Page, StrictMessage
+from sexton.operations.binlogs import Db, Forgotten
+from sexton.operations.fields import ROWS, Flag, Instance, Reason
+from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
 from sexton.replication.journal.model import Follower
+from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
     ID,
     MAX_REPORTED_COPIES,
@@ -23,6 +24,7 @@ from sexton.replication.replicas.model import (
     ReportReceipt,
 )
 
+BACKEND_PATH = "/v1/backends/{backend}"
 TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
 Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
 
@@ -52,12 +54,6 @@ class Replicas(Page[ShownReplica]):
     now_at: int = 0
 
 
-class Decommissioned(Message):
-    """The number of copies that were removed with their backend."""
-
-    replicas: int
-
-
 def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
     """Return what the log of calls has; the drop of a partition deletes its binlogs."""
     dropped = placements.dropped
@@ -78,7 +74,7 @@ def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, ins
 
 @operation(
     "replica report",
-    "POST /v1/backends/{backend}/report",
+    f"POST {BACKEND_PATH}/report",
     Grant.OPERATE,
     Logged("{backend}", routine=True, node="{backend}"),
     is_large=True,
@@ -103,8 +99,6 @@ def unwell(
 
     Example: sexton replica list
     """
-    from sexton.replication.replicas import policy
-
     rows, now = call.stores.binlogs.replicas.list_unhealthy(instance, limit + 1, every=every)
     shown = (ShownReplica(**r.model_dump(), faults=policy.describe_faults(r, now)) for r in rows[:limit])
     return Replicas(items=tuple(shown), more=len(rows) > limit, now_at=now)
@@ -116,8 +110,6 @@ def replicas(call: Call, tablet: TabletId, *, instance: Instance = "") -> Replic
 
     Example: sexton replica explain 10021
     """
-    from sexton.replication.replicas import policy
-
     rows, now = call.stores.binlogs.replicas.tablet(instance, tablet)
     lowest = policy.lowest_needed_version(rows, now)
     need, deciding = (None, None) if lowest is None else lowest
@@ -157,13 +149,8 @@ def backends(call: Call, instance: Instance = "") -> Page[BackendStanding]:
         return Page[BackendStanding](items=tuple(figures.backend_standings(call.deployment.db, c, instance)))
 
 
-@operation(
-    "replica decommission",
-    "DELETE /v1/backends/{backend}",
-    Grant.ADMIN,
-    Logged("{backend}", asks=True, once=True),
-)
-def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Decommissioned:
+@operation("replica decommission", f"DELETE {BACKEND_PATH}", Grant.ADMIN, Logged("{backend}", asks=True, once=True))
+def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> Forgotten:
     """Forget a backend that will never return.
 
     Its replicas are forgotten too, and nothing is retained for them any longer. Refused if one of its tablets has no
@@ -171,16 +158,10 @@ def decommission(call: Call, backend: Backend, *, instance: Instance = "") -> De
 
     Example: sexton replica decommission be-3
     """
-    return Decommissioned(replicas=call.stores.binlogs.placements.decommission(instance, backend))
+    return Forgotten(replicas=call.stores.binlogs.placements.decommission(instance, backend))
 
 
-@operation(
-    "binlog cuts",
-    "GET /v1/nodes/{node}/cuts",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_for_programs=True,
-)
+@operation("binlog cuts", "GET /v1/nodes/{node}/cuts", Grant.OPERATE, OF_NODE, is_for_programs=True)
 def cuts(
     call: Call,
     node: Backend,
@@ -196,13 +177,7 @@ def cuts(
     return call.stores.binlogs.sender.page(instance, node, after, limit, queue=queue)
 
 
-@operation(
-    "binlog cuts-done",
-    "POST /v1/nodes/{node}/cuts",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_large=True,
-)
+@operation("binlog cuts-done", "POST /v1/nodes/{node}/cuts", Grant.OPERATE, OF_NODE, is_large=True)
 def acknowledge_cuts(call: Call, node: Backend, body: CutsDone, *, instance: Instance = "") -> AcknowledgeResult:
     """Store the versions that a backend has deleted. Versions beyond its grant are ignored."""
     return call.stores.binlogs.sender.acknowledge(instance, node, body.done)

@@ -68,6 +68,4 @@ def run_round(call: Call, instance: Instance) -> StartedWork:
     Example: sexton round run shop
     """
     call.stores.controls.admit(instance)
-    request = RecycleRequest(instance=instance, requested_by=call.by)
-    started = call.deployment.starter.start(request)
-    return StartedWork(instance=instance, workflow=started.workflow, run=started.run)
+    return call.start(RecycleRequest(instance=instance, requested_by=call.by))

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from config.explain import SettingRow
+from config.explain import SettingRow, is_per_instance
+from config.live import explain_live
 from sexton.kernel.message import Page
 from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import Covered, Flag, Remark
@@ -40,9 +41,6 @@ def settings(call: Call, *, instance: Covered = None) -> SettingList:
 
     Example: sexton settings show --json
     """
-    from config.explain import is_per_instance
-    from config.live import explain_live
-
     live, scope = call.deployment.live, instance or ""
     rows = explain_live(live, scope, call.stores.setting_rows.now())
     shown = (row for row in rows if not scope or is_per_instance(row.key))

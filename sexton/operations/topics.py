@@ -3,14 +3,16 @@
 A topic belongs to one instance. A token of another instance receives the same refusal for it as for an unknown topic.
 """
 
+from collections import Counter
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import FailFast, Field
 
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message, Page, StrictMessage
-from sexton.operations.fields import MAX_NUMBER, Covered, Flag, Instance, Reason, StartedWork, Whole
-from sexton.operations.registry import READS, Call, Logged, operation
+from sexton.operations.fields import MAX_NUMBER, ROWS, Covered, Flag, Instance, Reason, StartedWork, Whole, page
+from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import ANY_NODE, Grant
 from sexton.wal.addresses import NODE_URL
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
@@ -27,7 +29,7 @@ from sexton.wal.orders import (
     Replay,
 )
 
-ROWS = 1_000
+REPLAY_PATH = "/v1/topics/{topic}/replays/{replay}"
 TopicName = Annotated[str, Field(pattern=TOPIC, description="The topic.")]
 Node = Annotated[str, Field(pattern=NODE, description="The node.")]
 ReplayId = Annotated[
@@ -67,8 +69,9 @@ UNKNOWN = (
     "topic {topic}: no map of its instance names it, and no operator has enabled it there; the owner sends its map "
     "first: PUT /v1/topics/{topic}/regions"
 )
-OF_TOPIC = Logged("{topic}", of=instance_of, unknown=UNKNOWN, once=True)
-READS_TOPIC = Logged("{topic}", changes=False, of=instance_of, unknown=UNKNOWN)
+OF_TOPIC = Logged("{topic}", of=instance_of, unknown=UNKNOWN)
+READS_TOPIC = replace(OF_TOPIC, changes=False)
+RESETS = replace(OF_TOPIC, asks=True, once=True)
 
 
 @operation("wal list", "GET /v1/topics", Grant.READ, READS)
@@ -82,8 +85,6 @@ def topics(
 
     Example: sexton wal list
     """
-    from collections import Counter
-
     store = call.stores.wal.store
     rows = store.topics(after, ROWS + 1, instance=instance)
     names = [topic.name for topic in rows[:ROWS]]
@@ -93,8 +94,7 @@ def topics(
         ShownTopic(**t.model_dump(), lost_regions=lost.get(t.name, 0), lagging_regions=lagging[t.name])
         for t in rows[:ROWS]
     )
-    more = len(rows) > ROWS
-    return Page[ShownTopic](items=shown, more=more, next=names[-1] if more else "")
+    return Page[ShownTopic](**page(rows, ROWS, "name") | {"items": shown})
 
 
 @operation("wal show", "GET /v1/topics/{topic}", Grant.READ, READS_TOPIC)
@@ -146,13 +146,7 @@ def map_regions(call: Call, topic: TopicName, map_: RegionMap, *, instance: Inst
     return call.stores.wal.maps.put(MapOrder(instance=instance, topic=topic, **dict(map_)))
 
 
-@operation(
-    "wal heartbeat",
-    "POST /v1/nodes/{node}/heartbeat",
-    Grant.OPERATE,
-    Logged("{node}", routine=True, node="{node}"),
-    is_large=True,
-)
+@operation("wal heartbeat", "POST /v1/nodes/{node}/heartbeat", Grant.OPERATE, OF_NODE, is_large=True)
 def heartbeat(call: Call, node: Node, beat: Heartbeat, *, instance: Instance = "") -> HeartbeatReceipt:
     """Store the reports of a node. A report that is outdated, impossible or of another instance's topic is ignored.
 
@@ -181,10 +175,7 @@ def enable_topic(
 
 
 @operation(
-    "wal disable",
-    "POST /v1/topics/{topic}/disable",
-    Grant.OPERATE,
-    Logged("{topic}", keeps=True, reserved=True, of=instance_of, unknown=UNKNOWN),
+    "wal disable", "POST /v1/topics/{topic}/disable", Grant.OPERATE, replace(OF_TOPIC, keeps=True, reserved=True)
 )
 def disable_topic(call: Call, topic: TopicName) -> Topic:
     """Disable purges of a topic. Entries whose deletion was already requested from the log are still deleted.
@@ -194,7 +185,7 @@ def disable_topic(call: Call, topic: TopicName) -> Topic:
     return call.stores.wal.store.disable(topic)
 
 
-@operation("wal purge", "POST /v1/topics/{topic}/purge", Grant.OPERATE, OF_TOPIC)
+@operation("wal purge", "POST /v1/topics/{topic}/purge", Grant.OPERATE, replace(OF_TOPIC, once=True))
 def purge(call: Call, topic: TopicName) -> StartedWork:
     """Purge a topic now.
 
@@ -205,9 +196,7 @@ def purge(call: Call, topic: TopicName) -> StartedWork:
     """
     instance = call.stores.wal.store.topic(topic).instance
     deployment = call.deployment.settings.require_deployment()
-    order = PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(instance=instance, topic=topic, workflow=run.workflow, run=run.run)
+    return call.start(PurgeRequest(topic=topic, deployment=deployment, instance=instance, requested_by=call.by))
 
 
 @operation("wal round run", "POST /v1/topics-round", Grant.OPERATE, Logged(once=True))
@@ -216,17 +205,11 @@ def run_topic_round(call: Call) -> StartedWork:
 
     Example: sexton wal round run
     """
-    order = PurgeRoundRequest(deployment=call.deployment.settings.require_deployment(), requested_by=call.by)
-    run = call.deployment.starter.start(order)
-    return StartedWork(workflow=run.workflow, run=run.run)
+    deployment = call.deployment.settings.require_deployment()
+    return call.start(PurgeRoundRequest(deployment=deployment, requested_by=call.by))
 
 
-@operation(
-    "wal reset",
-    "POST /v1/topics/{topic}/reset",
-    Grant.ADMIN,
-    Logged("{topic} {region}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
-)
+@operation("wal reset", "POST /v1/topics/{topic}/reset", Grant.ADMIN, replace(RESETS, subject="{topic} {region}"))
 def reset_topic(
     call: Call,
     topic: TopicName,
@@ -253,12 +236,7 @@ def reset_topic(
     return call.stores.wal.standing(topic)
 
 
-@operation(
-    "wal assign",
-    "POST /v1/topics/{topic}/assign",
-    Grant.ADMIN,
-    Logged("{topic} to {to}", of=instance_of, unknown=UNKNOWN, asks=True, once=True),
-)
+@operation("wal assign", "POST /v1/topics/{topic}/assign", Grant.ADMIN, replace(RESETS, subject="{topic} to {to}"))
 def assign_topic(
     call: Call,
     topic: TopicName,
@@ -292,7 +270,7 @@ def restored(call: Call, *, reason: Reason) -> Restored:
     "wal replay open",
     "POST /v1/topics/{topic}/replays",
     Grant.OPERATE,
-    Logged("{topic}/{replay.region}", keeps=True, of=instance_of, unknown=UNKNOWN, node=ANY_NODE),
+    replace(OF_TOPIC, subject="{topic}/{replay.region}", keeps=True, node=ANY_NODE),
 )
 def open_replay(call: Call, topic: TopicName, replay: Replay) -> Pin:
     """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
@@ -322,11 +300,7 @@ def _require_node(call: Call, topic: str, replay: str) -> None:
 
 
 @operation(
-    "wal replay renew",
-    "PATCH /v1/topics/{topic}/replays/{replay}",
-    Grant.OPERATE,
-    Logged("{topic}/{replay}", routine=True, of=_instance_of_replay, unknown=UNKNOWN, node=ANY_NODE, reserved=True),
-    is_for_programs=True,
+    "wal replay renew", f"PATCH {REPLAY_PATH}", Grant.OPERATE, replace(OF_REPLAY, routine=True), is_for_programs=True
 )
 def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     """Extend a pin by its own length."""
@@ -334,7 +308,7 @@ def renew_replay(call: Call, topic: TopicName, replay: ReplayId) -> Pin:
     return call.stores.wal.replays.renew(replay)
 
 
-@operation("wal replay release", "DELETE /v1/topics/{topic}/replays/{replay}", Grant.OPERATE, OF_REPLAY)
+@operation("wal replay release", f"DELETE {REPLAY_PATH}", Grant.OPERATE, OF_REPLAY)
 def release_replay(call: Call, topic: TopicName, replay: ReplayId) -> None:
     """End a replay. Repeatable.
 

@@ -11,9 +11,11 @@ from sexton.operations.registry import Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import Cap
 from sexton.storage.model import Probe, VaultSpec
+from sexton.storage.policy import unsupported_options
 
 PROVED = "ours"
 """Shown for a vault whose identity was proved."""
+VAULT_PATH = "/v1/instances/{instance}/vaults/{vault}"
 Vault = Annotated[str, Field(max_length=63, description="The vault.")]
 Rate = Annotated[Whole, Field(ge=1, le=1_000_000, description="The most objects deleted in a second.")]
 
@@ -159,12 +161,7 @@ def vaults(
     return Page[ShownVault](items=tuple(rows))
 
 
-@operation(
-    "vault cap",
-    "PUT /v1/instances/{instance}/vaults/{vault}/cap",
-    Grant.OPERATE,
-    Logged("{vault}: {rate}/s", keeps=True),
-)
+@operation("vault cap", f"PUT {VAULT_PATH}/cap", Grant.OPERATE, Logged("{vault}: {rate}/s", keeps=True))
 def cap(call: Call, instance: Instance, vault: Vault, rate: Rate, *, reason: Remark = "") -> Cap:
     """Cap the deletions in a vault over all workers, within 5 s. Repeatable; needs no Temporal.
 
@@ -174,7 +171,7 @@ def cap(call: Call, instance: Instance, vault: Vault, rate: Rate, *, reason: Rem
     return call.stores.paces.put_cap(f"{instance}/{vault}", rate, reason, call.by)
 
 
-@operation("vault uncap", "DELETE /v1/instances/{instance}/vaults/{vault}/cap", Grant.OPERATE, Logged("{vault}"))
+@operation("vault uncap", f"DELETE {VAULT_PATH}/cap", Grant.OPERATE, Logged("{vault}"))
 def uncap(call: Call, instance: Instance, vault: Vault) -> Uncapped:
     """Remove the cap of a vault. Repeatable.
 
@@ -185,9 +182,7 @@ def uncap(call: Call, instance: Instance, vault: Vault) -> Uncapped:
     return Uncapped(instance=instance, vault=vault, had_cap=had_cap)
 
 
-@operation(
-    "vault probe", "POST /v1/instances/{instance}/vaults/{vault}/probe", Grant.OPERATE, Logged("{vault}", long=True)
-)
+@operation("vault probe", f"POST {VAULT_PATH}/probe", Grant.OPERATE, Logged("{vault}", long=True))
 def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
     """Probe a vault's store again.
 
@@ -197,20 +192,13 @@ def probe_vault(call: Call, instance: Instance, vault: Vault) -> Probed:
 
     Example: sexton vault probe shop cold
     """
-    from sexton.storage.policy import unsupported_options
-
     result = call.deployment.probe(instance, vault)
     spec = call.stores.registry.vault(instance, vault)
     stored = spec.probe or result
     return Probed(**stored.model_dump(), unsupported=unsupported_options(spec, stored))
 
 
-@operation(
-    "vault trust",
-    "POST /v1/instances/{instance}/vaults/{vault}/trust",
-    Grant.ADMIN,
-    Logged("{vault}", asks=True),
-)
+@operation("vault trust", f"POST {VAULT_PATH}/trust", Grant.ADMIN, Logged("{vault}", asks=True))
 def trust_vault(call: Call, instance: Instance, vault: Vault, *, reason: Reason) -> Trusted:
     """Allow deletions in a vault after a restore.
 

@@ -9,6 +9,7 @@ from sexton.kernel.message import Message, Page
 from sexton.operations.fields import Flag, Length, Reason, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
+from sexton.runtime.temporal import schedules, search_attributes, versions
 from sexton.runtime.temporal.schedules import ScheduleInfo
 from sexton.runtime.temporal.versions import WorkerBuild
 
@@ -54,8 +55,6 @@ def apply_schedule(call: Call) -> AppliedSchedule:
 
     Example: sexton schedules apply
     """
-    from sexton.runtime.temporal import schedules, search_attributes
-
     settings, every = call.deployment.settings, call.deployment.live.shortest_interval()
 
     async def register_and_apply(client: "Client") -> tuple[str, list[str], str]:
@@ -83,8 +82,6 @@ def list_schedules(call: Call) -> Page[ScheduleInfo]:
 
     Example: sexton schedules list
     """
-    from sexton.runtime.temporal import schedules
-
     deployment = call.deployment.settings.require_deployment()
     return Page[ScheduleInfo](
         items=tuple(call.deployment.starter.ask(lambda client: schedules.describe(client, deployment)))
@@ -97,8 +94,6 @@ def pause_schedules(call: Call, *, reason: Reason) -> None:
 
     Example: sexton schedules pause --reason 'migrating the database'
     """
-    from sexton.runtime.temporal import schedules
-
     deployment, note = call.deployment.settings.require_deployment(), f"{reason} ({call.by})"
     call.deployment.starter.ask(lambda client: schedules.pause(client, deployment, note))
 
@@ -109,8 +104,6 @@ def resume_schedules(call: Call, *, reason: Remark = "") -> None:
 
     Example: sexton schedules resume
     """
-    from sexton.runtime.temporal import schedules
-
     deployment = call.deployment.settings.require_deployment()
     note = f"resumed by {call.by}{f': {reason}' if reason else ''}"
     call.deployment.starter.ask(lambda client: schedules.resume(client, deployment, note))
@@ -124,8 +117,6 @@ def builds(call: Call) -> Builds:
 
     Example: sexton worker builds
     """
-    from sexton.runtime.temporal import versions
-
     settings = call.deployment.settings
     known = call.deployment.starter.ask(lambda client: versions.builds(client, settings))
     return Builds(items=tuple(known), own=versions.build_of(settings))
@@ -141,8 +132,6 @@ def promote(
 
     Example: sexton worker promote 0.2.0
     """
-    from sexton.runtime.temporal import versions
-
     settings = call.deployment.settings
     name = build or versions.build_of(settings)
     call.deployment.starter.ask(lambda client: versions.promote(client, settings, name))

@@ -105,6 +105,11 @@ class ControlStore:
             raise Halted(reason)
         return vault_whitelist(controls)
 
+    def check_name(self, kind: ControlKind, name: str) -> None:
+        """Raise as ``put`` does for a name that no control of the kind can have."""
+        with self._db.read() as c:
+            self._check_name(c, kind, name)
+
     def _check_name(self, c: Connection, kind: ControlKind, name: str) -> None:
         t = self._db.t
         if kind is ControlKind.WINDOW:
