@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
+from sexton.insight.wording import duration, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, FORMS, LISTS, SENTENCES_OF
 from sexton.kernel.message import Page
@@ -170,11 +170,6 @@ def _progress(work: str, what: str) -> Callable[[Any], None]:
     return show_progress
 
 
-def _round_progress(state: Any) -> None:
-    error = f": {first_line(state.error)}" if state.error else ""
-    typer.echo(f"{f'round {state.round}' if state.round else 'the round'}: {state.doing}{error}")
-
-
 RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "token create": _created_token,
     "status": "status:show_status",
@@ -185,7 +180,7 @@ RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "apply": "rounds:show_report",
     "round run": "rounds:show_report",
     "round show": "rounds:show_round",
-    "round progress": _round_progress,
+    "round progress": _progress("ROUNDS", "round of {s.instance}"),
     "check run": "rounds:show_check",
     "check show": "rounds:show_check",
     "check progress": _progress("CHECKS", "check of {s.instance}"),
