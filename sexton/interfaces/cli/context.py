@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,12 +30,9 @@ def open_database() -> Iterator["Deployment"]:
 
     settings = load()
     deployment = settings.require_deployment()
-    db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
-    try:
+    with closing(Database.open(settings.require_database_url(), live_url=settings.live_database_url)) as db:
         schema.check(db, deployment)
         yield Deployment(settings, db)
-    finally:
-        db.close()
 
 
 def log_call(
@@ -70,11 +67,3 @@ def parse_duration(text: str) -> int:
         return int(str(seconds_of(text)))
     except ValueError as e:
         raise WrongUsage(str(e)) from None
-
-
-def require_reason(reason: str) -> str:
-    """Return the reason, or refuse an empty one: other operators must be able to read why."""
-    if not reason.strip():
-        raise WrongUsage("--reason is empty; write a few words that other operators can read")
-    # A terminal of another encoding may send bytes that are not text. A stop must not fail because of them.
-    return reason.strip().encode(errors="replace").decode()

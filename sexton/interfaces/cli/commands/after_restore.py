@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sexton.insight.wording import quantity
-from sexton.interfaces.cli.context import log_call, open_database, require_reason
-from sexton.interfaces.cli.operations import User
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.operations import User, valid
 from sexton.interfaces.cli.output import say
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
@@ -58,7 +58,7 @@ def after_restore(
         with open_database() as service:
             _check_all(service)
         return
-    text = require_reason(reason)
+    text = valid(operation_named("stop", "control"), {"reason": reason})["reason"]
     with open_database() as service:
         stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in service.stores.controls.all())
         if not stopped:

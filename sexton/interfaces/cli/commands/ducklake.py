@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.operations import finish
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 
@@ -136,15 +135,10 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     shown = LakeStatus(
         instance=name, attached=not reasons, version=facts.version, data_path=facts.data_path, problems=reasons
     )
-    if wants_json():
-        emit(shown)
-    else:
-        say(
-            f"lake {name}: catalog {facts.version}, data path {facts.data_path}", *(f"! {reason}" for reason in reasons)
-        )
-        again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
-        typer.echo(again if reasons else "attached")
+    finish("ducklake status", shown, {})
     if reasons:
+        again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
+        typer.echo(again)
         raise typer.Exit(1)
 
 
@@ -162,11 +156,8 @@ def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
             "lake's tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name "
             "its login in --lake-url"
         )
-    database = Database.open(url)
-    try:
+    with closing(Database.open(url)) as database:
         yield database
-    finally:
-        database.close()
 
 
 def _login(db: "Database") -> str:

@@ -80,9 +80,7 @@ def register(
             for number, start in enumerate(range(0, len(items), CHUNK_ITEMS)):
                 service.stores.registrar.add(name, job, number, items[start : start + CHUNK_ITEMS])
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
-    if wants_json():
-        emit(registered)
-        return
+    emit(registered)
     run = f"{job} --instance {name}"
     until = f"until {utc(registered.expires_at)}; while it runs:"
     say(f"{protected_objects(registered)} of {name} protected for job {job} {until}")
@@ -151,10 +149,8 @@ def selftest(
             typer.confirm(question, abort=True, err=True)
         with log_call(service, "protection selftest", name):
             result = _run(service, name, items)
-    if wants_json():
-        emit(result, passed=result.passed)
-    else:
-        _show(result)
+    emit(result, passed=result.passed)
+    _show(result)
     if not result.passed:
         raise typer.Exit(1)
 

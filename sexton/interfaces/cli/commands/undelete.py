@@ -7,7 +7,7 @@ import typer
 
 from sexton.insight.wording import human_bytes, quantity
 from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
-from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.json_output import emit
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.storage.model import Undeleted
 
@@ -62,10 +62,8 @@ def undelete(
             ensure_safe()  # again: counting, and the answer, may have taken long
             with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
-    if wants_json():
-        emit(result, dry_run=dry_run)
-    else:
-        typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
+    emit(result, dry_run=dry_run)
+    typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
     if result.failed:
         raise typer.Exit(1)
 

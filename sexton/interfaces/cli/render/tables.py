@@ -30,7 +30,7 @@ COUNTS = {
     *("problems", "live_files", "listed", "regions_to_flush_first", "logs_cut"),
 }
 """Shown names of counts, whose thousands are separated; other numbers are names, versions and places."""
-SENTENCES_OF = ("said", "reasons", "not_flushed_in_time", "not_asked")
+SENTENCES_OF = ("said", "reasons", "problems", "not_flushed_in_time", "not_asked")
 """Shown names of lists whose items are sentences: each is a line, and all are shown."""
 BACKEND = (
     "backend reported_at pulled_at replicas=copies to_delete=behind bad missing silent full_copy_only=full_copy "

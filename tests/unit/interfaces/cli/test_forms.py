@@ -19,7 +19,7 @@ from sexton.insight.wording import (
     utc,
     utc_column,
 )
-from sexton.interfaces.cli.context import parse_duration, require_reason
+from sexton.interfaces.cli.context import parse_duration
 from sexton.interfaces.cli.operations import valid
 from sexton.interfaces.cli.render.tables import FORMS, LISTS
 from sexton.kernel.errors import WrongUsage
@@ -62,9 +62,10 @@ def test_a_value_that_does_not_fit_is_wrong_usage(name: str, given: dict[str, st
 
 
 def test_a_reason_is_trimmed_and_is_always_text() -> None:
-    assert require_reason("  a drill\udcff ") == "a drill?"
+    stop = operations()["stop"]
+    assert valid(stop, {"reason": "  a drill\udcff "})["reason"] == "a drill?"
     with pytest.raises(WrongUsage, match="--reason is empty"):
-        require_reason(" ")
+        valid(stop, {"reason": " "})
 
 
 def test_values_are_printed_with_their_units() -> None:
