@@ -1,4 +1,4 @@
-"""Open what a command works with, record what it does, and parse words of the command line."""
+"""Open what a command works with, and record what it does."""
 
 import socket
 from collections.abc import Iterator
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.json_output import note_action
-from sexton.kernel.errors import WrongUsage
-from sexton.operations.fields import parse_duration as seconds_of
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
@@ -59,11 +57,3 @@ def cli_call(action: str, **fields: str) -> "CallRecord":
     from sexton.operators.controls.store import whoami
 
     return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)
-
-
-def parse_duration(text: str) -> int:
-    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
-    try:
-        return int(str(seconds_of(text)))
-    except ValueError as e:
-        raise WrongUsage(str(e)) from None

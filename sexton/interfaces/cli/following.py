@@ -1,7 +1,7 @@
 """Wait for work that an operation started, show how far it is, and return its report."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import typer
 
 from sexton.database.engine import AWAY
 from sexton.interfaces.cli.json_output import wants_json
+from sexton.interfaces.cli.operations import FOLLOWED
 from sexton.interfaces.cli.output import styled_console
 from sexton.interfaces.cli.watching import REDRAW_SECONDS, screen
 from sexton.kernel.errors import SextonError
@@ -16,14 +17,6 @@ from sexton.kernel.errors import SextonError
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operations.fields import StartedWork
-
-CONTROLS: Mapping[str, str] = {
-    "check run": "CHECKS",
-    "wal purge": "PURGES",
-    "wal round run": "PURGE_ROUNDS",
-    "binlog gc": "BINLOG_GCS",
-}
-"""Operation → its work in ``sexton.runtime.temporal.works``; every other one starts a round."""
 
 
 def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any:
@@ -36,7 +29,7 @@ def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any
     from sexton.runtime.temporal import works
     from workflows import ids
 
-    work = getattr(works, CONTROLS.get(operation, "ROUNDS"))
+    work = getattr(works, FOLLOWED[operation])
     run, subject = (started.workflow, started.run), started.topic or started.instance
     try:
         with ExitStack() as stack:
