@@ -1,8 +1,7 @@
 """A DuckLake as an owner: its files, deleted by Sexton instead of its own cleaners."""
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,22 +141,19 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
         raise typer.Exit(1)
 
 
-@contextmanager
-def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
-    """Yield the database of the lake: Sexton's own, with another login if a URL names one."""
+def _lake_database(service: "Deployment", url: str) -> "AbstractContextManager[Database]":
+    """Return the database of the lake, to be opened: Sexton's own, with another login if a URL names one."""
     from sexton.database.engine import Database
 
     if not url:
-        yield service.db
-        return
+        return nullcontext(service.db)
     if not re.match(r"postgres(ql)?(\+psycopg)?://", url):
         raise BadInput(
             "the catalog of a lake is attached only in the PostgreSQL database that has Sexton's tables: copy the "
             "lake's tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name "
             "its login in --lake-url"
         )
-    with closing(Database.open(url)) as database:
-        yield database
+    return closing(Database.open(url))
 
 
 def _login(db: "Database") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.interfaces.cli.doctor import surroundings
-from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.grants import show_grants
 from sexton.interfaces.cli.doctor.stored import (
     examine_limits,
@@ -23,6 +23,7 @@ from sexton.interfaces.cli.doctor.stored import (
 )
 from sexton.interfaces.cli.doctor.streams import examine_binlogs, examine_wal
 from sexton.interfaces.cli.json_output import emit_object
+from sexton.interfaces.cli.output import show_table
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def doctor(
         return
     findings = list(examine())
     emit_object({"items": [finding._asdict() for finding in findings], "more": False})
-    show_findings(findings)
+    show_table(("state", "about", "found", "what to do"), findings)
     if any(finding.state == "FAIL" for finding in findings):
         raise typer.Exit(1)
 

@@ -83,7 +83,6 @@ LISTS: Mapping[str, tuple[str, str]] = {
         "schedule=id every_seconds paused last_at=last next_at=next note",
     ),
     "worker builds": ("no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md", "build state of"),
-    "settings show": ("there is no setting", ""),
     "wal list": (
         "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
         "topic=name instance enabled mode last_purged_entry_id entries about_bytes checked_at state",
@@ -151,7 +150,6 @@ FORMS: Mapping[str, str] = {
         "blocked_by_consumers=cut.held cuts_that_wait_for_approval=cut.waiting newly_LOST_consumers=cut.lost "
         "newly_FULL_COPY_ONLY=cut.full_copy backends_asked=backends away swept said"
     ),
-    "Swept": "tablets files keys bytes unknown quarantined failed said",
     "settings preview": "shifts",
     "Shift": (
         "instance kind retention_before_seconds=before after_seconds=after marks more_are_due=more objects estimated "
