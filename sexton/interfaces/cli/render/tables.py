@@ -32,7 +32,6 @@ SENTENCES_OF = ("said", "reasons", "problems", "not_flushed_in_time", "not_asked
 """Shown names of lists whose items are sentences: each is a line, and all are shown."""
 EMPTY: Mapping[str, str] = {
     "log": "no action is recorded yet",
-    "blockers": "nothing blocks deletions",
     "instance list": "no instance is registered; begin with: sexton instance add NAME",
     "owner list": "no owner is installed",
     "vault list": "no vault is registered; add one: sexton vault add",
