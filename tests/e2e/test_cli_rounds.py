@@ -71,7 +71,7 @@ def test_terminal_shows_a_paused_and_resumed_round(
     round_ = Terminal(environment, "round", "run", "shop")
     told(online, "pause", "shop")  # no worker is there: it pauses before it begins
     request.getfixturevalue("worker")
-    round_.wait_for("PAUSED")
+    round_.wait_for("it is paused; to go on: sexton round resume shop")
     remaining = listing(tmp_path / "v")
     resumed = online("round", "resume", "shop")
     code, report = round_.end()
@@ -134,7 +134,7 @@ def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, 
     still = online("round", "cancel", "shop")
 
     assert code == 130
-    assert "the round continues without this command" in round_.shown
+    assert "stopped waiting; the round of shop goes on" in round_.shown
     assert "Traceback" not in round_.shown
     assert still.returncode == 0
 

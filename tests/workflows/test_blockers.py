@@ -55,7 +55,7 @@ async def test_checks_say_what_is_missing(
 
     printed = capsys.readouterr().out
     assert ended.value.exit_code == after_restore.INCOMPLETE
-    assert f"{shop}: check 1 PARTIAL, 0 objects LOST, confirmed" in printed
+    assert f"check 1 of {shop}: PARTIAL" in printed
     assert "  missing: " in printed
     assert "then: sexton start --all" in printed
 

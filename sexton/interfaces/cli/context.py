@@ -1,15 +1,13 @@
-"""Open what a command works with, record what it does, and parse words of the command line."""
+"""Open what a command works with, and record what it does."""
 
 import socket
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.json_output import note_action
-from sexton.kernel.errors import WrongUsage
-from sexton.operations.fields import parse_duration as seconds_of
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
@@ -30,12 +28,9 @@ def open_database() -> Iterator["Deployment"]:
 
     settings = load()
     deployment = settings.require_deployment()
-    db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
-    try:
+    with closing(Database.open(settings.require_database_url(), live_url=settings.live_database_url)) as db:
         schema.check(db, deployment)
         yield Deployment(settings, db)
-    finally:
-        db.close()
 
 
 def log_call(
@@ -62,19 +57,3 @@ def cli_call(action: str, **fields: str) -> "CallRecord":
     from sexton.operators.controls.store import whoami
 
     return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)
-
-
-def parse_duration(text: str) -> int:
-    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
-    try:
-        return int(str(seconds_of(text)))
-    except ValueError as e:
-        raise WrongUsage(str(e)) from None
-
-
-def require_reason(reason: str) -> str:
-    """Return the reason, or refuse an empty one: other operators must be able to read why."""
-    if not reason.strip():
-        raise WrongUsage("--reason is empty; write a few words that other operators can read")
-    # A terminal of another encoding may send bytes that are not text. A stop must not fail because of them.
-    return reason.strip().encode(errors="replace").decode()

@@ -46,12 +46,12 @@ def wants_json() -> bool:
 
 
 def emit(value: "BaseModel", **more: Any) -> None:
-    """Print one object; ``more``: further keys."""
+    """Print one object, if --json was given; ``more``: further keys. Then lines for people are not printed."""
     emit_object(value.model_dump(mode="json", by_alias=True) | more)
 
 
 def emit_object(value: Mapping[str, Any]) -> None:
-    """Print an object whose keys are stable already."""
+    """Print an object whose keys are stable already, if --json was given."""
     emit_line(json.dumps(value, indent=2))
 
 
@@ -62,13 +62,11 @@ def begin_lines() -> None:
 
 
 def emit_line(text: str) -> None:
-    """Print one line, of a stream of JSON lines for example."""
-    output = _OUTPUT.get()
-    if output is None:
-        raise AssertionError("this command was not given --json")
-    output.printed = True
-    output.stream.write(f"{text}\n")
-    output.stream.flush()
+    """Print one line, of a stream of JSON lines for example, if --json was given."""
+    if (output := _OUTPUT.get()) is not None:
+        output.printed = True
+        output.stream.write(f"{text}\n")
+        output.stream.flush()
 
 
 def note_action(**fields: str) -> None:

@@ -30,6 +30,15 @@ WATCH = JSON.replace(
     name="watch",
     annotation=Annotated[bool, typer.Option("--watch", help="Show what runs, each second, until it ends or Ctrl-C.")],
 )
+FOLLOWED = {
+    "round run": "ROUNDS",
+    "apply": "ROUNDS",
+    "check run": "CHECKS",
+    "wal purge": "PURGES",
+    "wal round run": "PURGE_ROUNDS",
+    "binlog gc": "BINLOG_GCS",
+}
+"""Operations for whose work the command waits → that work in ``sexton.runtime.temporal.works``."""
 WATCHED = frozenset({"status", "round show", "check show"})
 """Operations whose commands can show first, again and again, how far the work is."""
 
@@ -57,14 +66,10 @@ class User:
         """Return that it is permitted."""
         return True
 
-    def require(self, grant: "Grant", instance: str, *, job: str | None = None, node: str | None = None) -> None:
+    def require(self, *_: Any, **_of: Any) -> None:
         """Permit it."""
 
-    def require_log(self, grant: "Grant", instance: str, consumers: tuple[str, ...]) -> None:
-        """Permit it."""
-
-    def read(self, deed: Deed) -> None:
-        """Permit it."""
+    require_log = read = require
 
     @contextmanager
     def recorded(self, deed: Deed, *, keeps: bool = False, routine: bool = False) -> Iterator[None]:
@@ -88,7 +93,12 @@ def command(operation: Operation) -> Callable[..., None]:
         with open_database() as service:
             values = valid(operation, given)
             call = Call(service, User(service, lambda: ask(operation.name, call, values, yes=yes)))
-            result = operation.run(call, values, lambda started: _followed(operation.name, service, started))
+            if operation.name in FOLLOWED:
+                from sexton.interfaces.cli.following import follow
+
+                result = operation.run(call, values, lambda started: follow(operation.name, service, started))
+            else:
+                result = operation.run(call, values)
         finish(operation.name, result, values)
 
     parameters = list(_parameters(operation))
@@ -98,19 +108,6 @@ def command(operation: Operation) -> Callable[..., None]:
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = operation.about
     return run
-
-
-def _followed(name: str, service: "Deployment", result: Any) -> Any:
-    """Return the report of what an operation started, or the result of one that starts nothing."""
-    if name not in FOLLOWED:
-        return result
-    from sexton.interfaces.cli.following import follow
-
-    return follow(name, service, result)
-
-
-FOLLOWED = frozenset({"round run", "apply", "check run", "wal purge", "wal round run", "binlog gc"})
-"""Operations that start work for whose end the command waits."""
 
 
 def finish(name: str, result: Any, values: Mapping[str, Any]) -> None:

@@ -52,13 +52,9 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console = styled_console()
     for first, *rest in cells:
         console.print(Text(first))
-        block = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        block.add_column(no_wrap=True)
-        block.add_column(overflow="fold")
         for name, cell in zip(columns[1:], rest, strict=True):
             if cell not in ("", "-"):
-                block.add_row(Text(f"  {name}"), Text(cell))
-        console.print(block)
+                console.print(Text(f"  {name}: {cell}"))
 
 
 def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "Console":

@@ -32,17 +32,6 @@ LINE_SECONDS = 5.0
 """Between two lines where the output is no terminal."""
 
 
-def watch(read: Callable[[], "Sequence[RunningWork] | None"], idle: Callable[[], Sequence[str]] = lambda: ()) -> None:
-    """Show what ``read`` returns until it returns None, which means that there is nothing more to wait for.
-
-    ``idle``: returns lines for the time in which nothing runs, for example why nothing may.
-    """
-    with screen(lambda: ["nothing is running", *idle()]) as show:
-        while (works := read()) is not None:
-            show(works)
-            time.sleep(REDRAW_SECONDS)
-
-
 def watch_before(operation: str, **given: Any) -> None:
     """Show what runs before an operation prints its result: of a round or a check until it ends, else until Ctrl-C."""
     from sexton.insight.progress import read_running
@@ -52,16 +41,22 @@ def watch_before(operation: str, **given: Any) -> None:
             return
         raise WrongUsage("--watch is for people; programs call it again without --watch")
     with open_database() as service:
-        if operation == "status":
-            instance = given["instance"]
-            if instance is not None:
-                service.stores.registry.instance(instance)
-            watch(lambda: read_running(service.db, instance), lambda: _halts(service, instance))
-            return
-        work = operation.partition(" ")[0]
-        number = given[work]
-        service.stores.reports.round(number) if work == "round" else service.stores.checks.report(number)
-        watch(lambda: [w for w in read_running(service.db) if (w.work, w.name) == (work, str(number))] or None)
+        instance, work = given.get("instance"), operation.partition(" ")[0]
+        if instance is not None:
+            service.stores.registry.instance(instance)
+        elif work == "round":
+            service.stores.reports.round(given[work])
+        elif work == "check":
+            service.stores.checks.report(given[work])
+        with screen(lambda: ["nothing is running", *_halts(service, instance)]) as show:
+            while True:
+                works = read_running(service.db, instance)
+                if operation != "status":
+                    works = tuple(w for w in works if (w.work, w.name) == (work, str(given[work])))
+                    if not works:
+                        return
+                show(works)
+                time.sleep(REDRAW_SECONDS)
 
 
 def _halts(service: "Deployment", instance: str | None) -> list[str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sexton.insight.wording import quantity
-from sexton.interfaces.cli.context import log_call, open_database, require_reason
-from sexton.interfaces.cli.operations import User
+from sexton.interfaces.cli.context import log_call, open_database
+from sexton.interfaces.cli.operations import User, valid
 from sexton.interfaces.cli.output import say
 from sexton.kernel.errors import SextonError
 from sexton.kernel.printable import printable
@@ -58,7 +58,7 @@ def after_restore(
         with open_database() as service:
             _check_all(service)
         return
-    text = require_reason(reason)
+    text = valid(operation_named("stop", "control"), {"reason": reason})["reason"]
     with open_database() as service:
         stopped = any(c.kind is ControlKind.STOP and c.name == ALL for c in service.stores.controls.all())
         if not stopped:
@@ -137,16 +137,13 @@ def _check_all(service: "Deployment") -> None:
     """Check every instance that has a vault, and print what is lost."""
     from sexton.check.model import FindingType
     from sexton.interfaces.cli.following import follow
+    from sexton.interfaces.cli.render.rounds import show_check
 
     code = 0
     for instance in sorted({spec.instance for spec in service.stores.registry.vaults()}):
         report = follow("check run", service, _do(service, "check run", "checks", instance=instance))
-        lost = report.confirmed.get(FindingType.LOST, 0)
-        see = f"; see: sexton check findings {instance} --type LOST" if lost else ""
-        result = f"check {report.run.id} {report.run.state}, {quantity(lost, 'object')} LOST, confirmed{see}"
-        typer.echo(f"{instance}: {result}")
-        say(*(f"  missing: {missing_input}" for missing_input in report.run.missing_inputs))
-        code = max(code, LOSS if lost else 0 if report.whole else INCOMPLETE)
+        show_check(report)
+        code = max(code, LOSS if report.confirmed.get(FindingType.LOST) else 0 if report.whole else INCOMPLETE)
     typer.echo(f"next: see to what is lost or missing ({PAGE}), then: sexton start --all")
     if code:
         raise typer.Exit(code)

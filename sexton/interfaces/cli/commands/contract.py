@@ -1,11 +1,11 @@
 """`sexton contract`: test whether the owner's database keeps the contract."""
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.render.results import show_fields
+from sexton.interfaces.cli.operations import finish
 
 
 def race_test(
@@ -28,15 +28,9 @@ def race_test(
     url = dsn or load().require_database_url()
     if not schema.belongs_to(url):
         raise schema.SchemaError("this database has no Sexton schema; run: sexton init")
-    db = Database.open(url)
-    try:
+    with closing(Database.open(url)) as db:
         race = run(db, marks=marks, threads=threads)
-    finally:
-        db.close()
-    if wants_json():
-        emit(race)
-    else:
-        show_fields(race)
+    finish("contract test", race, {})
     if not race.proved:
         typer.echo("one side won every mark, so this run proves nothing; try again with more --marks", err=True)
     if not (race.clean and race.proved):

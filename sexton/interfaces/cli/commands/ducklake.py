@@ -1,16 +1,14 @@
 """A DuckLake as an owner: its files, deleted by Sexton instead of its own cleaners."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.operations import finish
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 
@@ -136,37 +134,26 @@ def status(name: Instance, lake_url: LakeUrl = "") -> None:
     shown = LakeStatus(
         instance=name, attached=not reasons, version=facts.version, data_path=facts.data_path, problems=reasons
     )
-    if wants_json():
-        emit(shown)
-    else:
-        say(
-            f"lake {name}: catalog {facts.version}, data path {facts.data_path}", *(f"! {reason}" for reason in reasons)
-        )
-        again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
-        typer.echo(again if reasons else "attached")
+    finish("ducklake status", shown, {})
     if reasons:
+        again = f"attach it again: sexton ducklake attach {name}{', with the same --lake-url' if lake_url else ''}"
+        typer.echo(again)
         raise typer.Exit(1)
 
 
-@contextmanager
-def _lake_database(service: "Deployment", url: str) -> "Iterator[Database]":
-    """Yield the database of the lake: Sexton's own, with another login if a URL names one."""
+def _lake_database(service: "Deployment", url: str) -> "AbstractContextManager[Database]":
+    """Return the database of the lake, to be opened: Sexton's own, with another login if a URL names one."""
     from sexton.database.engine import Database
 
     if not url:
-        yield service.db
-        return
+        return nullcontext(service.db)
     if not re.match(r"postgres(ql)?(\+psycopg)?://", url):
         raise BadInput(
             "the catalog of a lake is attached only in the PostgreSQL database that has Sexton's tables: copy the "
             "lake's tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name "
             "its login in --lake-url"
         )
-    database = Database.open(url)
-    try:
-        yield database
-    finally:
-        database.close()
+    return closing(Database.open(url))
 
 
 def _login(db: "Database") -> str:

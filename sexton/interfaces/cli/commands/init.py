@@ -1,5 +1,6 @@
 """`sexton init`: create the schema in the owner's database, the deployment id, and the owner's grants."""
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -42,12 +43,8 @@ def init(
     deployment = deployment or f"sexton-{secrets.token_hex(4)}"
     schema.init(url, deployment)
     typer.echo(schema.status(url, deployment))
-    db = Database.open(url)
-    try:
-        with db.write() as c:
-            append(db, c, cli_call("init", subject=f"grant to {grant_to}" if grant_to else "", outcome=DONE))
-    finally:
-        db.close()
+    with closing(Database.open(url)) as db, db.write() as c:
+        append(db, c, cli_call("init", subject=f"grant to {grant_to}" if grant_to else "", outcome=DONE))
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")

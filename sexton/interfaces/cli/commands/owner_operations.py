@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.json_output import emit_object, wants_json
+from sexton.interfaces.cli.json_output import emit_object
 from sexton.interfaces.cli.output import show_table
 from sexton.kernel.errors import WrongUsage
 
@@ -40,9 +40,7 @@ def catalog(instance: InstanceName, operation: OperationName = None, values: Val
     offered = owner_operations.operations()[OWNER]
     if operation is None:
         operations = [{"operation": o.name, "values": list(_described(o.order)), "about": o.about} for o in offered]
-        if wants_json():
-            emit_object({"result": operations})
-            return
+        emit_object({"result": operations})
         rows = [(o["operation"], " ".join(o["values"]), o["about"]) for o in operations]
         show_table(("operation", "values", "what it does"), rows)
         return
@@ -103,9 +101,8 @@ def _print_result(result: Any) -> None:
 
     from sexton.interfaces.cli.render.results import cell, show_fields, show_rows
 
-    if wants_json():
-        emit_object({"result": to_jsonable_python(result)})
-    elif isinstance(result, BaseModel):
+    emit_object({"result": to_jsonable_python(result)})
+    if isinstance(result, BaseModel):
         show_fields(result)
     elif isinstance(result, list | tuple) and result and isinstance(result[0], BaseModel):
         show_rows(result)

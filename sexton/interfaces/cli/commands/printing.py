@@ -169,9 +169,7 @@ def journal(
             with service.db.read() as c:
                 after = store.bounds(c, name)[1]
         page = store.read(name, after)
-    if wants_json():
-        emit(page)
-        return
+    emit(page)
     if not page.entries:
         typer.echo(f"the journal of {name} has no entry after {after}; the last was {page.head}")
     show_rows(page.entries)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from sexton.insight.wording import kept_counts, quantity, utc
-from sexton.interfaces.cli.context import log_call, open_database, parse_duration
+from sexton.insight.wording import quantity, utc
+from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.json_output import emit, wants_json
-from sexton.interfaces.cli.operations import User
+from sexton.interfaces.cli.operations import User, valid
 from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.render.results import show_fields
 from sexton.interfaces.cli.render.tables import protected_objects
 from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.kernel.message import Message
@@ -64,6 +65,7 @@ def register(
     from sexton.protection.registrar import FAIL, REPORT
     from sexton.protection.sql.rows import digest
 
+    renewal = valid(operation_named("protection renew", "protections"), {"job": job, "ttl_seconds": length})
     with open_database() as service:
         name = service.stores.registry.resolve_instance(instance)
         vaults = {v.name: v for v in service.stores.registry.vaults(name)}
@@ -74,15 +76,12 @@ def register(
         request = Protection(
             instance=name, job=job, owner=owner, description=description, valid_ts=valid_ts, digest=digest(items)
         )
-        seconds = None if length is None else parse_duration(length)
         with log_call(service, "protection register", name, job, blocks_deletion=True):
-            service.stores.protections.open(request, seconds)
+            service.stores.protections.open(request, renewal["ttl_seconds"])
             for number, start in enumerate(range(0, len(items), CHUNK_ITEMS)):
                 service.stores.registrar.add(name, job, number, items[start : start + CHUNK_ITEMS])
             registered = service.stores.registrar.seal(name, job, on_missing=REPORT if report_missing else FAIL)
-    if wants_json():
-        emit(registered)
-        return
+    emit(registered)
     run = f"{job} --instance {name}"
     until = f"until {utc(registered.expires_at)}; while it runs:"
     say(f"{protected_objects(registered)} of {name} protected for job {job} {until}")
@@ -151,12 +150,13 @@ def selftest(
             typer.confirm(question, abort=True, err=True)
         with log_call(service, "protection selftest", name):
             result = _run(service, name, items)
-    if wants_json():
-        emit(result, passed=result.passed)
-    else:
-        _show(result)
+    emit(result, passed=result.passed)
+    show_fields(result)
     if not result.passed:
+        lost = "lost: deleted although protected; stayed: not deleted although due and released"
+        typer.echo(f"the selftest FAILED; {lost}; kept: by the second round; see: sexton why KEY", err=True)
         raise typer.Exit(1)
+    typer.echo("protections work")
 
 
 def _sample(vaults: "ProvenVaults", instance: str, items: "Iterator[Item]", count: int) -> "list[Item]":
@@ -219,21 +219,6 @@ def _missing(vaults: "ProvenVaults", instance: str, items: Sequence[Item]) -> li
 
 def _names(items: Sequence[Item]) -> tuple[str, ...]:
     return tuple(f"{i.vault}/{i.key}" for i in items)
-
-
-def _show(result: SelfTest) -> None:
-    first, second = result.rounds
-    total = len(result.objects)
-    typer.echo(f"round {first}, while {quantity(total, 'object')} were protected: {total - len(result.lost)} exist")
-    typer.echo(f"round {second}, after their release: {total - len(result.stayed)} deleted")
-    for name in result.lost:
-        typer.echo(f"LOST although protected: {name}", err=True)
-    for name in result.stayed:
-        key = name.partition("/")[2]
-        typer.echo(f"not deleted although due and released: {name}; see: sexton why {key}", err=True)
-    if result.stayed:
-        typer.echo(f"round {second} kept: {kept_counts(result.kept)}", err=True)
-    typer.echo("protections work" if result.passed else "the selftest FAILED", err=not result.passed)
 
 
 COMMANDS = {"protection register": register, "protection selftest": selftest}

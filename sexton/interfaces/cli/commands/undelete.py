@@ -7,7 +7,7 @@ import typer
 
 from sexton.insight.wording import human_bytes, quantity
 from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
-from sexton.interfaces.cli.json_output import emit, wants_json
+from sexton.interfaces.cli.json_output import emit
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.storage.model import Undeleted
 
@@ -50,22 +50,18 @@ def undelete(
 
         run = partial(_undelete, vaults, instance, prefix, keys_by_vault)
         ensure_safe()
-        counted = run(only_count=True) if dry_run or not yes else None
-        if counted is not None and not dry_run:
-            typer.echo(_summary(counted, "to undelete: "), err=True)
-            if counted.shown:
+        result = run(only_count=True) if dry_run or not yes else None
+        if result is not None and not dry_run:
+            typer.echo(_summary(result, "to undelete: "), err=True)
+            if result.shown:
                 typer.confirm("Undelete them?", abort=True, err=True)
-        if counted is not None and (dry_run or not counted.shown):
-            result = counted
-        else:
+        if result is None or (result.shown and not dry_run):
             subject = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
             ensure_safe()  # again: counting, and the answer, may have taken long
             with log_call(service, "undelete", instance, subject):
                 result = run(only_count=False)
-    if wants_json():
-        emit(result, dry_run=dry_run)
-    else:
-        typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
+    emit(result, dry_run=dry_run)
+    typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
     if result.failed:
         raise typer.Exit(1)
 

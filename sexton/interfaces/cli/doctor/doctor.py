@@ -4,12 +4,13 @@ import asyncio
 import platform
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.interfaces.cli.doctor import surroundings
-from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.grants import show_grants
 from sexton.interfaces.cli.doctor.stored import (
     examine_limits,
@@ -21,7 +22,8 @@ from sexton.interfaces.cli.doctor.stored import (
     examine_workers,
 )
 from sexton.interfaces.cli.doctor.streams import examine_binlogs, examine_wal
-from sexton.interfaces.cli.json_output import emit_object, wants_json
+from sexton.interfaces.cli.json_output import emit_object
+from sexton.interfaces.cli.output import show_table
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -46,10 +48,8 @@ def doctor(
         show_grants(load())
         return
     findings = list(examine())
-    if wants_json():
-        emit_object({"items": [finding._asdict() for finding in findings], "more": False})
-    else:
-        show_findings(findings)
+    emit_object({"items": [finding._asdict() for finding in findings], "more": False})
+    show_table(("state", "about", "found", "what to do"), findings)
     if any(finding.state == "FAIL" for finding in findings):
         raise typer.Exit(1)
 
@@ -84,8 +84,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.runtime.stores import DeploymentStores, live_settings
     from sexton.runtime.workers.store import own_settings
 
-    db = Database.open(settings.database_url, live_url=settings.live_database_url)
-    try:
+    with closing(Database.open(settings.database_url, live_url=settings.live_database_url)) as db:
         live = live_settings(db, settings)
         stores = DeploymentStores(db, live.engine_settings())
         workers = stores.workers.present()
@@ -103,8 +102,6 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         yield from examine_work(stores)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
-    finally:
-        db.close()
 
 
 COMMANDS = {"doctor": doctor}

@@ -1,10 +1,7 @@
-"""One line of the doctor's output, and how it is made of problems and printed."""
+"""One line of the doctor's output, and how it is made of problems."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
-
-from sexton.interfaces.cli.output import styled_console
-from sexton.kernel.printable import printable
 
 MAX_NAMED = 5
 State = Literal["OK", "WARN", "FAIL"]
@@ -34,17 +31,3 @@ def judged(about: str, problems: Iterable[Problem], fine: str, todo: str) -> Doc
     more = f"; and {len(worst_first) - MAX_NAMED} more" if len(worst_first) > MAX_NAMED else ""
     detail = "; ".join(problem.text for problem in worst_first[:MAX_NAMED]) + more
     return DoctorFinding(worst_first[0].state, about, detail, todo)
-
-
-def show_findings(findings: Sequence[DoctorFinding]) -> None:
-    """Print the findings as a table."""
-    from rich.table import Table
-    from rich.text import Text
-
-    colour = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "about", "found", "what to do"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("", "about"))
-    for f in findings:
-        table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(printable(f.detail)), Text(printable(f.todo)))
-    styled_console().print(table)

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import typer
 
-from sexton.interfaces.cli.json_output import emit_object, wants_json
+from sexton.interfaces.cli.json_output import emit_object
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -23,19 +24,14 @@ def show_grants(settings: "Settings") -> None:
     from sexton.runtime.stores import DeploymentStores
     from sexton.wal.port import acl_commands
 
-    db = Database.open(settings.require_database_url(), live_url=settings.live_database_url)
-    try:
+    with closing(Database.open(settings.require_database_url(), live_url=settings.live_database_url)) as db:
         schema.check(db, settings.require_deployment())
         stores = DeploymentStores(db, settings.engine_settings())
         policies, acls, sql = _policies(stores), list[str](), _sql(stores, settings)
         if kafka := stores.settings.wal.kafka:  # otherwise the log is in the database
             principal = f"User:{kafka.get('sasl.username', 'sexton')}"
             acls = acl_commands(_enabled_topics(stores), principal, kafka.get("bootstrap.servers", ""))
-    finally:
-        db.close()
-    if wants_json():
-        emit_object({"s3": policies, "kafka": acls, "postgresql": sql})
-        return
+    emit_object({"s3": policies, "kafka": acls, "postgresql": sql})
     for policy in policies:
         typer.echo(f"# IAM policy: {policy['place']}")
         typer.echo(json.dumps(policy["policy"], indent=2))

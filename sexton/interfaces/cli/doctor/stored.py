@@ -126,13 +126,10 @@ def access_problems(access: "SchemaAccess") -> dict[str, str]:
 
 def examine_tokens(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield a warning about tokens that a program used lately and that end within two weeks; none if there are none."""
-    problems = [
-        Problem("WARN", f"token {token.id} ({token.scope}) is in use and ends {utc(token.expires_at)}")
-        for token in stores.tokens.expiring()
-    ]
-    if problems:
+    if tokens := stores.tokens.expiring():
         todo = "renew those still needed: sexton token renew TOKEN; or create others: sexton token create"
-        yield judged("tokens", problems, "", todo)
+        ends = (f"token {token.id} ({token.scope}) is in use and ends {utc(token.expires_at)}" for token in tokens)
+        yield judged("tokens", [Problem("WARN", text) for text in ends], "", todo)
 
 
 def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFinding:

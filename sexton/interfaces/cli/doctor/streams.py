@@ -132,10 +132,10 @@ def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) 
         text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
         yield Problem("FAIL" if quarantined else "WARN", text)
     reported_since, pulled_since = facts.now - freshness_ms, facts.now - LATE_INTERVALS * interval_ms
-    silent = [b.backend for b in facts.backends if b.copies and not _later(b.reported_at, reported_since)]
+    silent = [b.backend for b in facts.backends if b.copies and (b.reported_at or 0) <= reported_since]
     if silent:
         yield Problem("WARN", f"no fresh report from {_names(silent)}: nothing of their tablets is deleted")
-    idle = [b.backend for b in facts.backends if b.behind and not _later(b.pulled_at, pulled_since)]
+    idle = [b.backend for b in facts.backends if b.behind and (b.pulled_at or 0) <= pulled_since]
     if idle:
         yield Problem("WARN", f"backends that have something to delete and did not pull lately: {_names(idle)}")
     bad, missing = sum(b.bad for b in facts.backends), sum(b.missing for b in facts.backends)
@@ -166,10 +166,6 @@ def _read(stores: "DeploymentStores", instance: "Instance") -> InstanceFacts:
 
 def _prefixed(facts: InstanceFacts, problem: Problem) -> Problem:
     return problem._replace(text=f"{facts.instance}: {problem.text}")
-
-
-def _later(instant: int | None, limit: int) -> bool:
-    return instant is not None and instant > limit
 
 
 def _names(names: Sequence[str]) -> str:

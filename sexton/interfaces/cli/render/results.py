@@ -8,9 +8,9 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from sexton.insight.wording import duration, first_line, human_bytes, utc, utc_column
+from sexton.insight.wording import duration, human_bytes, utc, utc_column
 from sexton.interfaces.cli.output import say, show_table
-from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, FORMS, LISTS, SENTENCES_OF
+from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, EMPTY, FORMS, SENTENCES_OF
 from sexton.kernel.message import Page
 from sexton.kernel.printable import printable
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
@@ -47,8 +47,8 @@ def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
 
 
 def _show_page(operation: str, page: Any, values: Mapping[str, Any]) -> None:
-    none, _ = LISTS.get(operation, ("there is none", ""))
     if not page.items:
+        none = EMPTY.get(operation, "there is none")
         typer.echo(none.format(**values, of=values.get("instance") or "the deployment"))
     show_rows(page.items, operation, page)
     if page.next:
@@ -62,7 +62,7 @@ def show_fields(value: BaseModel, form: str = "", indent: str = "") -> None:
 
     ``form``: the operation whose result it is.
     """
-    for name, part in _parts(value, form or type(value).__name__, None):
+    for name, part in _parts(value, form, None):
         if isinstance(part, BaseModel):
             typer.echo(f"{indent}{_heading(name)}:")
             show_fields(part, indent=f"{indent}  ")
@@ -78,14 +78,15 @@ def show_fields(value: BaseModel, form: str = "", indent: str = "") -> None:
 
 def show_rows(items: Sequence[BaseModel], form: str = "", page: Any = None) -> None:
     """Print objects as a table, without the columns in which none has a value; nothing if there are no objects."""
-    rows = [[(name, cell(name, value)) for name, value in _parts(i, form or type(i).__name__, page)] for i in items]
+    rows = [[(name, cell(name, value)) for name, value in _parts(i, form, page)] for i in items]
     used = [n for n in range(len(rows[0])) if any(row[n][1] not in ("", None) for row in rows)] if rows else []
     show_table([_heading(rows[0][n][0]) for n in used], [[row[n][1] for n in used] for row in rows])
 
 
 def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
     """Yield the shown name and the value of each field that its form names; without a form, of every field."""
-    words = (LISTS[form][1] if form in LISTS else FORMS.get(form, "")).split()
+    form = form if form in FORMS else type(value).__name__
+    words = FORMS.get(form, "").split()
     computed = COMPUTED[form](value, page) if form in COMPUTED else {}
     fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
     for word in words or fields:
@@ -110,7 +111,7 @@ def _heading(name: str) -> str:
 def cell(name: str, value: Any) -> object:
     """Return a value as people read it; the end of its name tells its unit."""
     if isinstance(value, BaseModel):
-        parts = [(n, v) for n, v in _parts(value, type(value).__name__, None) if v not in (None, "") and v is not False]
+        parts = [(n, v) for n, v in _parts(value, "", None) if v not in (None, "") and v is not False]
         return " ".join(f"{_heading(n)} {cell(n, v)}" for n, v in parts)
     if isinstance(value, Mapping):
         value = [f"{key} {cell('', v)}" for key, v in value.items() if v not in (None, "")]  # keys are names of users
@@ -170,11 +171,6 @@ def _progress(work: str, what: str) -> Callable[[Any], None]:
     return show_progress
 
 
-def _round_progress(state: Any) -> None:
-    error = f": {first_line(state.error)}" if state.error else ""
-    typer.echo(f"{f'round {state.round}' if state.round else 'the round'}: {state.doing}{error}")
-
-
 RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "token create": _created_token,
     "status": "status:show_status",
@@ -185,7 +181,7 @@ RENDERERS: Mapping[str, str | Callable[[Any], None]] = {
     "apply": "rounds:show_report",
     "round run": "rounds:show_report",
     "round show": "rounds:show_round",
-    "round progress": _round_progress,
+    "round progress": _progress("ROUNDS", "round of {s.instance}"),
     "check run": "rounds:show_check",
     "check show": "rounds:show_check",
     "check progress": _progress("CHECKS", "check of {s.instance}"),

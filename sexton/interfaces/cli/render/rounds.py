@@ -1,5 +1,6 @@
 """Print rounds and checks: the report of each, or how far it is, at which rate, and what blocks it."""
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from sexton.check.model import CheckReport, FindingType
@@ -124,7 +125,7 @@ def lines_of(work: "RunningWork", rate: "RecentRate") -> list[str]:
 
 def one_line(work: "RunningWork", rate: "RecentRate") -> str:
     """Return one running work as one line, with the sums over its kinds."""
-    parts = [f"{work.work} {printable(work.name)} of {work.instance}, {_span(work.elapsed_ms)}"]
+    parts = [f"{work.work} {printable(work.name)} of {work.instance}, {dt.timedelta(seconds=work.elapsed_ms // 1000)}"]
     if work.work == "round":
         parts.append(progress_text(work.progress, rate))
     if work.state:
@@ -159,11 +160,3 @@ def _kind_line(kind: "KindCounts") -> str:
     marks = f"{kind.removed:,} of {kind.due:,} marks"
     listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
     return f"  {printable(kind.kind)}: {marks}, {kind.objects:,} of {expected_text(kind)} objects{listed}"
-
-
-def _span(elapsed_ms: int) -> str:
-    """Return how long something has run."""
-    minutes, seconds = divmod(elapsed_ms // 1000, 60)
-    if minutes < 2:
-        return f"{60 * minutes + seconds} s"
-    return f"{minutes} min {seconds} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

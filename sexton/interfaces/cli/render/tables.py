@@ -21,8 +21,6 @@ from sexton.insight.wording import (
 
 MAX_TABLES = 3
 """Tables of a tombstone that are named."""
-MARKS = "mark state marked_at due=due parent files bytes"
-CONSUMER = "consumer=name db table=tbl acknowledged=acked last_contact_at=seen_at since_at=since state"
 COUNTS = {
     *("records", "entries", "entries_freed", "entries_behind", "freed", "expired", "a_cut_deletes", "a_purge_frees"),
     *("waits_for_approval", "marks", "objects", "keys", "prefixes", "due", "claimed", "removed", "deleted", "absent"),
@@ -30,101 +28,82 @@ COUNTS = {
     *("problems", "live_files", "listed", "regions_to_flush_first", "logs_cut"),
 }
 """Shown names of counts, whose thousands are separated; other numbers are names, versions and places."""
-SENTENCES_OF = ("said", "reasons", "not_flushed_in_time", "not_asked")
+SENTENCES_OF = ("said", "reasons", "problems", "not_flushed_in_time", "not_asked")
 """Shown names of lists whose items are sentences: each is a line, and all are shown."""
-BACKEND = (
-    "backend reported_at pulled_at replicas=copies to_delete=behind bad missing silent full_copy_only=full_copy "
-    "problems example=problem"
-)
-LISTS: Mapping[str, tuple[str, str]] = {
-    "log": (
-        "no action is recorded yet",
-        "when_at=at who from=source did=action instance what=subject outcome why=reason",
-    ),
-    "blockers": (
-        "nothing blocks deletions",
-        "instance blocked_by=held_by what since_at=since until_at=until why_/_way_out",
-    ),
-    "instance list": (
-        "no instance is registered; begin with: sexton instance add NAME",
-        "instance=id mode owner live_view roles registered_at=created_at enabled_at",
-    ),
-    "owner list": ("no owner is installed", "owner package about options"),
-    "vault list": ("no vault is registered; add one: sexton vault add", ""),
-    "round list": ("no round yet", "round=id instance state began_at=started_at ended_at deleted freed note"),
-    "marks list": ("{instance} has no such mark; without filters: sexton marks list {instance}", MARKS),
+EMPTY: Mapping[str, str] = {
+    "log": "no action is recorded yet",
+    "instance list": "no instance is registered; begin with: sexton instance add NAME",
+    "owner list": "no owner is installed",
+    "vault list": "no vault is registered; add one: sexton vault add",
+    "round list": "no round yet",
+    "marks list": "{instance} has no such mark; without filters: sexton marks list {instance}",
+    "plan list": "no plan was made yet; make one: sexton plan new INSTANCE",
+    "plan marks": "plan {plan} has no such mark that is due now",
+    "quarantine list": "nothing is quarantined",
+    "check list": "no check yet; begin with: sexton check run INSTANCE",
+    "check findings": "nothing is open",
+    "hold list": "no hold is active; those that ended: sexton hold list --all",
+    "protection list": "nothing is protected",
+    "schedules list": "rounds run only when you start them; to schedule them: sexton schedules apply",
+    "worker builds": "no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md",
+    "wal list": "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
+    "wal purges": "not purged yet",
+    "binlog list": "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
+    "binlog consumers": "{of} has no consumers of binlogs",
+    "binlog followers": "the journal of {of} has no followers",
+    "replica list": "every replica of {of} is healthy",
+    "replica explain": "{of} has no such tablet",
+    "replica backends": "{of} has no backend",
+}
+"""Operation → what is printed of an empty list."""
+FORMS: Mapping[str, str] = {
+    "log": "when_at=at who from=source did=action instance what=subject outcome why=reason",
+    "blockers": "instance blocked_by=held_by what since_at=since until_at=until why_/_way_out",
+    "instance list": "instance=id mode owner live_view roles registered_at=created_at enabled_at",
+    "owner list": "owner package about options",
+    "round list": "round=id instance state began_at=started_at ended_at deleted freed note",
     "plan list": (
-        "no plan was made yet; make one: sexton plan new INSTANCE",
         "plan=id instance state made_at=created_at by=planned_by has=kinds held_marks expires_at "
-        "answered_at=approved_at answered_by=approved_by",
+        "answered_at=approved_at answered_by=approved_by"
     ),
-    "plan marks": ("plan {plan} has no such mark that is due now", MARKS),
-    "quarantine list": ("nothing is quarantined", "instance mark reason failures marked_at bytes last_error"),
+    "quarantine list": "instance mark reason failures marked_at bytes last_error",
     "check list": (
-        "no check yet; begin with: sexton check run INSTANCE",
         "check=id instance state began_at=cutoff ended_at live_files=evidence.live listed=evidence.listings "
-        "missing=missing_inputs",
+        "missing=missing_inputs"
     ),
-    "check findings": (
-        "nothing is open",
-        "finding=id type vault key size expected since_at=first_seen confirmed_at record detail",
-    ),
-    "hold list": (
-        "no hold is active; those that ended: sexton hold list --all",
-        "hold=id instance covers=what placed_at expires_at released_at by=placed_by why=reason",
-    ),
+    "check findings": "finding=id type vault key size expected since_at=first_seen confirmed_at record detail",
+    "hold list": "hold=id instance covers=what placed_at expires_at released_at by=placed_by why=reason",
     "protection list": (
-        "nothing is protected",
         "instance job owner state registered_at expires_at finished_at ends_with_watermark_above=valid_ts "
-        "ended_by_the_next_round=ends objects description",
+        "ended_by_the_next_round=ends objects description"
     ),
-    "schedules list": (
-        "rounds run only when you start them; to schedule them: sexton schedules apply",
-        "schedule=id every_seconds paused last_at=last next_at=next note",
-    ),
-    "worker builds": ("no worker with temporal.worker_versioning ever ran; see: docs/upgrade.md", "build state of"),
-    "settings show": ("there is no setting", ""),
-    "wal list": (
-        "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC",
-        "topic=name instance enabled mode last_purged_entry_id entries about_bytes checked_at state",
-    ),
-    "wal purges": (
-        "not purged yet",
-        "persisted_at=at last_purged_entry_id last_entry_id_then entries_freed=freed done_at kept_by=holders",
-    ),
+    "schedules list": "schedule=id every_seconds paused last_at=last next_at=next note",
+    "worker builds": "build state of",
+    "wal list": "topic=name instance enabled mode last_purged_entry_id entries about_bytes checked_at state",
+    "wal purges": "persisted_at=at last_purged_entry_id last_entry_id_then entries_freed=freed done_at kept_by=holders",
     "binlog list": (
-        "no log of {of} is known: begin with: sexton binlog set DB --ttl 7d",
         "binlog=name kept_for records=kept bytes first_available=first last=last_seq blocked_by=held "
-        "held_since_at=held_since state",
+        "held_since_at=held_since state"
     ),
-    "binlog consumers": ("{of} has no consumers of binlogs", CONSUMER),
-    "binlog followers": (
-        "the journal of {of} has no followers",
-        "follower=name applied entries_behind=behind last_progress_at=seen_at lost_at",
-    ),
+    "binlog followers": "follower=name applied entries_behind=behind last_progress_at=seen_at lost_at",
     "replica list": (
-        "every replica of {of} is healthy",
         "tablet backend continuous=continuous_version needs wrong=faults problem last_failed=failed "
-        "full_copy_only=full_copy full_copy_at fresh_until_at=fresh_until",
+        "full_copy_only=full_copy full_copy_at fresh_until_at=fresh_until"
     ),
     "replica explain": (
-        "{of} has no such tablet",
         "db table=tbl partition=part backend uid continuous=continuous_version needs_from=need wrong=faults "
         "FULL_COPY_ONLY=full_copy FULL_COPY_ONLY_since_at=full_copy_at to_delete_up_to=desired may_delete=granted "
-        "deleted_up_to=acked dropped problem",
+        "deleted_up_to=acked dropped problem"
     ),
-    "replica backends": ("{of} has no backend", BACKEND),
-}
-"""Operation → what is printed of an empty list, and the form of its items."""
-FORMS: Mapping[str, str] = {
+    "ListedMark": "mark state marked_at due=due parent files bytes",
     "wal explain": (
         "topic=topic.name instance=topic.instance enabled=topic.enabled mode=topic.mode last_purged_entry_id "
         "the_log keep_from=verdict.keep_from kept_by=verdict.holders a_purge_frees=frees bytes "
         "regions_to_flush_first=behind fault=topic.fault QUARANTINED=verdict.quarantine regions=lines replays=pins"
     ),
     "RegionLag": (
-        "region=region.region state last_entry_id by=region.source reported_at=region.reported_at node=region.leader "
-        "entries_behind=entries about_bytes=bytes"
+        "region=region.region state last_entry_id by=region.source reported_at=region.reported_at "
+        "node=region.leader entries_behind=entries about_bytes=bytes"
     ),
     "wal purge": (
         "topic outcome last_purged_entry_id entries_freed=purged.freed kept_by=purged.verdict.holders "
@@ -141,8 +120,11 @@ FORMS: Mapping[str, str] = {
         "expired a_cut_deletes=goes up_to=cut.seq blocked_by=cut.held waits_for_approval=waits "
         "awaiting_since_at=log.awaiting_since"
     ),
-    "Consumer": CONSUMER,
-    "BackendStanding": BACKEND,
+    "Consumer": "consumer=name db table=tbl acknowledged=acked last_contact_at=seen_at since_at=since state",
+    "BackendStanding": (
+        "backend reported_at pulled_at replicas=copies to_delete=behind bad missing silent "
+        "full_copy_only=full_copy problems example=problem"
+    ),
     "RetainingReplica": "backend replicas=copies why since_at=since",
     "JournalEntry": "entry=seq happened_at=at op what",
     "RetainingCopy": "replica=replica.name why",
@@ -151,11 +133,10 @@ FORMS: Mapping[str, str] = {
         "blocked_by_consumers=cut.held cuts_that_wait_for_approval=cut.waiting newly_LOST_consumers=cut.lost "
         "newly_FULL_COPY_ONLY=cut.full_copy backends_asked=backends away swept said"
     ),
-    "Swept": "tablets files keys bytes unknown quarantined failed said",
     "settings preview": "shifts",
     "Shift": (
-        "instance kind retention_before_seconds=before after_seconds=after marks more_are_due=more objects estimated "
-        "bytes"
+        "instance kind retention_before_seconds=before after_seconds=after marks more_are_due=more objects "
+        "estimated bytes"
     ),
     "KindPlan": (
         "kind marks=unheld.marks keys=unheld.keys prefixes=unheld.prefixes objects bytes=unheld.bytes "
@@ -169,7 +150,7 @@ FORMS: Mapping[str, str] = {
         "vault place keys/s=keys_per_second refused_at_keys/s=ceiling throttled workers last_refused_at=throttled_at"
     ),
 }
-"""Operation, or class of the rows in its result → its form. Of others every field is shown."""
+"""Operation, or class of the rows in its result → the form. Of others every field is shown."""
 
 
 def _blocker(b: Any, _page: Any) -> Mapping[str, object]:
@@ -323,8 +304,7 @@ def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
 COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "blockers": _blocker,
     "owner list": lambda o, _: {"about": f"ERROR: {o.error}" if o.error else o.about},
-    "marks list": _mark,
-    "plan marks": _mark,
+    "ListedMark": _mark,
     "quarantine list": lambda q, _: {"mark": f"{q.kind}/{q.id}"},
     "round list": _round,
     "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
@@ -336,7 +316,6 @@ COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "check findings": _finding,
     "protection list": lambda p, _: {"objects": protected_objects(p)},
     "schedules list": lambda s, _: {"next_at": None if s.paused else s.next},
-    "binlog consumers": _consumer,
     "Consumer": _consumer,
     "binlog list": _log,
     "LogCutPreview": _cut_preview,
