@@ -60,7 +60,7 @@ class GuardedPage(APIRoute):
 
 pages = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 TYPED = frozenset(
-    {"reason", "note", "token", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
+    {"reason", "note", "token", "days", "seconds", "rate", "objects", "typed", "scope", "value", "name"}
     | {"vault", "instance"}
 )
 """Fields whose blanks around a text mean nothing, besides those of every form that sends an operation.

@@ -14,8 +14,8 @@ from sexton.operators.access.errors import Forbidden
 PATH = "/console"
 FORM_FIELD = "form_token"
 SECRET_BYTES = 32
-MAX_SIGNED = 500
-"""Characters of a signed text: a browser drops a cookie above 4,096 bytes."""
+MAX_SIGNED_BYTES = 2_900
+"""A browser drops a cookie above 4,096 bytes, and a signature and base64 take the rest."""
 _NAMES = {True: "__Secure-sexton", False: "sexton"}
 
 
@@ -74,7 +74,8 @@ def end(request: Request, response: Response) -> None:
 
 def sign(session: Session, text: str) -> str:
     """Return a text that only this session accepts; see ``signed``."""
-    encoded = base64.urlsafe_b64encode(text[:MAX_SIGNED].encode()).decode()
+    shortened = text.encode()[:MAX_SIGNED_BYTES].decode(errors="ignore")
+    encoded = base64.urlsafe_b64encode(shortened.encode()).decode()
     return f"{encoded}.{_signature(session, encoded)}"
 
 
