@@ -174,10 +174,7 @@ class Visit:
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
         self._forget_answers()
         text = session.sign(session.session_of(self.request), f"! {what}" if warns else what)
-        secure = session.is_secure(self.request)
-        answer.set_cookie(
-            NOTICE, text, NOTICE_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict"
-        )
+        session.set_cookie(self.request, answer, NOTICE, text, NOTICE_SECONDS)
         return answer
 
     @cached_property
