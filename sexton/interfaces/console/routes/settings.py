@@ -18,12 +18,9 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool =
     scope = _scope(visit)
     key, value = key.strip()[:MAX_KEY], value.strip()[:MAX_VALUE]
     listed = visit.ask("settings show", instance=scope or None)
-    is_asked = key and (value or remove)
-    change = (
-        visit.ask("settings preview", key=key, value=None if remove else value, instance=scope or None)
-        if is_asked
-        else None
-    )
+    change = None
+    if key and (value or remove):
+        change = visit.ask("settings preview", key=key, value=None if remove else value, instance=scope or None)
     return visit.show(
         "settings.html",
         "settings",
