@@ -74,7 +74,8 @@ def _hold_placed(placed: Any, _values: Values) -> Iterator[str]:
         yield f"it also blocks {blocks_deep(deep)}"
     yield f"to end it earlier: sexton hold release {hold.id}"
     if placed.too_late:
-        yield f"too late for {quantity(placed.too_late, 'mark')}: they were claimed before, their deletion continues"
+        late = quantity(placed.too_late, "mark")
+        yield f"WARNING: too late for {late}: claimed before, their files are deleted all the same"
 
 
 def _listed(result: Any, _values: Values) -> Iterator[str]:
@@ -113,7 +114,7 @@ def _rejected(row: Any, _values: Values) -> Iterator[str]:
 
 def _repaired(r: Any, values: Values) -> Iterator[str]:
     noun, verb = ("orphan", "mark") if r.what == "orphans" else ("lost object", "undelete")
-    if r.awaits and r.dry_run:
+    if r.awaits:
         yield f"no round will delete orphans before an operator has applied a plan with them: {r.awaits}"
     if not r.found:
         yield "nothing confirmed to repair; see: sexton check findings"

@@ -103,7 +103,7 @@ def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator("main")).to_contain_text("4 marks due")
     assert _stops(rig)
     page.click("button:has-text('Start deletion in shop')")
-    expect(page.locator(".notice")).to_contain_text("shop is not stopped any longer")
+    expect(page.locator(".notice")).to_contain_text("shop is started again")
     assert not _stops(rig)
     page.goto("/console/log")
     expect(page.locator("main")).to_contain_text("odd deletes")
@@ -131,7 +131,7 @@ def test_keyboard_alone_holds_and_releases(new_page: NewPage, rig: Rig) -> None:
             page.keyboard.type("a mark")
     tab_to(page, "Place the hold")
     page.keyboard.press("Enter")
-    expect(page.locator(".notice")).to_contain_text("It blocks dropped a")
+    expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")
     assert rig.count("hold", released_at=None) == 1
 
     tab_to(page, "Release hold 1")
@@ -148,7 +148,11 @@ def test_a_mark_is_given_up_with_a_reason(new_page: NewPage, rig: Rig) -> None:
     row.locator("summary").click()
     row.locator("input[name=reason]").fill("kept by hand")
     row.locator("button").click()
-    expect(page.locator(".notice")).to_contain_text("dropped/q1 is discarded")
+    expect(page.locator("main")).to_contain_text("dropped/q1 of shop")
+    assert reasons(rig) == {"q1": "ACCESS_DENIED", "q2": "ACCESS_DENIED"}
+    page.click("button:has-text('Yes: quarantine discard')")
+    expect(page.locator(".notice")).to_contain_text("is given up")
+    assert "/quarantine" in page.url
     assert reasons(rig) == {"q2": "ACCESS_DENIED"}
 
 
@@ -159,7 +163,7 @@ def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:
     page.fill("#mark", "dropped/a")
     page.fill("#hold-reason", "an audit")
     page.click("text=Place the hold")
-    expect(page.locator(".notice")).to_contain_text("It blocks dropped a")
+    expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")
     assert rig.round().deleted == 4
     assert rig.row("dropped", "a").state == "MARKED"
 

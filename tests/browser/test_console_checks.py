@@ -41,7 +41,7 @@ def test_orphans_are_accepted_and_marked(new_page: NewPage, owned: Owned) -> Non
     expect(page.locator(".notice")).to_contain_text("is accepted")
 
     page.click("button:has-text('Mark 1 confirmed orphan')")
-    expect(page.locator(".notice")).to_contain_text("Marked: 1 orphan")
+    expect(page.locator(".notice")).to_contain_text("marked 1 orphan")
     assert owned.count("mark", kind="orphan") == 1
     assert owned.count("finding", state="ACCEPTED") == 1
 

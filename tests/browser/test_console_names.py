@@ -34,7 +34,14 @@ def test_a_hold_is_placed_on_the_prefix_as_it_was_written(
     put(root, key)
     rig.mark("dropped", NewMark(id="blank", vault="disk", keys=(key,)))
     rig.later(10_801)
-    hold = {"instance": "shop", "scope": "prefix", "vault": "disk", "prefix": folder, "days": " 3 ", "reason": " keep "}
+    hold = {
+        "instance": "shop",
+        "scope": "prefix",
+        "vault": "disk",
+        "prefix": folder,
+        "seconds": " 3d ",
+        "reason": " keep ",
+    }
     placed = client.post(f"{PATH}/holds", data=hold | {"form_token": _token(client, f"{PATH}/blockers")})
     rig.round()
 
@@ -72,21 +79,21 @@ def test_a_button_approves_the_cut_of_its_own_binlog(
     [
         ({"scope": "prefix", "vault": " disk ", "prefix": "t/ordres/"}, "will be kept only if files are there"),
         ({"scope": "prefix", "vault": "disk", "prefix": "nowhere/"}, "check the spelling"),
-        ({"scope": "prefix", "vault": "disk", "prefix": "t/"}, "It covers 1 mark now"),
+        ({"scope": "prefix", "vault": "disk", "prefix": "t/"}, "it covers 1 mark now"),
         ({"scope": "mark", "mark": "dropped/whole ", "vault": " ", "prefix": " "}, "check its spelling"),
-        ({"scope": "mark", "mark": "dropped/whole"}, "It covers 1 mark now"),
-        ({"scope": "instance", "vault": " "}, "It covers"),
+        ({"scope": "mark", "mark": "dropped/whole"}, "it covers 1 mark now"),
+        ({"scope": "instance", "vault": " "}, "it covers"),
     ],
 )
 def test_a_hold_says_what_it_covers(client: httpx.Client, rig: Rig, hold: dict[str, str], says: str) -> None:
     rig.mark("dropped", NewMark(id="whole", vault="disk", prefix="t/"))
-    form = {"instance": "shop", "days": "3", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
+    form = {"instance": "shop", "seconds": "3d", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
     placed = client.post(f"{PATH}/holds", data=form | hold, follow_redirects=True)
     notice = re.search(r'<p class="notice.*?</p>', placed.text, re.DOTALL)
 
     assert notice is not None
     assert says in notice[0]
-    assert ("notice ask" in notice[0]) == ("It covers" not in says)
+    assert ("notice ask" in notice[0]) == ("it covers" not in says)
     assert len(rig.holds.active("shop")) == 1
 
 
@@ -101,7 +108,7 @@ def test_a_hold_says_what_it_covers(client: httpx.Client, rig: Rig, hold: dict[s
     ],
 )
 def test_a_hold_of_no_kind_or_two_is_refused(client: httpx.Client, rig: Rig, hold: dict[str, str]) -> None:
-    form = {"instance": "shop", "days": "3", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
+    form = {"instance": "shop", "seconds": "3d", "reason": "keep", "form_token": _token(client, f"{PATH}/blockers")}
     answer = client.post(f"{PATH}/holds", data=form | hold)
 
     assert answer.status_code == 422
@@ -119,7 +126,7 @@ def test_why_is_asked_about_the_key_as_it_was_written(client: httpx.Client, rig:
 
 
 def test_a_refused_hold_can_be_corrected_after_going_back(new_page: NewPage, rig: Rig) -> None:
-    typed = {"mark": "dropped/whole", "vault": "disk", "prefix": "legal/", "days": "30", "hold-reason": "a court"}
+    typed = {"mark": "dropped/whole", "vault": "disk", "prefix": "legal/", "seconds": "30d", "hold-reason": "a court"}
     page = new_page("operate@shop")
     page.goto("/console/blockers?instance=shop")
     page.select_option("#scope", "prefix")

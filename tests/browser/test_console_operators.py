@@ -67,7 +67,7 @@ def test_start_ends_only_the_stop_that_was_shown(ada: Operator, api: Api, rig: R
 
     assert "another one by now" in ada.said("start", stop=shown)
     assert _stops(rig) == ["data loss: do not start"]
-    assert "is not stopped any longer" in ada.said("start", stop=ada.field("start?instance=shop", "stop"))
+    assert "is started again" in ada.said("start", stop=ada.field("start?instance=shop", "stop"))
     assert _stops(rig) == []
 
 
@@ -114,15 +114,17 @@ def test_the_last_entry_of_a_list_says_what_its_removal_permits(
 ) -> None:
     rig.instance("bank")
     admin = Operator(api, "operate@*")
-    admin.send("lists/add", list=name, name=entry)
+    admin.send("lists/add", which=name, name=entry)
     assert f"it is the last, so {frees}" in admin.see("blockers?instance=shop")
-    assert f"which is empty now: {frees}" in admin.said("lists/remove", list=name, name=entry, last="1")
+    assert f"the list {name} is empty now: it blocks nothing" in admin.said(
+        "lists/remove", which=name, name=entry, last="1"
+    )
 
 
 def test_lists_do_not_name_other_tenants(ada: Operator, api: Api, rig: Rig, tmp_path: Path) -> None:
     rig.instance("bank").local(tmp_path / "gold", "gold", "bank")
     for name, entry in ((ListName.WHITELIST, "bank"), (ListName.VAULTS, "bank/gold")):
-        Operator(api, "operate@*").send("lists/add", list=name, name=entry)
+        Operator(api, "operate@*").send("lists/add", which=name, name=entry)
     token = {"Authorization": f"Bearer {api.token('read@shop')}"}
     texts = [ada.see(page) for page in ("", "blockers", "rounds")]
     texts += [ada.http.get(f"/v1/{path}?instance=shop", headers=token).text for path in ("status", "blockers")]
@@ -200,16 +202,16 @@ def test_an_old_page_does_not_empty_a_list(api: Api, rig: Rig) -> None:
     rig.instance("bank")
     admin = Operator(api, "operate@*")
     for name in ("bank", "shop"):
-        admin.send("lists/add", list="whitelist", name=name)
-    admin.send("lists/remove", list="whitelist", name="bank")
-    assert "is the last entry by now" in admin.said("lists/remove", list="whitelist", name="shop")
-    assert "which is empty now" in admin.said("lists/remove", list="whitelist", name="shop", last="1")
+        admin.send("lists/add", which="whitelist", name=name)
+    admin.send("lists/remove", which="whitelist", name="bank")
+    assert "is the last entry by now" in admin.said("lists/remove", which="whitelist", name="shop")
+    assert "is empty now" in admin.said("lists/remove", which="whitelist", name="shop", last="1")
 
 
 def test_a_cap_replaces_only_the_cap_that_was_shown(ada: Operator, api: Api, rig: Rig) -> None:
-    Operator(api).send("vaults/cap", vault="disk", keys_per_second="1", shown="")
-    assert "another cap by now" in ada.said("vaults/cap", vault="disk", keys_per_second="50000", shown="")
-    assert "At most 500 keys" in ada.said("vaults/cap", vault="disk", keys_per_second="500", shown="1")
+    Operator(api).send("vaults/cap", vault="disk", rate="1", shown="")
+    assert "another cap by now" in ada.said("vaults/cap", vault="disk", rate="50000", shown="")
+    assert "at 500 keys/s at most" in ada.said("vaults/cap", vault="disk", rate="500", shown="1")
 
 
 def test_an_instance_that_cannot_be_counted_hides_no_other(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

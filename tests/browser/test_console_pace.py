@@ -62,7 +62,7 @@ def test_the_pace_follows_the_store_and_a_cap_holds(live: LiveConsole, proxy: Fa
 
         page.fill("#cap-1", str(CAP))
         page.click("text=Set the cap")
-        expect(page.locator(".notice")).to_contain_text("At most 200 keys per second")
+        expect(page.locator(".notice")).to_contain_text("is deleted from at 200 keys/s at most")
         time.sleep(6)
         counted = _deleted(proxy)
         time.sleep(SECONDS)

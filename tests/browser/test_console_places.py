@@ -58,7 +58,7 @@ def test_a_cap_is_set_and_a_vault_probed_again(new_page: NewPage, rig: Rig) -> N
     page.goto("/console/vaults")
     page.fill("#cap-1", "250")
     page.click("text=Set the cap")
-    expect(page.locator(".notice")).to_contain_text("At most 250 keys per second")
+    expect(page.locator(".notice")).to_contain_text("shop/disk is deleted from at 250 keys/s at most")
     page.click("text=Probe disk again")
     expect(page.locator(".notice")).to_contain_text("was probed")
 
@@ -81,6 +81,8 @@ def test_an_administrator_trusts_a_vault_after_a_restore(new_page: NewPage, rig:
     expect(page.locator(".problem")).to_contain_text("BEHIND")
     page.fill("#trust-1", "the copy was never used")
     page.click("text=Let this database delete in disk again")
+    expect(page.locator("main")).to_contain_text("round 99 deleted in disk")
+    page.click("button:has-text('Yes: vault trust')")
     expect(page.locator(".notice")).to_contain_text("belongs to this database again")
 
     trusted = vault.read_marker()
@@ -142,7 +144,7 @@ def test_an_operation_without_a_page_has_a_form(new_page: NewPage, api: Api, rig
     expect(page.locator("main")).to_contain_text("Give up the entries that region r2 of topic orders is missing?")
     assert ("wal reset", "orders r2") not in _actions(rig)
     page.click("button:has-text('Yes: wal reset')")
-    expect(page.locator(".notice")).to_contain_text("Region r2 needs topic orders from entry")
+    expect(page.locator(".notice")).to_contain_text("region r2 needs topic orders from entry")
 
     assert ("wal reset", "orders r2") in _actions(rig)
 
@@ -184,7 +186,7 @@ def test_a_large_cut_needs_its_number_typed(new_page: NewPage, waiting_cut: Binl
     assert waiting_cut.log().awaiting_seq == 5
 
     _approve(page, "5")
-    expect(page.locator(".notice")).to_contain_text("up to record 5")
+    expect(page.locator(".notice")).to_contain_text("approved up to 5")
     assert waiting_cut.service.configs.log(SHOP, DB).approved == 5
     other.fill("[name=typed]", "5")
     other.click("text=Delete records up to 5")

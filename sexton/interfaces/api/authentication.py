@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -65,13 +65,11 @@ class TokenVerifier:
     async def _verify(self) -> None:
         while self._waiting:
             checked, self._waiting = self._waiting[:VERIFIED_AT_ONCE], self._waiting[VERIFIED_AT_ONCE:]
+            verdicts: Sequence[Token | Exception]
             try:
                 verdicts, now = await self._threads.run(self._tokens.verify, [sent for sent, _ in checked])
             except Exception as e:  # noqa: BLE001 - each request answers it
-                for _, waiting in checked:
-                    if not waiting.done():
-                        waiting.set_exception(e)
-                continue
+                verdicts, now = [e] * len(checked), 0
             for (_, waiting), verdict in zip(checked, verdicts, strict=True):
                 if isinstance(verdict, Token) and policy.is_use_due(verdict, now):
                     self._used[verdict.id] = verdict

@@ -51,7 +51,8 @@ class GuardedRoute(APIRoute):
             pools: Pools = request.app.state.pools
             async with AsyncExitStack() as places:
                 if adapter is not None:
-                    if may_be_large(request, self._max_body_bytes):
+                    length = stated_length(request)
+                    if self._max_body_bytes > SMALL_BYTES and (length is None or length > SMALL_BYTES):
                         await places.enter_async_context(pools.large_bodies)
                     try:
                         body = await read_body(request, self._max_body_bytes)
@@ -61,9 +62,9 @@ class GuardedRoute(APIRoute):
                 await places.enter_async_context(pools.place(self.endpoint))
                 try:
                     return await handle(request)
-                except HTTPException:  # FastAPI raises this instead of any error of ``json()``
-                    if isinstance(request, _GuardedRequest) and request.refusal is not None:
-                        raise request.refusal from None
+                except HTTPException as e:  # FastAPI raises this instead of any error of ``json()``
+                    if isinstance(e.__cause__, RequestValidationError):
+                        raise e.__cause__ from None
                     raise
 
         return guarded
@@ -75,17 +76,12 @@ class _GuardedRequest(Request):
     def __init__(self, scope: Scope, receive: Receive, body: bytes, adapter: TypeAdapter[Any]) -> None:
         super().__init__(scope, receive)
         self._body, self._adapter = body, adapter
-        self.refusal: Exception | None = None
 
     async def json(self) -> Any:
         if len(self._body) <= SMALL_BYTES:
             return await super().json()
         pools: Pools = self.app.state.pools
-        try:
-            return await pools.parser.run(validated, self._body, self._adapter)
-        except RequestValidationError as e:
-            self.refusal = e
-            raise
+        return await pools.parser.run(validated, self._body, self._adapter)
 
 
 def _query_names(dependant: Dependant) -> set[str]:
@@ -112,12 +108,6 @@ def stated_length(request: Request) -> int | None:
         return None
     length = request.headers.get("content-length", "0")
     return int(length) if length.isdecimal() else None
-
-
-def may_be_large(request: Request, limit: int) -> bool:
-    """Return whether the body, of at most ``limit`` bytes, may be larger than ``SMALL_BYTES``."""
-    length = stated_length(request)
-    return limit > SMALL_BYTES and (length is None or length > SMALL_BYTES)
 
 
 def validated(body: bytes, adapter: TypeAdapter[Any]) -> Any:

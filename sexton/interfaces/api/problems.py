@@ -64,8 +64,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 def install(app: FastAPI) -> None:
     """Answer every error of an application with a problem document."""
-    app.add_exception_handler(Exception, _answer)
-    for kind in (*REFUSALS, RequestValidationError, HTTPException):
+    for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
 
 
@@ -106,8 +105,8 @@ def log_failure(error: Exception, request: HTTPConnection, document: ProblemDocu
 def problem(error: Exception) -> ProblemDocument:
     """Return the problem document of an error."""
     if isinstance(error, SextonError):
-        document = _document(code_of(error), status(error), str(error), getattr(error, "code", None))
-        return document.model_copy(update={"first": getattr(error, "first", None)})
+        more = {"number": getattr(error, "code", None), "first": getattr(error, "first", None)}
+        return _document(code_of(error), status(error), str(error), **more)
     if isinstance(error, RequestValidationError):
         # The first ten mistakes, without the values: one may be a secret in the wrong place.
         mistakes = (f"{_location(mistake)}: {mistake['msg']}" for mistake in error.errors()[:10])
@@ -128,11 +127,10 @@ def status(error: SextonError) -> int:
     return next((code for kind, code in STATUS if isinstance(error, kind)), 400)
 
 
-def _document(code: str, status_: int, detail: str, number: int | None = None) -> ProblemDocument:
+def _document(code: str, status_: int, detail: str, **more: int | None) -> ProblemDocument:
     title = code.replace("_", " ").capitalize()
-    return ProblemDocument(
-        type=f"urn:sexton:problem:{code}", title=title, status=status_, detail=detail, code=code, number=number
-    )
+    kind = f"urn:sexton:problem:{code}"
+    return ProblemDocument(type=kind, title=title, status=status_, detail=detail, code=code, **more)
 
 
 def _location(mistake: dict[str, Any]) -> str:

@@ -35,25 +35,8 @@ from sexton.runtime.blockers.listing import list_blockers
 YEAR_SECONDS = 31_536_000
 
 
-class Beside:
-    """The API and the console as one ASGI application; the API has the lifespan and every other path."""
-
-    def __init__(self, api: ASGIApp, console: ASGIApp) -> None:
-        self._api, self._console = api, console
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with the application that its path belongs to."""
-        path = scope.get("path", "")
-        if path in ("/", f"{session.PATH}/") and scope["type"] == "http" and scope["method"] in READING:
-            await RedirectResponse(session.PATH, 303)(scope, receive, send)
-        elif scope["type"] == "http" and (path == session.PATH or path.startswith(f"{session.PATH}/")):
-            await self._console(scope, receive, send)
-        else:
-            await self._api(scope, receive, send)
-
-
-def beside(api: FastAPI) -> Beside:
-    """Return the API with the console at ``/console``."""
+def beside(api: FastAPI) -> ASGIApp:
+    """Return the API with the console at ``/console``; the API has the lifespan and every other path."""
     console = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     for name in ("service", "pools", "verifier"):
         setattr(console.state, name, getattr(api.state, name))
@@ -66,7 +49,17 @@ def beside(api: FastAPI) -> Beside:
         console.add_middleware(ProxyHeadersMiddleware, trusted_hosts=service.settings.api.trusted_proxies)
     for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
         console.add_exception_handler(kind, _refuse)
-    return Beside(api, console)
+
+    async def by_path(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path in ("/", f"{session.PATH}/") and scope["method"] in READING:
+            await RedirectResponse(session.PATH, 303)(scope, receive, send)
+        elif path == session.PATH or path.startswith(f"{session.PATH}/"):
+            await console(scope, receive, send)
+        else:
+            await api(scope, receive, send)
+
+    return by_path
 
 
 class _StaticAssets(StaticFiles):

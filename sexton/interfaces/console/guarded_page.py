@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from sexton.interfaces.api.authentication import TokenVerifier
-from sexton.interfaces.api.caller import Caller, source_of
+from sexton.interfaces.api.caller import current_caller
 from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.console import session
@@ -20,13 +20,8 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Unauthenticated
 
 MAX_FIELDS = 50
-_OPEN = "sexton_open"
-
-
-def without_session(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark an endpoint that needs no session: the login."""
-    setattr(endpoint, _OPEN, True)
-    return endpoint
+LOGIN = f"{session.PATH}/login"
+"""The only path that needs no session."""
 
 
 class GuardedPage(APIRoute):
@@ -35,17 +30,16 @@ class GuardedPage(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of FastAPI within the limits."""
         handle = super().get_route_handler()
-        is_open = getattr(self.endpoint, _OPEN, False)
 
         async def guarded(request: Request) -> Response:
             pools: Pools = request.app.state.pools
-            if not is_open:
+            if self.path != LOGIN:
                 verifier: TokenVerifier = request.app.state.verifier
                 token = session.session_of(request).token
                 if not token:
                     raise Unauthenticated("log in first")
-                request.state.identity = identity = await verifier.authenticate(f"Bearer {token}")
-                request.state.caller = Caller(identity, source_of(request), request.app.state.service.stores.calls)
+                request.state.identity = await verifier.authenticate(f"Bearer {token}")
+                await current_caller(request)
             if request.method == "POST":
                 try:
                     request.state.form = await _form(request)
@@ -60,7 +54,7 @@ class GuardedPage(APIRoute):
 
 pages = APIRouter(prefix=session.PATH, route_class=GuardedPage)
 TYPED = frozenset(
-    {"reason", "note", "token", "days", "keys_per_second", "objects", "typed", "scope", "value", "name"}
+    {"reason", "note", "token", "days", "seconds", "rate", "objects", "typed", "scope", "value", "name"}
     | {"vault", "instance"}
 )
 """Fields whose blanks around a text mean nothing, besides those of every form that sends an operation.

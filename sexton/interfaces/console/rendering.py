@@ -54,11 +54,6 @@ def relative(instant: int | None, now: int) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), wording.utc(instant), text)
 
 
-def number(value: float) -> str:
-    """Return a number with separators."""
-    return f"{value:,.0f}"
-
-
 def asset(name: str) -> str:
     """Return the address of a static file. It changes with its content, so browsers may keep the file."""
     return f"/console/static/{name}?v={_DIGESTS[name]}"
@@ -76,7 +71,7 @@ _environment = Environment(
     finalize=lambda value: value if isinstance(value, Markup) else printable(str(value)),
 )
 _environment.filters.update(
-    number=number, bytes=wording.human_bytes, utc=wording.utc, first_line=wording.first_line, span=span
+    number="{:,.0f}".format, bytes=wording.human_bytes, utc=wording.utc, first_line=wording.first_line, span=span
 )
 _environment.globals.update(
     asset=asset,

@@ -13,10 +13,8 @@ from sexton.operators.access.errors import Forbidden
 
 PATH = "/console"
 FORM_FIELD = "form_token"
-SECRET_BYTES = 32
-MAX_SIGNED = 500
-"""Characters of a signed text: a browser drops a cookie above 4,096 bytes."""
-_NAMES = {True: "__Secure-sexton", False: "sexton"}
+MAX_SIGNED_BYTES = 2_900
+"""A browser drops a cookie above 4,096 bytes, and a signature and base64 take the rest."""
 
 
 class Session(NamedTuple):
@@ -38,11 +36,6 @@ def session_of(request: Request) -> Session:
     return Session(request.cookies.get(name, ""), request.cookies.get(f"{name}-forms", ""))
 
 
-def new_forms_secret() -> str:
-    """Return a new secret for forms."""
-    return secrets.token_urlsafe(SECRET_BYTES)
-
-
 def check_form(request: Request, form_token: str) -> None:
     """Raise ``Forbidden`` unless a form was sent by a page of this console and this session.
 
@@ -57,13 +50,13 @@ def check_form(request: Request, form_token: str) -> None:
 
 def begin(request: Request, response: Response, token: str) -> None:
     """Set the cookies of a new session, with a secret of its own: an earlier one is worth nothing then."""
-    _set(request, response, _name(request), token)
-    _set(request, response, f"{_name(request)}-forms", new_forms_secret())
+    set_cookie(request, response, _name(request), token)
+    prepare_login(request, response, secrets.token_urlsafe())
 
 
 def prepare_login(request: Request, response: Response, forms: str) -> None:
     """Set the secret of the login form."""
-    _set(request, response, f"{_name(request)}-forms", forms)
+    set_cookie(request, response, f"{_name(request)}-forms", forms)
 
 
 def end(request: Request, response: Response) -> None:
@@ -74,7 +67,8 @@ def end(request: Request, response: Response) -> None:
 
 def sign(session: Session, text: str) -> str:
     """Return a text that only this session accepts; see ``signed``."""
-    encoded = base64.urlsafe_b64encode(text[:MAX_SIGNED].encode()).decode()
+    shortened = text.encode()[:MAX_SIGNED_BYTES].decode(errors="ignore")
+    encoded = base64.urlsafe_b64encode(shortened.encode()).decode()
     return f"{encoded}.{_signature(session, encoded)}"
 
 
@@ -90,12 +84,14 @@ def _signature(session: Session, encoded: str) -> str:
     return hmac.new(session.form_token.encode(), encoded.encode(), hashlib.sha256).hexdigest()
 
 
-def _set(request: Request, response: Response, name: str, value: str) -> None:
-    response.set_cookie(name, value, path=PATH, secure=is_secure(request), httponly=True, samesite="strict")
+def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int | None = None) -> None:
+    """Set a cookie that only this console gets; ``seconds``: how long it is kept; None: until the browser ends."""
+    secure = is_secure(request)
+    response.set_cookie(name, value, seconds, path=PATH, secure=secure, httponly=True, samesite="strict")
 
 
 def _name(request: Request) -> str:
-    return _NAMES[is_secure(request)]
+    return "__Secure-sexton" if is_secure(request) else "sexton"
 
 
 def is_secure(request: Request) -> bool:

@@ -1,20 +1,23 @@
 """One request of a browser: who sends it, which instance it is about, and how its page is rendered."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import Caller
 from sexton.interfaces.api.problems import OtherChange
 from sexton.interfaces.console import rendering, session
+from sexton.interfaces.sentences import SENTENCES, Values
 from sexton.kernel.errors import BadInput
-from sexton.operations.fields import ONE
+from sexton.kernel.printable import printable
+from sexton.operations.fields import ONE, StartedWork
 from sexton.operations.registry import Call, Operation, operations
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
@@ -23,7 +26,6 @@ from sexton.operators.controls.policy import halt_by_instance
 NOTICE = "sexton-notice"
 """The cookie with what the last action did; the next page shows it once."""
 NOTICE_SECONDS = 30
-Form = TypeVar("Form", bound=BaseModel)
 
 
 class Visit:
@@ -75,27 +77,20 @@ class Visit:
         fields: Mapping[str, str] = getattr(self.request.state, "form", {})
         return fields
 
-    def read(self, form: type[Form], **fields: object) -> Form:
-        """Return the values of a form, or raise ``BadInput`` with what is wrong with them."""
-        given = {name: value for name, value in self.form.items() if name in form.model_fields and value}
-        try:
-            return form.model_validate(given | fields)
-        except ValidationError as e:
-            wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
-            raise BadInput(f"not as it should be: {wrong}") from None
-
     def ask(self, name: str, **values: object) -> Any:
         """Run an operation as the caller, with these values and those of the form, and return its result.
 
         A page is about ``instance``, so this is that of an operation that is about one.
         """
-        result, _ = self.run(operations()[name], **values)
-        return result
+        operation = operations()[name]
+        return operation.run(self.call, self.values(operation, **values))
 
-    def run(self, operation: Operation, **values: object) -> tuple[Any, Mapping[str, Any]]:
-        """Run an operation as ``ask`` does, and return its result and the values of its order."""
+    def sent(self, name: str, page: str, **values: object) -> Response:
+        """Run an operation as ``ask`` does, and return a redirect to a page, which will show what was done."""
+        operation = operations()[name]
         given = self.values(operation, **values)
-        return operation.run(self.call, given), given
+        text, warns = outcome_text(name, operation.run(self.call, given), given)
+        return self.done(text, page, warns=warns)
 
     @property
     def call(self) -> Call:
@@ -103,10 +98,21 @@ class Visit:
         return Call(self.service, self.caller)
 
     def values(self, operation: Operation, **values: object) -> dict[str, Any]:
-        """Return the values of an operation's order: these, and those of the form."""
+        """Return the values of an operation's order: these, and those of the form.
+
+        Raises:
+            BadInput: one of them is wrong.
+            WrongUsage: a duration has no unit.
+        """
+        operation.refuse_bare(self.form)
         if operation.covers == ONE and values.get("instance") is None:
             values["instance"] = self.instance
-        order = self.read(operation.order, **values)
+        given = {name: value for name, value in self.form.items() if name in operation.parameters and value}
+        try:
+            order = operation.order.model_validate(given | values)
+        except ValidationError as e:
+            wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
+            raise BadInput(f"not as it should be: {wrong}") from None
         return {name: getattr(order, name) for name in operation.parameters}
 
     @cached_property
@@ -168,10 +174,7 @@ class Visit:
         answer = RedirectResponse(self.link(page, **query), 303, rendering.HEADERS)
         self._forget_answers()
         text = session.sign(session.session_of(self.request), f"! {what}" if warns else what)
-        secure = session.is_secure(self.request)
-        answer.set_cookie(
-            NOTICE, text, NOTICE_SECONDS, path=session.PATH, secure=secure, httponly=True, samesite="strict"
-        )
+        session.set_cookie(self.request, answer, NOTICE, text, NOTICE_SECONDS)
         return answer
 
     @cached_property
@@ -194,6 +197,18 @@ class Visit:
         given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
         path = f"{session.PATH}/{page}" if page else session.PATH
         return f"{path}?{given}" if given else path
+
+
+def outcome_text(operation: str, result: Any, values: Values) -> tuple[str, bool]:
+    """Return what was done, in the lines of the command, and whether that may not be what was meant."""
+    lines = [f"{operation}: done"]
+    if isinstance(result, StartedWork):
+        of = result.topic or result.instance
+        lines = [f"{operation}{f' of {of}' if of else ''} was started"]
+    elif operation in SENTENCES:
+        lines = list(SENTENCES[operation](result, values))
+    texts = [re.sub("^warning: ", "", printable(line), flags=re.IGNORECASE) for line in lines]
+    return "\n".join(texts), texts != [printable(line) for line in lines]
 
 
 def _explain(mistake: Any) -> str:

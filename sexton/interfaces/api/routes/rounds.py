@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Path, Request
+from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import CurrentCaller, Service
@@ -63,11 +63,15 @@ async def deletions(round: Number, request: Request, service: Service, caller: C
     It contains the objects of finished marks. Nothing is returned if part of the log of deletions cannot be read.
     """
     pools: Pools = request.app.state.pools
-    with ExitStack() as held:  # until the answer is sent
-        file = held.enter_context(TemporaryFile())  # the answer closes it
+    with ExitStack() as held:
+        file = held.enter_context(TemporaryFile())
         details = await pools.downloads.run(details_of, Call(service, caller), round)
-        await pools.downloads.run(_write_deletions, service, details, file)
-        return _Download(file, f"deletions-of-round-{round}.parquet", held.pop_all())
+        length = await pools.downloads.run(_write_deletions, service, details, file)
+        name = f'attachment; filename="deletions-of-round-{round}.parquet"'
+        headers = {"Content-Disposition": name, "Content-Length": str(length)}
+        pieces = iter(partial(file.read, CHUNK_BYTES), b"")
+        closing = BackgroundTask(held.pop_all().close)  # after the answer was sent, or its client has gone
+        return StreamingResponse(pieces, media_type=PARQUET, headers=headers, background=closing)
 
 
 async def stream(next_event: NextEvent, event: tuple[str, str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
@@ -90,29 +94,18 @@ async def stream(next_event: NextEvent, event: tuple[str, str], is_stopping: Cal
             return  # the client connects again, and the refusal says why
 
 
-class _Download(StreamingResponse):
-    """A file. What it holds is released when it was sent, or its client has gone."""
-
-    def __init__(self, file: IO[bytes], name: str, held: ExitStack) -> None:
-        length = file.seek(0, SEEK_END)
-        file.seek(0)
-        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
-        super().__init__(iter(partial(file.read, CHUNK_BYTES), b""), media_type=PARQUET, headers=headers)
-        self._held = held
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._held:
-            await super().__call__(scope, receive, send)
-
-
 def details_of(call: Call, round_: int) -> RoundDetails:
     """Return one round, if the caller may see it."""
     details: RoundDetails = operation_named("round show", "rounds").run(call, {"round": round_})
     return details
 
 
-def _write_deletions(service: Deployment, details: RoundDetails, file: IO[bytes]) -> None:
+def _write_deletions(service: Deployment, details: RoundDetails, file: IO[bytes]) -> int:
+    """Write the file, and return how many bytes it has."""
     row = details.round
     rows = parquet.write(service.stores.audit.rows(row.id), file)
     if not rows and row.report is not None and row.report.deleted:
         raise AuditEnded(f"the log of deletions has no object of round {row.id} any longer, which deleted some")
+    length = file.seek(0, SEEK_END)
+    file.seek(0)
+    return length

@@ -40,9 +40,7 @@ def repair(visit: CurrentVisit) -> Response:
     now = _repairable(visit)
     other = f"{quantity(now, 'orphan')} can be marked by now, not as many as the page showed; look again"
     visit.agreed("orphans", now, other)
-    repaired = visit.ask("check repair", what="orphans")
-    marked = f"Marked: {quantity(repaired.marked, 'orphan')}; kept: {repaired.kept:,}."
-    return visit.done(f"{marked} They wait for their retention. {repaired.awaits}".strip(), "checks")
+    return visit.sent("check repair", "checks", what="orphans")
 
 
 @pages.get("/checks/{check}")

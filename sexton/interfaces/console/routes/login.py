@@ -1,12 +1,13 @@
 """Log in with a token of Sexton or of the issuer, and log out."""
 
+import secrets
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from sexton.interfaces.console import rendering, session
-from sexton.interfaces.console.guarded_page import pages, without_session
+from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
@@ -36,14 +37,12 @@ def safe_target(then: str) -> str:
 
 
 @pages.get("/login")
-@without_session
 def form(request: Request, then: str = session.PATH, lost: bool = False) -> Response:
     """Show the login."""
     return _login(request, then, LOST if lost else "", 200)
 
 
 @pages.post("/login")
-@without_session
 async def login(request: Request) -> Response:
     """Begin a session with a token, of Sexton or of the issuer, with which a person may log in."""
     fields = request.state.form
@@ -75,7 +74,7 @@ def logout(visit: CurrentVisit) -> Response:
 
 def _login(request: Request, then: str, problem: str, status: int) -> Response:
     known = session.session_of(request)
-    forms = known.forms or session.new_forms_secret()
+    forms = known.forms or secrets.token_urlsafe()
     issuer = request.app.state.service.settings.oidc.issuer
     values = {
         "then": safe_target(then),

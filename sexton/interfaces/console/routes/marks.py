@@ -56,12 +56,4 @@ def retry(visit: CurrentVisit) -> Response:
     if visit.form.get("deletes_current") and counted is not None:
         what = f"{quantity(counted.marks, 'mark')} with reason {visit.form.get('cause')}"
         visit.agreed("marks", counted.marks, f"{what} are quarantined by now, not as many as the page showed")
-    retried = visit.ask("quarantine retry")
-    return visit.done(f"The next round tries {quantity(retried.marks, 'mark')} again.", "quarantine")
-
-
-@pages.post("/quarantine/discard")
-def discard(visit: CurrentVisit) -> Response:
-    """Give a mark up; what is left of its files stays."""
-    given_up = visit.ask("quarantine discard")
-    return visit.done(f"{given_up.kind}/{given_up.id} is discarded. What is left of its files stays.", "quarantine")
+    return visit.sent("quarantine retry", "quarantine")

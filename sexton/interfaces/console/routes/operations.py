@@ -12,22 +12,19 @@ from sexton.interfaces.console import session
 from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.questions import QUESTIONS
-from sexton.interfaces.sentences import SENTENCES, Values
 from sexton.kernel.errors import BadInput
-from sexton.operations.fields import StartedWork
 from sexton.operations.registry import INSTANCE, READING, Operation, operations
 from sexton.operators.access.model import EVERY_INSTANCE
 
 WITH_A_PAGE = frozenset(
     {"stop", "start", "hold add", "lists add", "lists remove", "plan new", "apply", "check repair", "token create"}
-    | {"quarantine retry", "quarantine discard", "settings set", "settings unset", "vault cap", "vault uncap"}
-    | {"vault trust", "protection release", "binlog approve", "round cancel", "round pause", "round resume"}
-    | {"round retry", "plan reject"}
+    | {"quarantine retry", "settings set", "settings unset", "vault cap", "vault uncap"}
+    | {"protection release", "binlog approve", "round cancel", "round pause", "round resume", "round retry"}
 )
 """Operations whose own page compares what it showed with what is there when its form is sent, or shows more."""
 ON_A_PAGE = frozenset(
     {"round run", "check run", "check accept", "hold release", "vault probe", "binlog gc", "token renew"}
-    | {"token revoke", "wal purge", "wal enable", "wal disable"}
+    | {"token revoke", "wal purge", "wal enable", "wal disable", "plan reject", "quarantine discard", "vault trust"}
     | {f"wal {signal}" for signal in ("now", "pause", "resume", "retry", "cancel")}
 )
 """Operations with a button on the page of what they are about."""
@@ -114,19 +111,6 @@ def _fields(operation: Operation) -> Iterator[Field]:
         )
 
 
-def outcome_text(operation: Operation, result: Any, values: Values) -> tuple[str, bool]:
-    """Return what was done, in sentences, and whether that may not be what was meant."""
-    if isinstance(result, StartedWork):
-        of = result.topic or result.instance
-        return f"{operation.name}{f' of {of}' if of else ''} was started.", False
-    lines = (
-        list(SENTENCES[operation.name](result, values)) if operation.name in SENTENCES else [f"{operation.name}: done"]
-    )
-    warns = any(line.lower().startswith("warning: ") for line in lines)
-    texts = [re.sub("^warning: ", "", line, flags=re.IGNORECASE) for line in lines]
-    return " ".join(f"{text[:1].upper()}{text[1:].rstrip('.,')}." for text in texts), warns
-
-
 def _send(operation: Operation) -> Callable[..., Response]:
     """Return the action of a form: it sends an operation, and leads to the page that the form names."""
 
@@ -134,7 +118,6 @@ def _send(operation: Operation) -> Callable[..., Response]:
         to = visit.form.get("page", "operations")
         if not PAGE.fullmatch(to):
             raise BadInput("the form names no page; open the page again, then send it")
-        operation.refuse_bare(visit.form)
         if operation.record.asks:
             values = visit.values(operation)
             operation.admit(visit.call, values)
@@ -144,17 +127,12 @@ def _send(operation: Operation) -> Callable[..., Response]:
                 form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
                 shown = {"operation": operation, "question": question, "form": form, "instance": instance}
                 return visit.show("confirm.html", "operations", cli=cli, **shown)
-        result, given = visit.run(operation)
-        text, warns = outcome_text(operation, result, given)
-        return visit.done(text, to, warns=warns)
+        return visit.sent(operation.name, to)
 
     return send
 
 
 for _name, _operation in offered().items():
-    _endpoint = _send(_operation)
-    if _operation.record.reserved:
-        _endpoint = reserved(_endpoint)
-    elif _operation.record.long:
-        _endpoint = long(_endpoint)
+    _endpoint, _record = _send(_operation), _operation.record
+    _endpoint = reserved(_endpoint) if _record.reserved else long(_endpoint) if _record.long else _endpoint
     pages.add_api_route(f"/do/{_name}", _endpoint, methods=["POST"], name=_name)

@@ -51,12 +51,9 @@ def overview(visit: CurrentVisit) -> Response:
 @reserved
 def stop(visit: CurrentVisit) -> Response:
     """Stop deletion in one instance, or in all."""
-    reason = visit.form.get("reason") or NO_REASON
-    if visit.form.get("everything"):
-        visit.ask("stop", reason=reason, everything=True, instance=None)
-        return visit.done("Deletion is stopped in every instance. No page of deletes begins after 5 s.", "")
-    visit.ask("stop", reason=reason, instance=visit.instance)
-    return visit.done(f"Deletion in {visit.instance} is stopped. No page of deletes begins after 5 s.", "")
+    everything = bool(visit.form.get("everything"))
+    reason, instance = visit.form.get("reason") or NO_REASON, None if everything else visit.instance
+    return visit.sent("stop", "", reason=reason, everything=everything, instance=instance)
 
 
 @pages.get("/banners")
@@ -87,16 +84,7 @@ def start(visit: CurrentVisit) -> Response:
     visit.caller.require(Grant.OPERATE, EVERY_INSTANCE if everything else visit.instance)
     other = "the stop is another one by now than the page showed; read it, then start again"
     visit.agreed("stop", _stop_shown(visit, everything), other)
-    if everything:
-        visit.ask("start", everything=True, instance=None)
-        halts = visit.halts
-        still = "".join(f" Still halted: {name}: {halt.why}." for name, halt in halts.items())
-        return visit.done(f"The stop of every instance has ended.{still or ' The next rounds may delete.'}", "")
-    halts_left = visit.ask("start", instance=visit.instance).halts
-    observes = visit.service.stores.registry.instance(visit.instance).mode == "observe"
-    now = " It only observes, so its rounds delete nothing." if observes else " The next round may delete."
-    still = f" Still halted: {halts_left[visit.instance]}." if halts_left else now
-    return visit.done(f"{visit.instance} is not stopped any longer.{still}", "")
+    return visit.sent("start", "", everything=everything, instance=None if everything else visit.instance)
 
 
 def _stop_shown(visit: Visit, everything: bool) -> str:

@@ -79,14 +79,6 @@ def apply(visit: CurrentVisit, plan: int) -> Response:
     return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
 
 
-@pages.post("/plans/{plan}/reject")
-def reject(visit: CurrentVisit, plan: int) -> Response:
-    """Reject a plan that awaits approval."""
-    row = visit.ask("plan reject", plan=plan)
-    text = f"Plan {plan} is rejected. Its kinds need an approval for 7 days, or until a plan with them is applied."
-    return visit.done(text, "plans", instance=row.instance)
-
-
 def exceeds_a_limit(plan: Plan) -> bool:
     """Return whether no round would delete all of a plan without an answer of an operator."""
     return bool(plan.awaits) or any(kind.awaits for kind in plan.kinds)

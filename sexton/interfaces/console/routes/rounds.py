@@ -1,5 +1,7 @@
 """What is deleted now and what was: rounds, live, and the signals to a running one."""
 
+from typing import Literal
+
 from starlette.responses import Response
 
 from sexton.insight.views import RunningWork
@@ -8,7 +10,6 @@ from sexton.interfaces.console import rendering
 from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.routes.vaults import places_of, rate_limits
 from sexton.interfaces.console.visit import CurrentVisit
-from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
 from sexton.recycle.errors import RoundEnded
 from sexton.runtime.temporal.links import link_of
@@ -16,12 +17,6 @@ from sexton.runtime.temporal.links import link_of
 SHOWN = 20
 SILENCE_MS = 10_000
 """A round whose worker renewed nothing for this long may have lost it: it renews its lease every three seconds."""
-DONE: dict[str, str] = {
-    "cancel": "The round ends after its page of deletes.",
-    "pause": "The round pauses after its page of deletes.",
-    "resume": "If the round is paused, it continues.",
-    "retry": "If the round is backing off, it tries again now.",
-}
 
 
 @pages.get("/rounds")
@@ -71,17 +66,11 @@ async def deletions(visit: CurrentVisit, round: api.Number) -> Response:
     return answer
 
 
-@pages.post("/rounds/signal")
-def signal(visit: CurrentVisit) -> Response:
+@pages.post("/rounds/{signal}")
+def send(visit: CurrentVisit, signal: Literal["cancel", "pause", "resume", "retry"]) -> Response:
     """Signal the running round."""
-    sent_name = visit.form.get("signal", "")
-    name = next((known for known in DONE if known == sent_name), None)
-    if name is None:
-        raise BadInput(f"there is no such signal; one of: {', '.join(DONE)}")
     newest = visit.service.stores.reports.rounds(visit.instance, last=1)
     number = visit.form.get("round", "")  # a page may be older
     if not newest or newest[0].ended_at is not None or str(newest[0].id) != number:
         raise RoundEnded(f"round {number[:20]} of {visit.instance} does not run now; look at its rounds again")
-    sent = visit.ask(f"round {name}")
-    waits = "" if sent.workers else " No worker is known to run; one delivers it as soon as it does: sexton worker run."
-    return visit.done(f"{DONE[name]}{waits}", "rounds")
+    return visit.sent(f"round {signal}", "rounds")

@@ -47,5 +47,4 @@ def approve(visit: CurrentVisit) -> Response:
     shown, typed = visit.form.get("upto", ""), visit.form.get("typed", "").replace(",", "")
     if typed != shown:
         raise BadInput(f"to approve this cut, type the number of its last record: {shown[:20]}")
-    approved = visit.ask("binlog approve")
-    return visit.done(f"The next run cuts binlog {approved.name} up to record {int(shown):,}.", "binlogs")
+    return visit.sent("binlog approve", "binlogs")

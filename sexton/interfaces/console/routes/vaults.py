@@ -10,7 +10,6 @@ from sexton.interfaces.api.pools import long
 from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
-from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import PlaceFigures
 from sexton.recycle.pacing.policy import vault_of
@@ -36,25 +35,11 @@ def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
 @pages.post("/vaults/cap")
 def cap(visit: CurrentVisit) -> Response:
     """Cap the deletions in a vault, or remove its cap."""
-    vault, rate = visit.form.get("vault", ""), visit.form.get("keys_per_second", "")
+    vault = visit.form.get("vault", "")
     visit.caller.require(Grant.OPERATE, visit.instance)
     caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
     visit.agreed("shown", caps.get(vault, ""), f"vault {vault} has another cap by now than the page showed; look again")
-    if not rate:
-        visit.ask("vault uncap")
-        return visit.done(f"Vault {vault} has no cap.", "vaults")
-    if not rate.isascii() or not rate.isdecimal() or len(rate) > 9:
-        raise BadInput("write a cap as a whole number of keys per second, or nothing to remove it")
-    cap = visit.ask("vault cap", rate=int(rate))
-    return visit.done(f"At most {cap.keys_per_second:,} keys per second are deleted in vault {vault}.", "vaults")
-
-
-@pages.post("/vaults/trust")
-def trust(visit: CurrentVisit) -> Response:
-    """Allow this database to delete in a vault in which a newer copy of it has deleted."""
-    vault = visit.form.get("vault", "")
-    trusted = visit.ask("vault trust")
-    return visit.done(f"Vault {vault} belongs to this database again, whose newest round is {trusted.round}.", "vaults")
+    return visit.sent("vault cap" if visit.form.get("rate") else "vault uncap", "vaults")
 
 
 def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:

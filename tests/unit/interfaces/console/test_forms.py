@@ -3,11 +3,11 @@
 import pytest
 
 from sexton.interfaces.console.rendering import relative, span
-from sexton.interfaces.console.routes.blockers import coverage_text
 from sexton.interfaces.console.routes.login import safe_target
 from sexton.interfaces.console.routes.operations import ON_A_PAGE, WITH_A_PAGE, offered
 from sexton.interfaces.console.routes.vaults import RateLimit, rate_limits
 from sexton.interfaces.console.session import Session, sign, signed
+from sexton.interfaces.console.visit import outcome_text
 from sexton.interfaces.questions import QUESTIONS
 from sexton.operations.holds import PlacedHold
 from sexton.operations.registry import READING, operations
@@ -132,18 +132,18 @@ def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
 @pytest.mark.parametrize(
     ("placed", "says", "warns"),
     [
-        (_placed("prefix", 2), "It covers 2 marks now.", False),
+        (_placed("prefix", 2), "it covers 2 marks now", False),
         (_placed("prefix", 0), "check the spelling", True),
         (_placed("prefix", 0, may_block=3), "3 marks above it will be kept only if files are there", True),
         (_placed("prefix", None), "was not counted", True),
         (_placed("mark", 0), "check its spelling", True),
-        (_placed("mark", 0, blocks_now=2), "It also blocks 2 marks with more levels of parents", True),
-        (_placed("instance", 0), "It covers 0 marks now.", False),
-        (_placed("instance", 5, too_late=2), "Too late for 2 marks", True),
+        (_placed("mark", 0, blocks_now=2), "it also blocks 2 marks with more levels of parents", True),
+        (_placed("instance", 0), "shop has no mark that waits now", False),
+        (_placed("instance", 5, too_late=2), "too late for 2 marks", True),
     ],
 )
 def test_a_notice_warns_where_a_hold_may_be_another_one(placed: PlacedHold, says: str, warns: bool) -> None:
-    text, is_warning = coverage_text(placed)
+    text, is_warning = outcome_text("hold add", placed, {})
 
     assert says in text
     assert is_warning is warns
