@@ -203,6 +203,10 @@ class Overview(Message):
     instances: tuple[InstanceStatus, ...]
 
 
+ALL_INSTANCES = "(all)"
+"""The instance of what blocks the deletions of every one."""
+
+
 class Blocker(Message):
     """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
 
