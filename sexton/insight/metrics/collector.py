@@ -20,7 +20,7 @@ CACHE_SECONDS = 1.0
 """Scrapes within this time are answered from the same figures; only what moves with each page is read again."""
 CACHE_READS = 4
 """Figures that took long to read are reused for so many times as long: scrapes read a fifth of the time at most."""
-NO_FIGURES = Figures(now=0, interval_seconds=0, retention_seconds={})
+NO_FIGURES = Figures(now=0)
 
 
 class FigureCollector(Collector):

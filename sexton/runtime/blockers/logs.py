@@ -115,6 +115,7 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
         last_run, logs = find_last_run(service.db, c, instance), logs_with_blocker(service.db, c, instance)
         retaining = figures.retaining_by_backend(service.db, c, instance)
         standings, now = figures.backend_standings(service.db, c, instance), service.db.now(c)
+        head, _ = service.stores.binlogs.journal.bounds(c, instance)
     consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
     if last_run.refused:
         yield Blocker(
@@ -139,7 +140,7 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
     yield from _consumers(instance, logs, consumers)
     yield from _replicas(instance, retaining)
     yield from _backends(instance, standings, now)
-    yield from _followers(service, instance)
+    yield from _followers(service, instance, head, now)
 
 
 def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
@@ -204,13 +205,9 @@ def _backends(instance: str, standings: "Sequence[BackendStanding]", now: int) -
             )
 
 
-def _followers(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    """Yield the follower that retains the most entries of the journal, if it is silent."""
-    journal = service.stores.binlogs.journal
-    with service.db.read() as c:
-        now = service.db.now(c)
-        head, _ = journal.bounds(c, instance)
-    for follower in journal.followers(instance):
+def _followers(service: "Deployment", instance: str, head: int, now: int) -> Iterator[Blocker]:
+    """Yield each silent follower that has not applied the journal up to its head."""
+    for follower in service.stores.binlogs.journal.followers(instance):
         if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
             yield Blocker(
                 instance=instance,

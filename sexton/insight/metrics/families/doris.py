@@ -11,9 +11,8 @@ from typing import TypeAlias
 from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
 
 from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
-from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import family
-from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.model import Figures, InstanceFigures, vault_status
 from sexton.recycle.model import KindReport
 
 NOTHING = -1.0
@@ -94,7 +93,7 @@ def _status(figures: Figures) -> Metric:
     for (instance, counter, label), value in figures.counters.items():
         if counter == VAULT:
             vault, _, status = label.partition("/")
-            rounds[instance, vault, labels.status(status)] += value
+            rounds[instance, vault, vault_status(status)] += value
     by_vault = ["instance_id", "resource_id", "status"]
     return family("recycler_vault_recycle_status", text, by_vault, sorted(rounds.items()), UnknownMetricFamily)
 

@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Row, and_, case, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.tables import Tables
-from sexton.insight.metrics import labels
-from sexton.insight.metrics.model import BinlogFigures
+from sexton.insight.metrics.model import OTHER, OUTCOMES, STATES, BinlogFigures
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import needed_version
 
@@ -34,7 +33,7 @@ class _View(NamedTuple):
 def figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigures]:
     """Return the figures as the transaction sees them, by instance."""
     view = _View(db.t, c, now)
-    by_instance: defaultdict[str, Values] = defaultdict(lambda: {"unwell": dict.fromkeys(labels.STATES, 0)})
+    by_instance: defaultdict[str, Values] = defaultdict(lambda: {"unwell": dict.fromkeys(STATES, 0)})
     for read in (_rounds, _logs, _consumers, _journal, _backends, _behind, _blocked, _unwell, _stale, _problems):
         for instance, values in read(view):
             unwell = by_instance[instance]["unwell"] | values.get("unwell", {})
@@ -131,7 +130,7 @@ def _problems(v: _View) -> Iterator[tuple[str, Values]]:
     t = v.t.replica
     selected = or_(t.c.full_copy != "", t.c.problem != "", t.c.crossing)
     not_dropped = t.c.dropped.is_(False)
-    by_outcome = [func.count(case((t.c.problem.like(f"{o}%"), 1))).label(f"p_{o}") for o in labels.OUTCOMES[:-1]]
+    by_outcome = [func.count(case((t.c.problem.like(f"{o}%"), 1))).label(f"p_{o}") for o in OUTCOMES[:-1]]
     query = select(
         t.c.instance,
         func.count(case((and_(not_dropped, t.c.full_copy == BY_LIMIT), 1))).label("limit"),
@@ -142,8 +141,8 @@ def _problems(v: _View) -> Iterator[tuple[str, Values]]:
     )
     for r in v.c.execute(query.where(selected).group_by(t.c.instance)):
         states = {"full_copy_by_limit": r.limit, "full_copy_by_person": r.person, "crossing": r.crossing}
-        problems = {o: getattr(r, f"p_{o}") for o in labels.OUTCOMES[:-1]}
-        yield r.instance, {"unwell": states, "problems": problems | {labels.OTHER: r.p_any - sum(problems.values())}}
+        problems = {o: getattr(r, f"p_{o}") for o in OUTCOMES[:-1]}
+        yield r.instance, {"unwell": states, "problems": problems | {OTHER: r.p_any - sum(problems.values())}}
 
 
 def _behind(v: _View) -> Iterator[tuple[str, Values]]:

@@ -120,6 +120,7 @@ class FigureStore:
         vaults: defaultdict[str, list[str]] = defaultdict(list)
         for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
             vaults[instance].append(name)
+        spark = read_slots(self._db, c)
         running, reports = running_rounds(self._db, c), {row.id: _report(row) for row in rows}
         instances = tuple(
             InstanceFigures(
@@ -159,7 +160,9 @@ class FigureStore:
             wal_interval_seconds=wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=binlog_interval,
-            spark=read_slots(self._db, c),
+            spark_workers=spark.workers,
+            spark_slots=spark.slots,
+            spark_busy=spark.busy,
             counters=dict(read_counters(self._db, c)),
             expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db))).scalar_one(),
         )
