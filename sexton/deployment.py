@@ -51,11 +51,11 @@ class Deployment:
 
     def wal_figures(self) -> "WalFigures":
         """Return the figures of all topics that are purged."""
-        from sexton.insight.metrics.figures.topics import figures
+        from sexton.insight.metrics.figures.logs import wal_figures
 
         settings = self.stores.settings.in_force().wal
         with self.db.read() as c:
-            return figures(self.db, c, settings)
+            return wal_figures(self.db, c, settings)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""

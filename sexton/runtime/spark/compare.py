@@ -22,11 +22,17 @@ from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
-from sexton.runtime.spark.findings import FindingWriter
 from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import Sessions, run
-from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
+from sexton.runtime.spark.sources import (
+    FindingWriter,
+    ListedObjects,
+    ListingOrder,
+    ListingPart,
+    LiveRecords,
+    RecordsOrder,
+)
 from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 

@@ -15,7 +15,7 @@ from config.settings import MetricsSection, Settings
 from sexton.database.engine import Database
 from sexton.insight import health as health_module
 from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.collector import DeploymentRegistry
 from sexton.insight.metrics.server import serve
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port

@@ -15,8 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight.instances import read_instances
-from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
-from sexton.insight.metrics.figures.topics import figures as wal_figures
+from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.progress import running_rounds
 from sexton.insight.spark_slots import read_slots

@@ -12,9 +12,8 @@ from sqlalchemy import event, text
 from config.settings import MetricsSection, Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health
-from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
 from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
-from sexton.insight.metrics.registry import DeploymentRegistry
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput

@@ -12,7 +12,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
 from config.sections import TemporalSection
 from config.settings import MetricsSection, Settings
-from sexton.insight.metrics.registry import PoolCollector
+from sexton.insight.metrics.collector import PoolCollector
 from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import event
 
 from sexton.database.engine import Database
-from sexton.insight.metrics.figures import binlogs as binlog_figures
+from sexton.insight.metrics.figures.logs import binlog_figures
 from sexton.insight.metrics.model import STATES, BinlogFigures
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.model import CutDone, StoredRecord
@@ -18,7 +18,7 @@ def read(binlogs: BinlogInstance) -> tuple[BinlogFigures, int]:
     """Return the only instance's figures, and the time by which they are read."""
     with binlogs.db.read() as c:
         now = binlogs.db.now(c)
-        (found,) = binlog_figures.figures(binlogs.db, c, now)
+        (found,) = binlog_figures(binlogs.db, c, now)
     return found, now
 
 
@@ -42,7 +42,7 @@ def tables(binlogs: BinlogInstance, n: int) -> None:
 
 def test_an_instance_without_binlogs_has_no_figures(binlogs: BinlogInstance) -> None:
     with binlogs.db.read() as c:
-        assert binlog_figures.figures(binlogs.db, c, binlogs.now) == []
+        assert binlog_figures(binlogs.db, c, binlogs.now) == []
 
 
 def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:

@@ -1,4 +1,4 @@
-"""Read the figures of binlogs, journals and replicas: ten statements for any number of instances, logs and replicas.
+"""Read the figures of topics, in one statement, and of binlogs, journals and replicas, in ten, for any number of them.
 
 Only unhealthy replicas are read, each kind through its own index. The queries return one row for each instance, and one
 for each backend with pending cuts.
@@ -8,18 +8,61 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, case, func, or_, select
+from sqlalchemy import JSON, Connection, Row, and_, case, false, func, or_, select
 
-from sexton.database.engine import Database
+from sexton.database.engine import Database, now_once
 from sexton.database.tables import Tables
-from sexton.insight.metrics.model import OTHER, OUTCOMES, STATES, BinlogFigures
+from sexton.insight.metrics.model import OTHER, OUTCOMES, STATES, BinlogFigures, WalFigures
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import needed_version
+from sexton.wal.model import BlockReason, RegionState, WalSettings
+from sexton.wal.sql.rows import needs_deleted_entries, retains
 
 Values = dict[str, Any]
 """Fields of ``BinlogFigures`` that one query gives for an instance."""
 MOST_BLOCKED = 100_000
 """At most so many pending copies are checked for another copy that blocks them: that takes half a second."""
+
+
+def wal_figures(db: Database, c: Connection, settings: WalSettings) -> WalFigures:
+    """Return the figures as the transaction sees them; ``settings``: how far behind a region is asked to flush."""
+    t, r, p = db.t.wal_topic, db.t.wal_region, db.t.wal_pin
+    entries = func.coalesce(t.c.log_end, 0) - func.coalesce(t.c.log_start, 0)
+    is_active = p.c.expires_at > now_once()
+    behind = t.c.log_end - r.c.keep_from
+    has_passed = and_(r.c.state == RegionState.MOVED, r.c.keep_from >= r.c.until)  # NULL where it has no end
+    lagging = (  # those that ``policy.regions_to_flush`` would name
+        select(func.count())
+        .select_from(t.join(r, t.c.name == r.c.topic))
+        .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
+        .where(func.coalesce(has_passed, false()).is_(False))
+        .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
+    )
+    lost = select(func.count()).select_from(t.join(r, needs_deleted_entries(db))).where(t.c.enabled)
+    figures_of_all = select(
+        func.count().label("topics"),
+        func.count().filter(t.c.quarantined != "").label("quarantined"),
+        func.count().filter(t.c.fault != "").label("faulty"),
+        func.min(t.c.ok_at).filter(t.c.quarantined == "").label("ok_since"),
+        func.coalesce(func.sum(entries), 0).label("entries"),
+        func.coalesce(func.sum(entries * t.c.entry_bytes), 0).label("bytes"),
+        func.coalesce(func.sum(t.c.freed), 0).label("freed"),
+        select(func.count()).where(is_active).scalar_subquery().label("replays"),
+        select(func.min(p.c.opened_at)).where(is_active).scalar_subquery().label("oldest_replay"),
+        lost.scalar_subquery().label("lost_regions"),
+        lagging.scalar_subquery().label("lagging_regions"),
+        func.json_agg(t.c.blocked, type_=JSON()).label("reasons"),
+    )
+    row: dict[str, Any] = dict(c.execute(figures_of_all.where(t.c.enabled)).one()._mapping)
+    blocked: dict[str, int] = {str(why): 0 for why in BlockReason if why is not BlockReason.NOT_ENABLED}
+    blocked_since: list[int] = []
+    for blocks in row.pop("reasons") or ():
+        for why, since in blocks.items():
+            blocked[why] = blocked.get(why, 0) + 1
+            if why != BlockReason.STOPPED:
+                blocked_since.append(since)
+    row |= {"bytes": int(row["bytes"]), "blocked": blocked, "blocked_since": min(blocked_since, default=None)}
+    return WalFigures(**row)
 
 
 class _View(NamedTuple):
@@ -30,7 +73,7 @@ class _View(NamedTuple):
     now: int
 
 
-def figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigures]:
+def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigures]:
     """Return the figures as the transaction sees them, by instance."""
     view = _View(db.t, c, now)
     by_instance: defaultdict[str, Values] = defaultdict(lambda: {"unwell": dict.fromkeys(STATES, 0)})
