@@ -30,17 +30,15 @@ class _Range(NamedTuple):
 
 
 def round_progress(db: Database, round_: int) -> RoundCounts:
-    """Return how far a round is; empty where the database does not answer: only people wait for it."""
+    """Return what a round has listed and deleted so far, by kind, and what its plan expects.
+
+    Empty where the database does not answer: only people wait for it.
+    """
     try:
         with db.read() as c:
-            return read_progress(db, c, round_)
+            row = c.execute(_rounds(db).where(db.t.round.c.id == round_)).one_or_none()
     except SQLAlchemyError:
         return NOTHING
-
-
-def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
-    """Return what a round has listed and deleted so far, by kind, and what its plan expects."""
-    row = c.execute(_rounds(db).where(db.t.round.c.id == round_)).one_or_none()
     return NOTHING if row is None else _progress(row)
 
 

@@ -127,14 +127,13 @@ SHORTEST_MS = 1_000
 class RecentRate:
     """The newest samples of one round: how long it had run (ms), and how many objects were gone."""
 
-    def __init__(self, window_ms: int = WINDOW_MS) -> None:
-        self._window_ms = window_ms
+    def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque()
 
     def add(self, counts: RoundCounts) -> None:
         """Add a sample; forget those that the window no longer needs."""
         self._samples.append((counts.elapsed_ms, counts.objects))
-        while len(self._samples) > 2 and self._samples[1][0] <= counts.elapsed_ms - self._window_ms:
+        while len(self._samples) > 2 and self._samples[1][0] <= counts.elapsed_ms - WINDOW_MS:
             self._samples.popleft()
 
     @property

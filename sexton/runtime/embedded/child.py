@@ -156,12 +156,12 @@ class Child:
         return "".join(f"\n  {line}" for line in [f"last lines of {self.log}:", *self.tail()])
 
 
-def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
+def stop_leftovers(home: Path) -> list[str]:
     """Stop the children that a killed parent left behind in this home; return the names of those that still ran."""
     names = []
     for file in sorted((home / "run").glob("*.pid")):
         record = json.loads(file.read_text())
-        deadline = time.monotonic() + grace
+        deadline = time.monotonic() + GRACE_SECONDS
         if _still_runs(record):
             names.append(file.stem)
             _signal_group(record["pid"], signal.Signals(record["stop_with"]))

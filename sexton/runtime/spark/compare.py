@@ -234,18 +234,11 @@ class SparkComparison:
                 columns = (no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
                 frames.append(unknown.select(*columns))
             for frame in frames:
-                written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
+                # ``coalesce`` would compute the whole join below in as few tasks as there are connections.
+                written = frame.repartition(self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
-
-
-def in_tasks(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the rows in so many parts. Only these rows move: what they are computed from keeps its own tasks.
-
-    ``coalesce`` would compute the whole join below in as few tasks as there are connections.
-    """
-    return frame.repartition(tasks)
 
 
 def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:

@@ -21,14 +21,6 @@ InFlight: TypeAlias = Mapping[tuple[str, str], int]
 """(instance, vault) → pages being deleted now by this process."""
 
 
-def _ms_per_mark(k: KindReport) -> float:
-    return k.elapsed_ms / k.removed if k.removed and k.elapsed_ms else NOTHING
-
-
-def _bytes_per_ms(k: KindReport) -> float:
-    return k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING
-
-
 KIND_GAUGES: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
     "last_round_recycled_num": ("Marks whose files the last round deleted.", lambda k: k.removed),
     "last_round_to_recycle_num": ("Marks that were due when the last round began.", lambda k: k.due),
@@ -38,8 +30,14 @@ KIND_GAUGES: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
         lambda k: k.due_bytes,
     ),
     "last_round_recycle_elpased_ts": ("Milliseconds the last round worked on the kind.", lambda k: k.elapsed_ms),
-    "recycle_time_per_resource": ("Milliseconds per mark in the last round; -1: nothing recycled.", _ms_per_mark),
-    "recycle_bytes_per_ms": ("Bytes per millisecond in the last round; -1: nothing recycled.", _bytes_per_ms),
+    "recycle_time_per_resource": (
+        "Milliseconds per mark in the last round; -1: nothing recycled.",
+        lambda k: k.elapsed_ms / k.removed if k.removed and k.elapsed_ms else NOTHING,
+    ),
+    "recycle_bytes_per_ms": (
+        "Bytes per millisecond in the last round; -1: nothing recycled.",
+        lambda k: k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING,
+    ),
 }
 STORED = "Stored with the rounds: it survives restarts and is equal in every process."
 KIND_TOTALS = {
