@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 
 from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
-from sexton.insight.stores import InsightStores
+from sexton.insight.instances import InsightStores
 from sexton.insight.views import Event
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out

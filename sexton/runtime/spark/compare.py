@@ -219,10 +219,6 @@ class SparkComparison:
         order = this.order
         complete_vaults = [listing.vault for listing in evidence.listings if listing.whole]
         writer = FindingWriter(self._where, order, self._live.pattern(order.instance))
-        no_type, no_expected, no_record = (
-            f.lit(None).cast(type_).alias(name)
-            for name, type_ in (("type", "string"), ("expected", "bigint"), ("record", "string"))
-        )
         counts: dict[str, int] = {}
         rows = sum(listing.objects + listing.young for listing in evidence.listings)
         with reconcile.narrowed(objects, known.where("not prefix"), rows) as (some, exact):
@@ -230,9 +226,7 @@ class SparkComparison:
             if evidence.prefixes:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
-                unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                columns = (no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
-                frames.append(unknown.select(*columns))
+                frames.append(reconcile.inverted(some.where("old"), exact, known.where("prefix")))
             for frame in frames:
                 # ``coalesce`` would compute the whole join below in as few tasks as there are connections.
                 written = frame.repartition(self._connections).mapInArrow(writer, WRITTEN)

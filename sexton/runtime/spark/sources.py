@@ -199,7 +199,7 @@ class FindingWriter:
                 for start in range(0, batch.num_rows, PAGE_FINDINGS):
                     page: list[Discrepancy] = []
                     for row in batch.slice(start, PAGE_FINDINGS).to_pylist():
-                        if row["type"] is None:
+                        if "type" not in row:  # no record names the object
                             etag, written = row["etag"] or "", row["written"] or ""
                             listed = ListedObject(row["key"], row["size"], etag, written)
                             finding = kinds.unknown(row["vault"], listed)
@@ -215,8 +215,5 @@ class FindingWriter:
         finally:
             if stores is not None:
                 stores.db.close()
-        rows = list(counts.items())
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([t for t, _ in rows], pa.string()), pa.array([n for _, n in rows], pa.int64())],
-            names=["type", "number"],
-        )
+        schema = pa.schema([("type", pa.string()), ("number", pa.int64())])
+        yield pa.RecordBatch.from_pydict({"type": list(counts), "number": list(counts.values())}, schema)

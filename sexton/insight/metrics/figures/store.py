@@ -14,12 +14,10 @@ from sqlalchemy import Connection, Row, and_, func, literal, select, true, union
 from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.insight.instances import read_instances
+from sexton.insight.instances import InsightStores, read_instances
 from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
-from sexton.insight.progress import running_rounds
-from sexton.insight.spark_slots import read_slots
-from sexton.insight.stores import InsightStores
+from sexton.insight.progress import read_slots, running_rounds
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
 from sexton.marks.sql.rows import waits
