@@ -8,7 +8,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-from config.settings import Settings, home
+from config.settings import Settings
+from config.sources import home
 from sexton.database.engine import Database
 from sexton.insight.progress import SPARK
 from sexton.interfaces.worker.control import slots

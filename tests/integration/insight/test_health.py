@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import MetricsSection, Settings
+from config.sections import MetricsSection
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight import health as health_module
 from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 
-from config.settings import MetricsSection, Settings
+from config.sections import MetricsSection
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health
 from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
