@@ -1,14 +1,13 @@
 """Read the figures of topics, in one statement, and of binlogs, journals and replicas, in ten, for any number of them.
 
-Only unhealthy replicas are read, each kind through its own index. The queries return one row for each instance, and one
-for each backend with pending cuts.
+Only unhealthy replicas are read, each kind through its own index. The queries return one row for each instance.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import JSON, Connection, Row, and_, case, false, func, or_, select
+from sqlalchemy import JSON, Connection, Select, and_, case, false, func, not_, or_, select
 
 from sexton.database.engine import Database, now_once
 from sexton.database.tables import Tables
@@ -18,8 +17,6 @@ from sexton.replication.replicas.sql.rows import needed_version
 from sexton.wal.model import BlockReason, RegionState, WalSettings
 from sexton.wal.sql.rows import needs_deleted_entries, retains
 
-Values = dict[str, Any]
-"""Fields of ``BinlogFigures`` that one query gives for an instance."""
 MOST_BLOCKED = 100_000
 """At most so many pending copies are checked for another copy that blocks them: that takes half a second."""
 
@@ -65,37 +62,36 @@ def wal_figures(db: Database, c: Connection, settings: WalSettings) -> WalFigure
     return WalFigures(**row)
 
 
-class _View(NamedTuple):
-    """The tables, in a transaction, at an instant."""
-
-    t: Tables
-    c: Connection
-    now: int
-
-
 def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigures]:
     """Return the figures as the transaction sees them, by instance."""
-    view = _View(db.t, c, now)
-    by_instance: defaultdict[str, Values] = defaultdict(lambda: {"unwell": dict.fromkeys(STATES, 0)})
-    for read in (_rounds, _logs, _consumers, _journal, _backends, _behind, _blocked, _unwell, _stale, _problems):
-        for instance, values in read(view):
-            unwell = by_instance[instance]["unwell"] | values.get("unwell", {})
-            by_instance[instance] |= {**values, "unwell": unwell}
-    return [BinlogFigures(instance=instance, **values) for instance, values in sorted(by_instance.items())]
+    t = db.t
+    queries = (_rounds(t), _logs(t), _consumers(t), _journal(t), _backends(t), _behind(t), _blocked(t, now))
+    by_instance: defaultdict[str, dict[str, Any]] = defaultdict(
+        lambda: {"unwell": dict.fromkeys(STATES, 0), "problems": dict.fromkeys(OUTCOMES, 0)}
+    )
+    for query in (*queries, _unwell(t), _stale(t, now), _problems(t)):
+        for row in c.execute(query):
+            for name, value in row._mapping.items():
+                figure, _, label = name.partition(".")
+                if label:
+                    by_instance[row.instance][figure][label] = value
+                else:
+                    by_instance[row.instance][figure] = value
+    return [BinlogFigures(**values) for _, values in sorted(by_instance.items())]
 
 
-def _rounds(v: _View) -> Iterator[tuple[str, Values]]:
-    t, i = v.t.binlog_round, v.t.instance
-    query = select(t.c.instance, t.c.ok_at, t.c.refusals, t.c.cuts, i.c.mode, i.c.enabled_at)
-    for r in v.c.execute(query.join(i, i.c.id == t.c.instance)):
-        quiet_since = max(r.ok_at or 0, r.enabled_at or 0) or None
-        if r.mode != "enabled":
-            quiet_since = None
-        yield r.instance, {"refusals": r.refusals, "cuts": r.cuts, "quiet_since": quiet_since}
+# Each returns a row for each instance: its name, and columns with the names of figures, or FIGURE.LABEL.
 
 
-def _logs(v: _View) -> Iterator[tuple[str, Values]]:
-    t = v.t.binlog_log
+def _rounds(tables: Tables) -> Select[Any]:
+    t, i = tables.binlog_round, tables.instance
+    quiet_since = case((i.c.mode == "enabled", func.greatest(t.c.ok_at, i.c.enabled_at, type_=t.c.ok_at.type)))
+    query = select(t.c.instance, t.c.refusals, t.c.cuts, quiet_since.label("quiet_since"))
+    return query.join(i, i.c.id == t.c.instance)
+
+
+def _logs(tables: Tables) -> Select[Any]:
+    t = tables.binlog_log
     database_log = t.alias("own")
     of_same_database = and_(
         database_log.c.instance == t.c.instance, database_log.c.db == t.c.db, database_log.c.tbl == ""
@@ -111,18 +107,17 @@ def _logs(v: _View) -> Iterator[tuple[str, Values]]:
         func.count(t.c.awaiting_since).label("waiting"),
         func.min(t.c.awaiting_since).label("waiting_since"),
     )
-    for r in v.c.execute(query.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)):
-        yield _by_instance(r, records=int(r.records), bytes=int(r.bytes))
+    return query.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)
 
 
-def _consumers(v: _View) -> Iterator[tuple[str, Values]]:
-    t = v.t.binlog_consumer
+def _consumers(tables: Tables) -> Select[Any]:
+    t = tables.binlog_consumer
     query = select(t.c.instance, func.count().label("consumers"), func.count(t.c.lost_at).label("lost_consumers"))
-    yield from map(_by_instance, v.c.execute(query.group_by(t.c.instance)))
+    return query.group_by(t.c.instance)
 
 
-def _journal(v: _View) -> Iterator[tuple[str, Values]]:
-    head, t = v.t.journal_head, v.t.journal_follower
+def _journal(tables: Tables) -> Select[Any]:
+    head, t = tables.journal_head, tables.journal_follower
     slowest = func.min(case((t.c.lost_at.is_(None), t.c.applied), else_=None))
     query = select(
         head.c.instance,
@@ -132,65 +127,57 @@ def _journal(v: _View) -> Iterator[tuple[str, Values]]:
         func.coalesce(head.c.seq - slowest, 0).label("lag"),
     )
     with_followers = head.outerjoin(t, t.c.instance == head.c.instance)
-    by_head = query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
-    yield from map(_by_instance, v.c.execute(by_head))
+    return query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
 
 
-def _backends(v: _View) -> Iterator[tuple[str, Values]]:
-    t = v.t.backend
-    backends = select(t.c.instance, func.count().label("backends")).group_by(t.c.instance)
-    yield from map(_by_instance, v.c.execute(backends))
+def _backends(tables: Tables) -> Select[Any]:
+    t = tables.backend
+    return select(t.c.instance, func.count().label("backends")).group_by(t.c.instance)
 
 
-def _unwell(v: _View) -> Iterator[tuple[str, Values]]:
-    t = v.t.replica
+def _unwell(tables: Tables) -> Select[Any]:
+    t = tables.replica
     unhealthy = or_(t.c.bad_since.is_not(None), t.c.gap_since.is_not(None))
     # A bad copy counts as bad only: it cannot be read, so its gaps do not matter.
     gap = and_(t.c.bad_since.is_(None), t.c.gap_since.is_not(None))
     marked = and_(gap, t.c.failed >= 0)
     query = select(
         t.c.instance,
-        func.count(t.c.bad_since).label("bad"),
-        func.count(case((gap, 1))).label("gap"),
-        func.count(case((marked, 1))).label("missing"),
+        func.count(t.c.bad_since).label("unwell.bad"),
+        func.count().filter(gap).label("unwell.gap"),
+        func.count().filter(marked).label("unwell.missing"),
         func.min(t.c.bad_since).label("bad_since"),
-        func.min(case((marked, t.c.gap_since))).label("missing_since"),
+        func.min(t.c.gap_since).filter(marked).label("missing_since"),
     )
-    for r in v.c.execute(query.where(unhealthy, t.c.dropped.is_(False)).group_by(t.c.instance)):
-        states = {"bad": r.bad, "gap": r.gap, "missing": r.missing}
-        yield r.instance, {"unwell": states, "bad_since": r.bad_since, "missing_since": r.missing_since}
+    return query.where(unhealthy, t.c.dropped.is_(False)).group_by(t.c.instance)
 
 
-def _stale(v: _View) -> Iterator[tuple[str, Values]]:
-    t = v.t.replica
-    stale = and_(t.c.fresh_until <= v.now, t.c.full_copy == "", t.c.dropped.is_(False))
-    for r in v.c.execute(select(t.c.instance, func.count().label("stale")).where(stale).group_by(t.c.instance)):
-        yield r.instance, {"unwell": {"stale": r.stale}}
+def _stale(tables: Tables, now: int) -> Select[Any]:
+    t = tables.replica
+    stale = and_(t.c.fresh_until <= now, t.c.full_copy == "", t.c.dropped.is_(False))
+    return select(t.c.instance, func.count().label("unwell.stale")).where(stale).group_by(t.c.instance)
 
 
-def _problems(v: _View) -> Iterator[tuple[str, Values]]:
-    """Yield the copies that are FULL_COPY_ONLY, that cross, and for which a backend reported a problem."""
-    t = v.t.replica
+def _problems(tables: Tables) -> Select[Any]:
+    """Select the copies that are FULL_COPY_ONLY, that cross, and for which a backend reported a problem."""
+    t = tables.replica
     selected = or_(t.c.full_copy != "", t.c.problem != "", t.c.crossing)
     not_dropped = t.c.dropped.is_(False)
-    by_outcome = [func.count(case((t.c.problem.like(f"{o}%"), 1))).label(f"p_{o}") for o in OUTCOMES[:-1]]
+    known = {outcome: t.c.problem.like(f"{outcome}%") for outcome in OUTCOMES if outcome != OTHER}
     query = select(
         t.c.instance,
-        func.count(case((and_(not_dropped, t.c.full_copy == BY_LIMIT), 1))).label("limit"),
-        func.count(case((and_(not_dropped, t.c.full_copy.not_in(("", BY_LIMIT))), 1))).label("person"),
-        func.count(case((and_(not_dropped, t.c.crossing), 1))).label("crossing"),
-        func.count(case((t.c.problem != "", 1))).label("p_any"),
-        *by_outcome,
+        func.count().filter(not_dropped, t.c.full_copy == BY_LIMIT).label("unwell.full_copy_by_limit"),
+        func.count().filter(not_dropped, t.c.full_copy.not_in(("", BY_LIMIT))).label("unwell.full_copy_by_person"),
+        func.count().filter(not_dropped, t.c.crossing).label("unwell.crossing"),
+        *(func.count().filter(condition).label(f"problems.{outcome}") for outcome, condition in known.items()),
+        func.count().filter(t.c.problem != "", not_(or_(*known.values()))).label(f"problems.{OTHER}"),
     )
-    for r in v.c.execute(query.where(selected).group_by(t.c.instance)):
-        states = {"full_copy_by_limit": r.limit, "full_copy_by_person": r.person, "crossing": r.crossing}
-        problems = {o: getattr(r, f"p_{o}") for o in OUTCOMES[:-1]}
-        yield r.instance, {"unwell": states, "problems": problems | {OTHER: r.p_any - sum(problems.values())}}
+    return query.where(selected).group_by(t.c.instance)
 
 
-def _behind(v: _View) -> Iterator[tuple[str, Values]]:
-    """Yield the number of copies with pending cuts, and of their backends."""
-    t, b = v.t.replica, v.t.backend
+def _behind(tables: Tables) -> Select[Any]:
+    """Select the number of copies with pending cuts, and of their backends."""
+    t, b = tables.replica, tables.backend
     counts = select(t.c.instance, t.c.backend, func.count().label("behind")).where(t.c.desired > t.c.acked)
     pending = counts.group_by(t.c.instance, t.c.backend).subquery()
     query = select(
@@ -201,13 +188,12 @@ def _behind(v: _View) -> Iterator[tuple[str, Values]]:
         func.sum(pending.c.behind).label("behind"),
     )
     with_pulls = pending.outerjoin(b, and_(b.c.instance == pending.c.instance, b.c.name == pending.c.backend))
-    for r in v.c.execute(query.select_from(with_pulls).group_by(pending.c.instance)):
-        yield _by_instance(r, behind=int(r.behind))
+    return query.select_from(with_pulls).group_by(pending.c.instance)
 
 
-def _blocked(v: _View) -> Iterator[tuple[str, Values]]:
-    """Yield the number of these copies that another copy of their tablet blocks."""
-    t = v.t.replica
+def _blocked(tables: Tables, now: int) -> Select[Any]:
+    """Select the number of these copies that another copy of their tablet blocks."""
+    t = tables.replica
     # A grant is permanent, so copies whose cut is granted are not blocked.
     ungranted = and_(t.c.desired > t.c.acked, t.c.granted < t.c.desired, t.c.dropped.is_(False))
     pending = select(t.c.instance, t.c.tablet, t.c.desired).where(ungranted).limit(MOST_BLOCKED).subquery()
@@ -215,12 +201,6 @@ def _blocked(v: _View) -> Iterator[tuple[str, Values]]:
     same_tablet = and_(
         copy.c.instance == pending.c.instance, copy.c.tablet == pending.c.tablet, copy.c.dropped.is_(False)
     )
-    lowest = select(func.coalesce(func.min(needed_version(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
+    lowest = select(func.coalesce(func.min(needed_version(copy, now)), 0)).where(same_tablet).scalar_subquery()
     blocked = select(pending.c.instance, func.count().label("blocked")).where(lowest <= pending.c.desired)
-    yield from map(_by_instance, v.c.execute(blocked.group_by(pending.c.instance)))
-
-
-def _by_instance(row: Row[Any], **more: int) -> tuple[str, Values]:
-    """Return a row's instance, and its other columns as values."""
-    values = {**row._mapping, **more}
-    return values.pop("instance"), values
+    return blocked.group_by(pending.c.instance)
