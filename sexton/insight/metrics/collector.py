@@ -90,18 +90,16 @@ class FigureCollector(Collector):
             yield from doris.families(figures, self._in_flight)
 
     def _set(self, read: Callable[[], Figures]) -> None:
+        self._figures = None
         try:
             self._figures = read()
         except SextonError as e:
-            self._figures = None
-            self._errors += 1
             if self._up:  # once, not at each scrape
                 log.error("%s", e)
         except Exception:
-            self._figures = None
-            self._errors += 1
             log.exception("a scrape failed with an unexpected error; the worker continues")
         self._up = self._figures is not None
+        self._errors += not self._up
 
 
 def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
