@@ -126,7 +126,7 @@ class FilledStore:
             with _on(self._cores[1]):
                 yield server.endpoint_url
         finally:
-            server.stop()
+            server.child.stop()
 
     def cpu(self) -> float:
         """Return the CPU seconds the running server used so far."""

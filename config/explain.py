@@ -94,8 +94,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
 
     ``sources``: the layers of the settings, the one with the highest precedence first; None: those of this process.
     """
-    rows_of_sections = _walk(settings, "", layers() if sources is None else sources)
-    return [row.model_copy(update={"mutable": is_mutable(row.key)}) for row in rows_of_sections]
+    return list(_walk(settings, "", layers() if sources is None else sources))
 
 
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
@@ -183,7 +182,8 @@ def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[Setting
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
             shown, source = _shown(key, value), _source(key, sources)
-            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=_bound(field))
+            mutable = is_mutable(key)
+            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=_bound(field), mutable=mutable)
 
 
 def _source(key: str, sources: list[Layer]) -> str:

@@ -109,18 +109,13 @@ def _age(seconds: int) -> str:
     return f"{max(0, seconds)} s"
 
 
-def _ignored(settings: Settings, stored: Sequence[StoredSetting]) -> set[IgnoredRow]:
-    names = {row.instance for row in stored} | {""}
-    return {entry for name in names for entry in merge(settings, stored, name)[1]}
-
-
 def explain_live(live: "LiveSettings", instance: str = "", now: int | None = None) -> list[SettingRow]:
     """Return every setting in force with its source; for one of the database, also the value that it replaces.
 
     ``now``: ms since 1970, to print how long ago a value was set.
     """
     database, stored = Layer(), live.rows()
-    ignored = {entry.row for entry in _ignored(live.own, stored)}
+    ignored = {entry.row for entry in live.ignored()}
     for scope in dict.fromkeys(("", instance)):
         for row in (row for row in stored if row.instance == scope and row not in ignored):
             database.put(row.key.split("."), row.value, source(row, now))
@@ -153,7 +148,7 @@ class LiveSettings:
         self._rows: Sequence[StoredSetting] = ()
         self._read_at: float | None = None
         self._merged: dict[str, Settings] = {}
-        self._reported: frozenset[IgnoredRow] = frozenset()
+        self._ignored: set[IgnoredRow] = set()
 
     def rows(self) -> Sequence[StoredSetting]:
         """Return the rows, at most so many seconds old."""
@@ -180,7 +175,8 @@ class LiveSettings:
 
     def ignored(self) -> list[IgnoredRow]:
         """Return the rows that are not in force, and why."""
-        return sorted(_ignored(self.own, self.rows()), key=lambda entry: (entry.row.instance, entry.row.key))
+        self.rows()
+        return sorted(self._ignored, key=lambda entry: (entry.row.instance, entry.row.key))
 
     def engine_settings(self) -> EngineSettings:
         """Return the settings that the engine is built with, and those that it reads again while it runs."""
@@ -207,8 +203,9 @@ class LiveSettings:
         stored = tuple(self._read_rows())
         if stored != self._rows:
             self._rows, self._merged = stored, {}
-            ignored = frozenset(_ignored(self.own, self._rows))
-            for entry in ignored - self._reported:  # once
+            names = {row.instance for row in stored} | {""}
+            ignored = {entry for name in names for entry in merge(self.own, stored, name)[1]}
+            for entry in ignored - self._ignored:  # once
                 log.warning("a setting in the database is ignored: %s; see: sexton settings show", entry.why)
-            self._reported = ignored
+            self._ignored = ignored
         self._read_at = now

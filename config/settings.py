@@ -35,7 +35,7 @@ from config.sections import (
     check_deployment,
     check_live_database,
 )
-from config.sources import Layer, SettingsError, home, layers, load_home_env, masked, reads_home
+from config.sources import Layer, SettingsError, home, layers, reads_home
 from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import Trust
@@ -50,23 +50,6 @@ from sexton.wal.model import WalSettings
 if TYPE_CHECKING:
     from sexton.owners.plugin import OwnerKind, OwnerPlugin
 
-
-__all__ = [
-    "ENGINE_KINDS",
-    "UNLIMITED",
-    "MetricsSection",
-    "OidcSection",
-    "PricesSection",
-    "RecycleSection",
-    "SettingRow",
-    "Settings",
-    "SettingsError",
-    "explain",
-    "home",
-    "load",
-    "load_home_env",
-    "masked",
-]
 
 ENGINE_KINDS = ("prepared", "compacted", "dropped", "orphan")
 UNLIMITED = ("compacted", "prepared")

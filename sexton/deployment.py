@@ -15,9 +15,8 @@ from sexton.kernel.errors import BadInput
 from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
-    from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding
+    from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding, SearchedPlace
     from sexton.insight.metrics.model import WalFigures
-    from sexton.insight.search import SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Ref
     from sexton.operators.controls.model import Halt
@@ -51,11 +50,11 @@ class Deployment:
 
     def wal_figures(self) -> "WalFigures":
         """Return the figures of all topics that are purged."""
-        from sexton.insight.metrics.figures.topics import figures
+        from sexton.insight.metrics.figures.logs import wal_figures
 
         settings = self.stores.settings.in_force().wal
         with self.db.read() as c:
-            return figures(self.db, c, settings)
+            return wal_figures(self.db, c, settings)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""
@@ -75,7 +74,7 @@ class Deployment:
             deep: whether the audit is searched, too, for marks that SQL no longer contains.
             last_seconds: of the audit only so much; 0: all of it.
         """
-        from sexton.insight.search import names_of
+        from sexton.insight.marks import names_of
         from sexton.insight.why.audit import audit_hint, forgotten
         from sexton.insight.why.blocking import WhyContext
         from sexton.insight.why.story import story
@@ -231,7 +230,7 @@ class Deployment:
 
     def places_of(self, instance: str, text: str) -> "Collection[SearchedPlace]":
         """Return what a text may mean as the beginning of a key; empty: every place."""
-        from sexton.insight.search import places_of
+        from sexton.insight.marks import places_of
 
         return places_of(self.stores.registry.vaults(instance), text) if text else ()
 

@@ -1,7 +1,7 @@
 """Read every instance with the counts of what belongs to it: one statement, a few look-ups for each instance."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, ColumnElement, Connection, Row, Table, func, select, true
 
@@ -9,9 +9,26 @@ from sexton.check.model import RunState
 from sexton.database.engine import Database, now_once
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED
+from sexton.operators.stores import OperatorStores
 from sexton.protection.model import ProtectionState
 from sexton.recycle.model import DAY_MS, JOB
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning.sql.approvals import ApprovalStore
 from sexton.recycle.rounds.sql.reports import RUNNING
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+
+
+class InsightStores(NamedTuple):
+    """Where status, metrics and explanations get their facts, beside the rows that they read themselves."""
+
+    operators: OperatorStores
+    """Instances, vaults, stops, lists, windows and holds."""
+    schedule: RoundSchedule
+    """When each instance has its next round."""
+    approvals: ApprovalStore
+    """Plans that wait for approval."""
+    paces: PaceStore
+    """How fast each place is deleted from, and operators' caps."""
 
 
 def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequence[Row[Any]]:

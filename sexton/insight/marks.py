@@ -1,6 +1,7 @@
 """List marks page by page, from indexes alone, whatever their number.
 
 First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
+An operator who searches some may name a key, or its beginning, perhaps after what names its vault.
 """
 
 import re
@@ -14,7 +15,6 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, reached_limit
 from sexton.database.ranges import beyond
-from sexton.insight.search import SEARCH_SECONDS, SearchedPlace
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
@@ -25,6 +25,33 @@ from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.estimate import Estimate
 from sexton.recycle.planning.model import Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
+from sexton.storage.model import VaultSpec
+from sexton.storage.object_names import url_roots
+
+SEARCH_SECONDS = 30
+"""How long a statement that searches marks may take: their owners decide how much there is to read."""
+
+
+class SearchedPlace(NamedTuple):
+    """The beginning of a key, in one vault or in any (None)."""
+
+    vault: str | None
+    beginning: str
+
+
+def names_of(vaults: Iterable[VaultSpec], name: str) -> set[str]:
+    """Return a name, and the key that is left of it in each vault whose name, location or prefix it begins with."""
+    return {name} | {place.beginning for place in places_of(vaults, name)}
+
+
+def places_of(vaults: Iterable[VaultSpec], text: str) -> set[SearchedPlace]:
+    """Return what a text may mean as the beginning of a key: in any vault, or in the vault that it begins to name."""
+    places = {SearchedPlace(None, text.lstrip("/"))}
+    for vault in vaults:
+        for start in (f"{vault.name}/", vault.prefix, f"{vault.location}/{vault.prefix}", *url_roots(vault)):
+            if start and text.startswith(start):
+                places.add(SearchedPlace(vault.name, text.removeprefix(start).lstrip("/")))
+    return places
 
 
 class Listed(StrEnum):

@@ -1,4 +1,7 @@
-"""Read which rounds, checks and purges run now, and how far they are, from rows that change with each page."""
+"""Read which rounds, checks and purges run now, and how far they are, from rows that change with each page.
+
+And which Spark workers run, and how busy they are.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,17 +33,15 @@ class _Range(NamedTuple):
 
 
 def round_progress(db: Database, round_: int) -> RoundCounts:
-    """Return how far a round is; empty where the database does not answer: only people wait for it."""
+    """Return what a round has listed and deleted so far, by kind, and what its plan expects.
+
+    Empty where the database does not answer: only people wait for it.
+    """
     try:
         with db.read() as c:
-            return read_progress(db, c, round_)
+            row = c.execute(_rounds(db).where(db.t.round.c.id == round_)).one_or_none()
     except SQLAlchemyError:
         return NOTHING
-
-
-def read_progress(db: Database, c: Connection, round_: int) -> RoundCounts:
-    """Return what a round has listed and deleted so far, by kind, and what its plan expects."""
-    row = c.execute(_rounds(db).where(db.t.round.c.id == round_)).one_or_none()
     return NOTHING if row is None else _progress(row)
 
 
@@ -194,3 +195,25 @@ def _checks_and_purges(db: Database, c: Connection) -> Iterator[RunningWork]:
             elapsed_ms=max(0, row.now - row.since),
             state="" if is_check else f"the log has not deleted all entries below {row.number:,} yet",
         )
+
+
+SPARK = "spark"
+"""The role of a worker that runs activities on Spark."""
+ABSENT_MS = 30_000
+"""A worker that has not reported for this long is absent. A busy one reports, although it polls for no work."""
+
+
+class SparkSlots(NamedTuple):
+    """All Spark workers that run: how many, how many activities they take at once, and how many they run."""
+
+    workers: int = 0
+    slots: int = 0
+    busy: int = 0
+
+
+def read_slots(db: Database, c: Connection) -> SparkSlots:
+    """Return the workers that run, and their slots."""
+    t, now = db.t.worker_presence, db.machine_now(c)
+    present = and_(t.c.role == SPARK, t.c.seen_at > now - ABSENT_MS, t.c.seen_at <= now + ABSENT_MS)
+    sums = (func.coalesce(func.sum(n), 0) for n in (t.c.slots, t.c.busy))
+    return SparkSlots(*(int(n) for n in c.execute(select(func.count(), *sums).where(present)).one()))

@@ -8,9 +8,8 @@ from sqlalchemy import Connection, and_, func, select
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.insight.instances import read_instances
+from sexton.insight.instances import InsightStores, read_instances
 from sexton.insight.progress import read_work
-from sexton.insight.stores import InsightStores
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview
 from sexton.kernel.live import Live
 from sexton.operators.controls.policy import halt_by_instance

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 import sexton.owners
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput, SextonError
-from sexton.kernel.extras import missing_extra
+from sexton.kernel.errors import BadInput, SextonError, missing_extra
 from sexton.operators.registry.store import Registry
 from sexton.owners.plugin import OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner, OwnerSilent

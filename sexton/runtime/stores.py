@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sexton.check.sql.orphan_proofs import Orphans
     from sexton.check.sql.repair import Repairs
     from sexton.check.sql.store import CheckStore
+    from sexton.insight.instances import InsightStores
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
-    from sexton.insight.stores import InsightStores
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.call_log.store import CallStore
@@ -246,7 +246,7 @@ class DeploymentStores:
     @cached_property
     def insight(self) -> "InsightStores":
         """The stores that status, metrics and explanations read."""
-        from sexton.insight.stores import InsightStores
+        from sexton.insight.instances import InsightStores
         from sexton.recycle.planning.sql.approvals import ApprovalStore
 
         return InsightStores(self.operators, self.round_schedule, ApprovalStore(self.db), self.paces)

@@ -41,7 +41,7 @@ class LiveConsole:
     def __exit__(self, *_: object) -> None:
         for process in self._started:
             process.kill()
-        self.temporal.stop()
+        self.temporal.child.stop()
 
     def start_console(self) -> Forked:
         """Start `sexton console`, always at the same address."""

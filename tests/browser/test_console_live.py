@@ -85,7 +85,7 @@ def test_the_page_says_that_temporal_is_away_and_goes_on(live: LiveConsole, brow
     files = dropped_table(live.rig, root, 10, 1, 1_000)
     live.start_worker("first")
     with live.page(browser, "operate@shop") as page:
-        live.temporal.stop()
+        live.temporal.child.stop()
         expect(page.locator("text=Temporal did not answer")).to_be_visible(timeout=LONG_MS)
         expect(page.locator(".figures").first).to_be_visible()
         page.goto("/console/rounds?instance=shop")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import RecycleSection, Settings
+from config.sections import RecycleSection
+from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused

@@ -9,8 +9,7 @@ from typing import Any
 
 from sqlalchemy import create_engine
 
-from sexton.insight.metrics.collector import NO_FIGURES, FigureCollector
-from sexton.insight.metrics.registry import PoolCollector
+from sexton.insight.metrics.collector import NO_FIGURES, FigureCollector, PoolCollector
 from tests.machine import need
 
 CONFIG = Path(__file__).parents[2] / "config"

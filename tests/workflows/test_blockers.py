@@ -19,9 +19,9 @@ from sexton.interfaces.cli.commands import after_restore
 from sexton.kernel.message import Message
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.messages import GcRequest
-from sexton.runtime.blockers.temporal import temporal_blockers
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
+from sexton.runtime.temporal.waiting import temporal_blockers
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.door import door_at

@@ -143,7 +143,7 @@ async def test_control_worker_does_a_heavy_check_without_spark(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, says: str
 ) -> None:
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
-    monkeypatch.setattr("sexton.insight.spark_slots.ABSENT_MS", 3_600_000)
+    monkeypatch.setattr("sexton.insight.progress.ABSENT_MS", 3_600_000)
     [shop] = shops(served.rig, tmp_path, 1)
     WorkerStore(served.rig.db).report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
 

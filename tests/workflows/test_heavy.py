@@ -12,7 +12,6 @@ from temporalio.worker import Worker
 
 from activities import RecycleActivities
 from config.settings import Settings
-from sexton.insight import spark_slots
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.model import RangeOrder
@@ -37,7 +36,7 @@ def settings(rig: Rig) -> Settings:
 @pytest.fixture(autouse=True)
 def _reports_count_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow machine the Spark worker's only report must not be too old before the round asks for it."""
-    monkeypatch.setattr(spark_slots, "ABSENT_MS", 3_600_000)
+    monkeypatch.setattr("sexton.insight.progress.ABSENT_MS", 3_600_000)
 
 
 def notes(report: RoundReport) -> dict[str, str]:

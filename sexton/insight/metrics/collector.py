@@ -1,14 +1,19 @@
-"""Turn figures into metric families at each scrape. A scrape never fails: unknown figures are left out and counted."""
+"""The registry of a process, and what it exports: the figures, and the connections to the database.
+
+A scrape never fails: unknown figures are left out and counted.
+"""
 
 import importlib.metadata
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from sqlalchemy import Engine, QueuePool
 
 from sexton.insight.metrics.families import doris, engine
 from sexton.insight.metrics.model import Figures
@@ -20,7 +25,7 @@ CACHE_SECONDS = 1.0
 """Scrapes within this time are answered from the same figures; only what moves with each page is read again."""
 CACHE_READS = 4
 """Figures that took long to read are reused for so many times as long: scrapes read a fifth of the time at most."""
-NO_FIGURES = Figures(now=0, interval_seconds=0, retention_seconds={})
+NO_FIGURES = Figures(now=0)
 
 
 class FigureCollector(Collector):
@@ -85,18 +90,16 @@ class FigureCollector(Collector):
             yield from doris.families(figures, self._in_flight)
 
     def _set(self, read: Callable[[], Figures]) -> None:
+        self._figures = None
         try:
             self._figures = read()
         except SextonError as e:
-            self._figures = None
-            self._errors += 1
             if self._up:  # once, not at each scrape
                 log.error("%s", e)
         except Exception:
-            self._figures = None
-            self._errors += 1
             log.exception("a scrape failed with an unexpected error; the worker continues")
         self._up = self._figures is not None
+        self._errors += not self._up
 
 
 def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
@@ -106,3 +109,43 @@ def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
     build = GaugeMetricFamily("sexton_build_info", "1, with the version of this process.", labels=["version"])
     build.add_metric([importlib.metadata.version("sexton")], 1)
     yield build
+
+
+class DeploymentRegistry(CollectorRegistry):
+    """Exports collectors and the process' own metrics; every sample has the label ``deployment``.
+
+    One Prometheus may scrape several deployments, whose instances may have the same names.
+    """
+
+    def __init__(self, deployment: str, *collectors: Collector) -> None:
+        super().__init__()
+        self._labels = {"deployment": deployment}
+        ProcessCollector(registry=self)
+        for collector in collectors:
+            self.register(collector)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the families of all collectors."""
+        for family in super().collect():
+            family.samples = [s._replace(labels=self._labels | s.labels) for s in family.samples]
+            yield family
+
+
+class PoolCollector(Collector):
+    """The connection pool of an engine: how many connections are in use. A thread that finds none waits for one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the connections by state, and their maximum."""
+        text = "Connections to the database that this process has open: used by a thread, or idle."
+        connections = GaugeMetricFamily("sexton_database_connections", text, labels=["state"])
+        text = "Connections that this process may open at once; above that, threads wait for one."
+        most = GaugeMetricFamily("sexton_database_connections_max", text)
+        pool = self._engine.pool
+        if isinstance(pool, QueuePool):
+            connections.add_metric(["used"], pool.checkedout())
+            connections.add_metric(["idle"], pool.checkedin())
+            most.add_metric([], pool.size() + pool._max_overflow)
+        yield from (connections, most)

@@ -3,19 +3,46 @@
 A figure that is exported as it stands has the name of its metric as its title, and its help text as its description.
 """
 
-from typing import Any
+import re
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from sexton.insight.spark_slots import SparkSlots
 from sexton.insight.views import Running
 from sexton.kernel.message import Message
+from sexton.marks.keepers import KeepReason
+from sexton.marks.model import Reason
 from sexton.operators.controls.model import Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import PlaceFigures
 
+OTHER = "other"
+HOLDERS = tuple(str(k) for k in KeepReason)
+"""Why marks are kept: the values of ``holder``. Reports name each hold and error; labels only their classes."""
+REASONS = (*(str(r) for r in Reason), OTHER)
+"""Why marks are quarantined."""
+STATES = ("bad", "gap", "missing", "crossing", "stale", "full_copy_by_limit", "full_copy_by_person")
+"""The problems of a replica."""
+OUTCOMES = ("quarantined", "failed", "unknown", OTHER)
+"""A backend's answer about a replica whose binlogs it could not delete."""
 
-def metric(name: str, text: str, default: int | None = 0, alias: str | None = None) -> Any:
+
+def vault_status(text: str) -> str:
+    """Return a vault's status as the value of a label, ``other`` where it is no plain word."""
+    return text if re.fullmatch("[A-Za-z_]{1,32}", text) else OTHER
+
+
+class By(NamedTuple):
+    """Annotates a metric that has a number for each value of a label."""
+
+    label: str
+
+
+COUNTER = "counter"
+"""Annotates a metric that only grows, over restarts too."""
+
+
+def metric(name: str, text: str, default: int | dict[str, int] | None = 0, alias: str | None = None) -> Any:
     """Return a field that is exported as ``sexton_<name>``.
 
     One that is None by default is an instant: the seconds since it are exported, and 0 for None.
@@ -86,8 +113,10 @@ class WalFigures(Message):
 
     topics: int = metric("wal_topics", "Topics that are enabled (sexton wal enable).")
     """The other figures count only these."""
-    blocked: dict[str, int] = Field(default_factory=dict)
-    """Reason → topics, as in ``wal.model.Why`` without NOT_ENABLED."""
+    blocked: Annotated[dict[str, int], By("why")] = metric(
+        "wal_blocked_topics", "Topics that cannot be purged now, by reason.", {}
+    )
+    """Reason → topics, as in ``wal.model.BlockReason`` without NOT_ENABLED."""
     blocked_since: int | None = metric(
         "wal_oldest_block_age_seconds",
         "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",
@@ -108,8 +137,7 @@ class WalFigures(Message):
     )
     entries: int = metric("wal_kept_entries", "Entries in the topics, at their last purge.")
     bytes: int = metric("wal_kept_bytes", "The same in bytes, estimated from some entries.")
-    freed: int = 0
-    """Entries deleted so far."""
+    freed: Annotated[int, COUNTER] = metric("wal_freed_entries", "Entries deleted; survives restarts.")
     replays: int = metric("wal_replays", "Regions that replay their topic, and retain the entries they read.")
     oldest_replay: int | None = metric("wal_oldest_replay_age_seconds", "Age of the oldest replay; 0: none.", None)
 
@@ -131,10 +159,11 @@ class BinlogFigures(Message):
     waiting_since: int | None = metric(
         "binlog_oldest_cut_waiting_age_seconds", "Age of the oldest such cut; 0: none.", None
     )
-    refusals: int = 0
-    """GCs so far that cut nothing because of the clock."""
-    cuts: int = 0
-    """Cuts so far."""
+    refusals: Annotated[int, COUNTER] = metric(
+        "binlog_clock_refusals",
+        "Binlog GCs that cut nothing because the database's clock had moved too far; survives restarts.",
+    )
+    cuts: Annotated[int, COUNTER] = metric("binlog_cuts", "Cuts of logs; survives restarts.")
     consumers: int = metric("binlog_consumers", "Registered consumers.")
     lost_consumers: int = metric(
         "binlog_lost_consumers", "Consumers that are LOST: silent for too long, they hold nothing."
@@ -166,8 +195,11 @@ class BinlogFigures(Message):
         "Such copies of which not everything may be deleted now, as another copy of the tablet may need it.",
     )
     """A lower bound where there are many."""
-    unwell: dict[str, int] = Field(default_factory=dict)
-    """State (``metrics.labels.STATES``) → copies; one copy may be in several states."""
+    unwell: Annotated[dict[str, int], By("state")] = metric(
+        "replicas_unhealthy",
+        "Unhealthy copies of tablets by state; one copy may be in several states.",
+        dict.fromkeys(STATES, 0),
+    )
     bad_since: int | None = metric(
         "replica_oldest_bad_age_seconds", "Longest time that a copy has been bad; 0: none is.", None
     )
@@ -176,8 +208,11 @@ class BinlogFigures(Message):
         "Longest time that a copy marked as missing versions has lacked them; 0: none does.",
         None,
     )
-    problems: dict[str, int] = Field(default_factory=dict)
-    """Outcome (``metrics.labels.OUTCOMES``) → copies for which their backend reported it last."""
+    problems: Annotated[dict[str, int], By("outcome")] = metric(
+        "replica_problems",
+        "Copies whose binlogs a backend could not delete, by the outcome it reported last.",
+        dict.fromkeys(OUTCOMES, 0),
+    )
 
 
 class Figures(Message):
@@ -185,8 +220,10 @@ class Figures(Message):
 
     now: int
     interval_seconds: int = metric("round_interval_seconds", "Seconds between two rounds of an instance.")
-    retention_seconds: dict[str, int]
-    """Retention of each kind that an instance has; the longest, where two owners have a kind of the same name."""
+    retention_seconds: Annotated[dict[str, int], By("kind")] = metric(
+        "retention_seconds", "Seconds from the mark (prepared: its transaction's expiry) until it is due.", {}
+    )
+    """The longest, where two owners have a kind of the same name."""
     max_delete_objects: int = metric(
         "max_delete_objects",
         "Objects of an instance that may be deleted within 24 hours without approval (max_delete_objects).",
@@ -204,9 +241,13 @@ class Figures(Message):
     expiring_tokens: int = metric(
         "expiring_tokens", "Tokens of the API that were used within the last 14 days and end within the next 14."
     )
-    spark: SparkSlots = SparkSlots()
-    table_bytes: dict[str, int] = Field(default_factory=dict)
-    """Table of Sexton → bytes on disk; empty: unknown."""
+    spark_workers: int = metric("spark_workers", "Spark workers that run.")
+    spark_slots: int = metric("spark_slots", "Activities that all Spark workers take at once.")
+    spark_busy: int = metric("spark_busy_slots", "Activities that all Spark workers run now.")
+    table_bytes: Annotated[dict[str, int], By("table")] = metric(
+        "table_bytes", "Bytes on disk of a table of Sexton, with its indexes and TOAST.", {}
+    )
+    """Empty: unknown."""
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.rounds.sql.reports`` names them."""
 

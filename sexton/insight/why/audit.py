@@ -1,5 +1,6 @@
 """Read from the deletion log what became of each object of a mark, also after SQL has deleted the mark's rows."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
@@ -16,39 +17,33 @@ SEARCHED_ROWS = 1_000
 """Rows after which a search ends: people read a story, not thousands of lines."""
 
 
-class _ObjectSums:
-    """Objects with the same outcome in one batch: how many, how large, and the latest instant (ms since 1970)."""
-
-    def __init__(self) -> None:
-        self.at = self.objects = self.bytes = 0
-
-    def add(self, row: AuditRow) -> None:
-        self.at = max(self.at, row.at)
-        self.objects += 1
-        self.bytes += row.bytes or 0
-
-
 def events(audit: AuditReader, claim: Claim, names: Collection[str]) -> Iterator[Event]:
     """Yield what became of those objects of a claimed mark that have one of the names, by key or by mark id.
 
     Up to ``SHOWN`` objects are shown one by one; of more, one sum for each round, batch and outcome.
     """
     shown: list[AuditRow] = []
-    sums: dict[tuple[int, int, str], _ObjectSums] = {}
+    latest: dict[tuple[int, int, str], int] = {}
+    objects: Counter[tuple[int, int, str]] = Counter()
+    sizes: Counter[tuple[int, int, str]] = Counter()
     fault = ""
     try:
         for row in audit.rows_of_mark(claim, names):
             if len(shown) <= SHOWN:
                 shown.append(row)
-            sums.setdefault((row.round, row.batch, row.outcome), _ObjectSums()).add(row)
+            group = row.round, row.batch, row.outcome
+            latest[group] = max(row.at, latest.get(group, 0))
+            objects[group] += 1
+            sizes[group] += row.bytes or 0
     except (VaultFault, UnknownVault, AuditUnreadable) as e:
         fault = str(e)
     if len(shown) <= SHOWN:
         yield from map(_object_event, shown)
     else:
-        for (round_, batch, outcome), total in sums.items():
-            text = f"{total.objects:,} objects {outcome} in batch {batch}, round {round_}, {total.bytes} bytes"
-            yield Event(at=total.at, event=f"objects_{outcome}", text=text)
+        for group, at in latest.items():
+            round_, batch, outcome = group
+            text = f"{objects[group]:,} objects {outcome} in batch {batch}, round {round_}, {sizes[group]} bytes"
+            yield Event(at=at, event=f"objects_{outcome}", text=text)
     if fault:
         yield _unread_event(fault)
 

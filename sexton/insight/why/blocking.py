@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 
 from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
-from sexton.insight.stores import InsightStores
+from sexton.insight.instances import InsightStores
 from sexton.insight.views import Event
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
@@ -15,10 +15,8 @@ from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Plac
 from sexton.marks.policy import known_places
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.prepared import find_loads
-from sexton.operators.controls.model import Halt
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.store import Instance
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.keeper import covering
@@ -47,12 +45,11 @@ class WhyContext(NamedTuple):
 MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", "bytes")
 
 
-def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
+def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
+    """Yield when an unclaimed mark falls due, what blocks its deletion now (ms since 1970), and the next round."""
     yield from hold_events(db, mark_row, context)
-    orders = _read_orders(db, mark_row.instance, context)
-    policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), orders.instance.owner)
-    now = orders.read_at
+    owner = context.stores.operators.registry.owner(mark_row.instance)
+    policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
     retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
@@ -69,39 +66,24 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
     yield from _live_events(mark_row, context)
     if waits := _expand(mark_row, context).waits:
         yield Event(event="waits", text=f"kept: it waits for {waits}")
-    yield from _blocking_events(db, mark_row, context, orders)
-    if mark_row.quarantined_reason is None and orders.halt is None and not approvals:
+    blocking = list(blocking_events(db, mark_row, context, now))
+    yield from blocking
+    is_halted = any(event.event.startswith("halted_") for event in blocking)
+    if mark_row.quarantined_reason is None and not is_halted and not approvals:
         yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
 
 
-def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
     """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, whitelist, cap, fault."""
-    yield from _blocking_events(db, mark_row, context, _read_orders(db, mark_row.instance, context))
-
-
-class _Orders(NamedTuple):
-    """What operators ordered for an instance, at one moment."""
-
-    read_at: int
-    instance: Instance
-    halt: Halt | None
-    whitelist: frozenset[str]
-
-
-def _read_orders(db: Database, instance: str, context: WhyContext) -> _Orders:
     with db.read() as c:
-        now, controls = db.now(c), context.stores.operators.controls.all_in(c)
-    registered = context.stores.operators.registry.instance(instance)
-    return _Orders(now, registered, halt(controls, instance, now), vault_whitelist(controls))
-
-
-def _blocking_events(db: Database, mark_row: Any, context: WhyContext, orders: _Orders) -> Iterator[Event]:
-    if orders.instance.mode == InstanceMode.OBSERVE:
+        controls = context.stores.operators.controls.all_in(c)
+    stopped = halt(controls, mark_row.instance, now)
+    whitelist = vault_whitelist(controls)
+    if context.stores.operators.registry.instance(mark_row.instance).mode == InstanceMode.OBSERVE:
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
-    if orders.halt is not None:
-        yield Event(at=orders.halt.since or 0, event=f"halted_{orders.halt.by}", text=f"kept: {orders.halt}")
-    whitelist = orders.whitelist
+    if stopped is not None:
+        yield Event(at=stopped.since or 0, event=f"halted_{stopped.by}", text=f"kept: {stopped}")
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
             f"kept: vault {mark_row.vault} is not on the vault whitelist ({', '.join(sorted(whitelist))}); "

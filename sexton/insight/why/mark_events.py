@@ -32,7 +32,7 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
     """
     yield from _marked_events(db, mark_row)
     if mark_row.state != MarkState.CLAIMED:
-        yield from unclaimed_events(db, mark_row, context)
+        yield from unclaimed_events(db, mark_row, context, now)
     if mark_row.claimed_at:
         yield from _claimed_events(db, mark_row, names, context, now)
     if mark_row.first_pass_at:
@@ -123,7 +123,7 @@ def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyCo
     yield Event(at=mark_row.claimed_at, event="claimed", text=text)
     yield from _stored_file_events(db, mark_row, names)
     yield from _audit_events(mark_row, batch, now, names, context)
-    yield from blocking_events(db, mark_row, context)
+    yield from blocking_events(db, mark_row, context, now)
 
 
 def _parents(db: Database, mark_row: Any) -> list[str]:

@@ -26,7 +26,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sexton.check.model import FindingState, FindingType
 from sexton.database.engine import Database, first_line, reached_limit
 from sexton.database.rows import in_list
-from sexton.insight.search import SEARCH_SECONDS, names_of
+from sexton.insight.marks import SEARCH_SECONDS, names_of
 from sexton.insight.views import NOW, Event, Story
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark

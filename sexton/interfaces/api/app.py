@@ -17,8 +17,7 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.deployment import Deployment
 from sexton.insight.health import Health, database_check
-from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
+from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector, PoolCollector
 from sexton.interfaces.api import problems
 from sexton.interfaces.api.authentication import OPEN_PATHS, AuthenticationMiddleware, TokenVerifier
 from sexton.interfaces.api.pools import Pools

@@ -11,8 +11,7 @@ from config.sources import load_home_env
 from sexton.interfaces.cli import SERVES
 from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.tree import Root
-from sexton.kernel.errors import SextonError, WrongUsage
-from sexton.kernel.extras import missing_extra
+from sexton.kernel.errors import SextonError, WrongUsage, missing_extra
 from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130  # beside the exit codes of `plan` (2) and of `check run` (3 and 4)

@@ -78,7 +78,7 @@ def screen(
     """Return how to show work; ``idle``: returns the lines for none."""
     from rich.text import Text
 
-    from sexton.insight.rate import RecentRate
+    from sexton.insight.views import RecentRate
 
     console = styled_console(stderr=stderr)
     rates: dict[tuple[str, str], RecentRate] = defaultdict(RecentRate)

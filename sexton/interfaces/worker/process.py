@@ -6,7 +6,8 @@ import signal
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
-from config.settings import load, load_home_env
+from config.settings import load
+from config.sources import load_home_env
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.interfaces.worker.control import build, build_backend

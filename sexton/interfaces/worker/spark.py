@@ -8,9 +8,10 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-from config.settings import Settings, home
+from config.settings import Settings
+from config.sources import home
 from sexton.database.engine import Database
-from sexton.insight.spark_slots import SPARK
+from sexton.insight.progress import SPARK
 from sexton.interfaces.worker.control import slots
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings

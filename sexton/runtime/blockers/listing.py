@@ -1,16 +1,22 @@
 """List everything that blocks deletions now: of one instance, or of all."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sexton.insight.views import Blocker
+from sexton.check.model import Run, RunState
+from sexton.insight.progress import CUT_OFF, read_running
+from sexton.insight.status import count_quarantined
+from sexton.insight.views import ALL_INSTANCES, Blocker
 from sexton.insight.wording import quantity
 from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, way_out
+from sexton.marks.model import Reason
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
+from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
+from sexton.protection.model import ProtectionState
 from sexton.recycle.model import NO_FAULT
-from sexton.runtime.blockers.binlogs import binlog_blockers
-from sexton.runtime.blockers.temporal import temporal_blockers
-from sexton.runtime.blockers.topics import topic_blockers
-from sexton.runtime.blockers.work import ALL_INSTANCES, control_blockers, work_blockers
+from sexton.recycle.pacing.policy import vault_of
+from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
@@ -19,6 +25,14 @@ if TYPE_CHECKING:
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
 """Reasons that have rows of their own, which do not need a round."""
+REFUSED_MS = 60_000
+"""After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
+LONG_CHECK_MS = 86_400_000
+"""A check that has run for longer than this has probably lost its workflow."""
+NOT_ASKED = (
+    "Temporal did not answer: schedule, workers, paused checks, purges and binlog GCs are not listed. "
+    "While it is away, no round begins; see: sexton doctor"
+)
 
 
 class BlockerList(NamedTuple):
@@ -33,6 +47,8 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
 
     All but the schedule, workers and waiting runs comes from the database.
     """
+    from sexton.runtime.temporal.waiting import temporal_blockers  # Temporal's client takes half a second
+
     registry = service.stores.registry
     instances = registry.instances() if instance is None else [registry.instance(instance)]
     rows = [b for i in instances for b in _instance_blockers(service, i)]
@@ -46,6 +62,13 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
 
 
 def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[Blocker]:
+    stores = service.stores
+    with service.db.read() as c:
+        now, controls = service.db.now(c), stores.controls.all_in(c)
+        plans, quarantined = (
+            stores.plans.approvals.waiting(c, instance.id),
+            count_quarantined(service.db, c, instance.id),
+        )
     if instance.mode == "observe":
         yield Blocker(
             instance=instance.id,
@@ -55,7 +78,7 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
             why="it only observes",
             way_out=f"sexton enable {instance.id}",
         )
-    for hold in service.stores.holds.active(instance.id):
+    for hold in stores.holds.active(instance.id):
         yield Blocker(
             instance=instance.id,
             held_by=str(hold.kept),
@@ -67,7 +90,7 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
             way_out=way_out(hold.kept, instance.id),
         )
     yield from _protections(service, instance.id)
-    for cap in service.stores.paces.caps(instance.id):
+    for cap in stores.paces.caps(instance.id):
         yield Blocker(
             instance=instance.id,
             held_by="cap",
@@ -77,17 +100,48 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
             why=cap.reason,
             way_out=f"sexton vault uncap {instance.id} {cap.vault}",
         )
-    yield from control_blockers(service, instance.id)
-    yield from _plans_waiting_for_approval(service, instance.id)
+    yield from _controls(service, instance.id, controls, now)
+    for plan in plans:
+        yield Blocker(
+            instance=instance.id,
+            held_by=describe(by_plan(plan.id)),
+            what=", ".join(plan.kinds),
+            since=plan.since,
+            until=plan.expires_at,
+            why=plan.awaits,
+            count=plan.marks,
+        )
     yield from _waiting_round(service, instance.id)
-    yield from work_blockers(service, instance.id)
+    for reason, marks in sorted(quarantined.items()):  # now: a round counts only those that it found quarantined
+        kept = Kept(KeepReason.QUARANTINED, reason)
+        retry = f"once the cause is gone: sexton quarantine retry {instance.id} --reason {reason}"
+        then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else retry
+        yield Blocker(
+            instance=instance.id,
+            held_by=describe(kept),
+            what=quantity(marks.marks, "mark"),
+            since=marks.since,
+            count=marks.marks,
+            why="since: when the oldest of them was marked",
+            way_out=f"{way_out(kept, instance.id)} --reason {reason}; {then}",
+        )
+    for work in read_running(service.db, instance.id):
+        if work.state == CUT_OFF:
+            yield Blocker(
+                instance=instance.id,
+                held_by="no worker",
+                what=f"round {work.name}",
+                since=work.since,
+                why="it lost its lease",
+                way_out="sexton doctor",
+            )
+    yield from _throttled(service, instance.id, now)
+    yield from _checks(service, instance.id, now)
     yield from _keepers_of_last_round(service, instance.id)
     yield from binlog_blockers(service, instance.id)
 
 
 def _protections(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    from sexton.protection.model import ProtectionState
-
     for p in service.stores.protections.list_protections(instance):
         why = p.description or "sync job"
         if p.ends is not None:
@@ -106,19 +160,46 @@ def _protections(service: "Deployment", instance: str) -> Iterator[Blocker]:
         )
 
 
-def _plans_waiting_for_approval(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    with service.db.read() as c:
-        plans = service.stores.plans.approvals.waiting(c, instance)
-    for plan in plans:
+def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...], now: int) -> Iterator[Blocker]:
+    """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
+    for halted, scope in _halts(controls, instance, now):
+        removable = halted.since is not None or halted.by is ControlKind.WINDOW
         yield Blocker(
-            instance=instance,
-            held_by=describe(by_plan(plan.id)),
-            what=", ".join(plan.kinds),
-            since=plan.since,
-            until=plan.expires_at,
-            why=plan.awaits,
-            count=plan.marks,
+            instance=scope,
+            held_by=halted.by,
+            what="everything" if scope == ALL_INSTANCES else "the whole instance",
+            since=halted.since,
+            until=halted.until,
+            why=halted.why,
+            way_out=halted.todo if removable else "sexton lists show",
         )
+    whitelist = vault_whitelist(controls)
+    entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
+    for vault in service.stores.registry.vaults(instance):
+        if not vault_allowed(whitelist, instance, vault.name):
+            yield Blocker(
+                instance=instance,
+                held_by="vault whitelist",
+                what=f"vault {vault.name}",
+                since=max((c.since for c in entries if c.since), default=None),
+                why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
+                way_out=f"sexton lists add vaults {instance}/{vault.name}",
+            )
+
+
+def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
+    """Yield each control that halts the instance, even where another one already does, and what it halts."""
+    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
+    groups = [
+        ([c], ALL_INSTANCES if c.name == ALL else instance)
+        for c in controls
+        if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)
+    ]
+    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL_INSTANCES)):
+        groups.append(([c for c in controls if c.kind is kind], scope))
+    for group, scope in groups:
+        if (found := halt(group, instance, now)) is not None:
+            yield found, scope
 
 
 def _waiting_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
@@ -139,6 +220,44 @@ def _waiting_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
                 why=row.waiting,
                 way_out=way_out,
             )
+
+
+def _throttled(service: "Deployment", instance: str, now: int) -> Iterator[Blocker]:
+    """Yield the vaults whose stores refused requests just now: a round over them hardly moves, and shows no error."""
+    vaults, endpoint_url = service.stores.registry.vaults(), service.settings.s3.endpoint_url
+    refused = [f for f in service.stores.paces.figures() if (f.throttled_at or 0) > now - REFUSED_MS]
+    counts = Counter(vault_of(figures.place, vaults, endpoint_url) for figures in refused)
+    for (owner, name), places in sorted((at, n) for at, n in counts.items() if at is not None):
+        if owner == instance:
+            yield Blocker(
+                instance=instance,
+                held_by="throttling",
+                what=f"vault {name}: {quantity(places, 'place')}",
+                why="its store refused requests within the last minute; deletes wait, and are repeated",
+                way_out="sexton pace",
+            )
+
+
+def _checks(service: "Deployment", instance: str, now: int) -> Iterator[Blocker]:
+    """Yield checks that prove nothing, or do not end."""
+    runs = service.stores.checks.runs(instance, 2)
+    for run in runs:
+        if run.state is RunState.RUNNING and run.cutoff <= now - LONG_CHECK_MS:
+            yield _check(run, "it has not ended", f"sexton check cancel {instance}, then: sexton check run {instance}")
+    ended = next((run for run in runs if run.state is not RunState.RUNNING), None)
+    if ended is not None and ended.state is RunState.PARTIAL:
+        yield _check(ended, "; ".join(ended.missing_inputs), f"sexton check show {ended.id}")
+
+
+def _check(run: Run, why: str, way_out: str) -> Blocker:
+    return Blocker(
+        instance=run.instance,
+        held_by="incomplete check",
+        what=f"check {run.id}: orphans, and confirmation of losses",
+        since=run.cutoff,
+        why=why,
+        way_out=way_out,
+    )
 
 
 def _keepers_of_last_round(service: "Deployment", instance: str) -> Iterator[Blocker]:

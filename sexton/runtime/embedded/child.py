@@ -84,12 +84,12 @@ class Child:
         return self._process.poll() if self._process else None
 
     def start(self, ready: Callable[[], bool], timeout: float) -> float:
-        """Start it and wait until ``ready()``; return the seconds it took.
+        """Launch it, and wait as ``await_ready`` does."""
+        self.launch()
+        return self.await_ready(ready, timeout)
 
-        Raises:
-            EmbeddedError: it ended, or was not ready after ``timeout`` seconds; with the last lines of its log.
-        """
-        began = time.monotonic()
+    def launch(self) -> None:
+        """Start it without waiting; the log of an earlier process stays beside the new one."""
         make_directory(self.log.parent)
         make_directory(self._pid_file.parent)
         if self.log.exists():
@@ -109,6 +109,14 @@ class Child:
         pid = self._process.pid
         record = {"pid": pid, "started": _start_time(pid), "command": self._command, "stop_with": self._stop_with}
         write_atomically(self._pid_file, json.dumps(record))
+
+    def await_ready(self, ready: Callable[[], bool], timeout: float) -> float:
+        """Wait until ``ready()``; return the seconds it took.
+
+        Raises:
+            EmbeddedError: it ended, or was not ready after ``timeout`` seconds; with the last lines of its log.
+        """
+        began = time.monotonic()
         while True:
             self.check()
             if ready():
@@ -124,6 +132,10 @@ class Child:
         code = self.exit_code()
         if code is not None:
             raise EmbeddedError(f"{self.name} ended with exit code {code}{self._last_lines()}")
+
+    def has_logged(self, text: str) -> bool:
+        """Return whether one of the last lines of its log has a text."""
+        return any(text in line for line in self.tail(50))
 
     def tail(self, lines: int = 15) -> list[str]:
         """Return the last lines of its log."""
@@ -156,12 +168,12 @@ class Child:
         return "".join(f"\n  {line}" for line in [f"last lines of {self.log}:", *self.tail()])
 
 
-def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
+def stop_leftovers(home: Path) -> list[str]:
     """Stop the children that a killed parent left behind in this home; return the names of those that still ran."""
     names = []
     for file in sorted((home / "run").glob("*.pid")):
         record = json.loads(file.read_text())
-        deadline = time.monotonic() + grace
+        deadline = time.monotonic() + GRACE_SECONDS
         if _still_runs(record):
             names.append(file.stem)
             _signal_group(record["pid"], signal.Signals(record["stop_with"]))

@@ -62,10 +62,6 @@ class S3Server:
         self._healthy_since = 0.0
         return self.child.start(self._answers, READY_SECONDS)
 
-    def stop(self) -> None:
-        """Stop the server; its data stays."""
-        self.child.stop()
-
     def _answers(self) -> bool:
         """Return whether it is healthy with every volume registered; until then (up to 5 s) requests get a 500."""
         try:

@@ -33,7 +33,6 @@ LIVE_URL = "SEXTON_LIVE_DATABASE_URL"
 API = "api"
 API_READY_LINE = "the API is listening"
 
-_POLL_SECONDS = 0.05
 LOOPBACK = "localhost,127.0.0.1"
 """Hosts that children reach directly, whatever proxy the environment names."""
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
@@ -117,10 +116,8 @@ class Stack:
 
     def start_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> float:
         """Launch a worker and wait until it takes work; return the seconds it took. Raises as ``await_worker`` does."""
-        began = time.monotonic()
         self.launch_worker(name, settings)
-        self.await_worker(name)
-        return time.monotonic() - began
+        return self.await_worker(name)
 
     def launch_worker(
         self, name: str = WORKER, settings: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
@@ -143,7 +140,7 @@ class Stack:
         command = [sys.executable, "-m", "sexton", "worker", "run", *arguments]
         child = Child(name, command, self.home, env | dict(settings or {}))
         self.children[name] = child
-        child.start(lambda: True, WORKER_READY_SECONDS)
+        child.launch()
 
     def launch_spark_worker(self, settings: Mapping[str, str] | None = None) -> None:
         """Launch a worker for Spark, which starts Spark itself with its first job; ``settings``: variables for it."""
@@ -153,25 +150,17 @@ class Stack:
         """Start ``sexton api`` and wait until it listens; return the seconds it took. Raises ``EmbeddedError``."""
         child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._child_environment())
         self.children[API] = child
-        return child.start(lambda: any(API_READY_LINE in line for line in child.tail(50)), WORKER_READY_SECONDS)
+        return child.start(lambda: child.has_logged(API_READY_LINE), WORKER_READY_SECONDS)
 
     def _child_environment(self) -> dict[str, str]:
         env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
         direct = {name: ",".join(filter(None, (env.get(name, ""), LOOPBACK))) for name in ("no_proxy", "NO_PROXY")}
         return env | direct | self.environment() | {"SEXTON_HOME": str(self.home)}
 
-    def await_worker(self, name: str = WORKER) -> None:
-        """Wait until a worker's log shows that it takes work.
-
-        Raises:
-            EmbeddedError: it ended (with the last lines of its log), or took too long.
-        """
-        child, deadline = self.children[name], time.monotonic() + WORKER_READY_SECONDS
-        while not any(WORKER_READY_LINE in line for line in child.tail(50)):
-            child.check()
-            if time.monotonic() > deadline:
-                raise EmbeddedError(f"{name} was not ready after {WORKER_READY_SECONDS:.0f} s; see {child.log}")
-            time.sleep(_POLL_SECONDS)
+    def await_worker(self, name: str = WORKER) -> float:
+        """Wait until a worker logs that it takes work; return the seconds. Raises as ``Child.await_ready`` does."""
+        child = self.children[name]
+        return child.await_ready(lambda: child.has_logged(WORKER_READY_LINE), WORKER_READY_SECONDS)
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a process that uses this stack, from ``HOME/env``; empty before the first start."""

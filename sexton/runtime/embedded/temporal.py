@@ -34,10 +34,6 @@ class TemporalServer:
         """Start the server; return the seconds until its namespace answers."""
         return self.child.start(self._answers, READY_SECONDS)
 
-    def stop(self) -> None:
-        """Stop the server; its data stays."""
-        self.child.stop()
-
     def _answers(self) -> bool:
         if not is_open(self._port):
             return False

@@ -7,14 +7,13 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from config.sources import masked
 from sexton.kernel.errors import SextonError
 from sexton.runtime.embedded.child import Child, EmbeddedError
-from sexton.runtime.embedded.stack import SPARK_WORKER, WORKER, WORKER_READY_SECONDS, Stack
+from sexton.runtime.embedded.stack import SPARK_WORKER, WORKER, Stack
 
 WATCH_SECONDS = 0.5
 QUICK_SECONDS = 30.0
@@ -120,8 +119,7 @@ class StackSupervisor:
             history.restart_at = now + wait
             self._report(f"{name} ended with exit code {code}; it starts again in {wait:.1f} s")
         elif now >= history.restart_at:
-            with suppress(EmbeddedError):  # dead at once: the next check counts it
-                child.start(lambda: True, WORKER_READY_SECONDS)  # without waiting: the servers must be checked too
+            child.launch()  # without waiting: the servers must be checked too
             history.started, history.restart_at = now, None
             self._report(f"{name} started again; the log of the dead one is {child.log.with_suffix('.log.1')}")
 

@@ -10,23 +10,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.check.model import CheckOrder, Evidence
+from sexton.check.model import CheckOrder, Evidence, Listing
 from sexton.check.policy import latest_judged_write, with_live_counts
 from sexton.check.port import Heartbeat
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.runtime.spark import reconcile
-from sexton.runtime.spark.findings import FindingWriter
-from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import Sessions, run
-from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
+from sexton.runtime.spark.sources import (
+    FindingWriter,
+    ListedObjects,
+    ListingOrder,
+    ListingPart,
+    LiveRecords,
+    RecordsOrder,
+)
 from sexton.storage.model import VaultPart, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -37,6 +44,51 @@ WRITTEN = "type string, number bigint"
 """The schema of what executors report after they have written findings."""
 PASS_PARTS = 32
 """Parts listed by one job: so much is repeated when a worker dies."""
+TRIES = 3
+"""How often a part is listed while its store is busy."""
+
+
+class Pass(Message):
+    """One listing job that has ended: its parts, the failed ones with their errors, and those to list again."""
+
+    number: int
+    parts: tuple[int, ...]
+    failed: dict[int, str] = Field(default_factory=dict)
+    again: tuple[int, ...] = ()
+
+
+class ListingProgress(Message):
+    """How far a run's listing is."""
+
+    parts: tuple[ListingPart, ...]
+    faults: dict[str, str] = Field(default_factory=dict)
+    """Vaults that could not be listed, with the reason."""
+    passes: tuple[Pass, ...] = ()
+    ended: int | None = None
+
+
+def pending_parts(progress: ListingProgress) -> list[int]:
+    """Return the parts still to be listed: not tried yet, or interrupted by a busy store less than ``TRIES`` times."""
+    done = {n for p in progress.passes for n in p.parts if n not in p.again}
+    interrupted = [n for p in progress.passes for n in p.again]
+    return [p.number for p in progress.parts if p.number not in done and interrupted.count(p.number) < TRIES]
+
+
+def listing_evidence(vault: str, progress: ListingProgress, old: int, young: int) -> Listing:
+    """Return the evidence of one vault's listing."""
+    ended = {n for p in progress.passes for n in p.parts if n not in p.failed}
+    failed = {n: error for p in progress.passes for n, error in p.failed.items() if n not in ended}
+    numbers = [p.number for p in progress.parts if p.vault == vault]
+    errors = [progress.faults[vault]] if vault in progress.faults else []
+    errors += [failed[n] for n in numbers if n in failed][:5]
+    return Listing(
+        vault=vault,
+        parts=max(1, len(numbers)),
+        ended=len(ended.intersection(numbers)) if numbers else int(not errors),
+        objects=old,
+        young=young,
+        errors=tuple(errors),
+    )
 
 
 class _Run(NamedTuple):
@@ -213,10 +265,6 @@ class SparkComparison:
         order = this.order
         complete_vaults = [listing.vault for listing in evidence.listings if listing.whole]
         writer = FindingWriter(self._where, order, self._live.pattern(order.instance))
-        no_type, no_expected, no_record = (
-            f.lit(None).cast(type_).alias(name)
-            for name, type_ in (("type", "string"), ("expected", "bigint"), ("record", "string"))
-        )
         counts: dict[str, int] = {}
         rows = sum(listing.objects + listing.young for listing in evidence.listings)
         with reconcile.narrowed(objects, known.where("not prefix"), rows) as (some, exact):
@@ -224,22 +272,13 @@ class SparkComparison:
             if evidence.prefixes:
                 frames.append(reconcile.empty_prefixes(objects, known.where("prefix"), complete_vaults))
             if order.inverted:
-                unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
-                columns = (no_type, "vault", "key", no_expected, "size", "etag", "written", no_record)
-                frames.append(unknown.select(*columns))
+                frames.append(reconcile.inverted(some.where("old"), exact, known.where("prefix")))
             for frame in frames:
-                written = in_tasks(frame, self._connections).mapInArrow(writer, WRITTEN)
+                # ``coalesce`` would compute the whole join below in as few tasks as there are connections.
+                written = frame.repartition(self._connections).mapInArrow(writer, WRITTEN)
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
-
-
-def in_tasks(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the rows in so many parts. Only these rows move: what they are computed from keeps its own tasks.
-
-    ``coalesce`` would compute the whole join below in as few tasks as there are connections.
-    """
-    return frame.repartition(tasks)
 
 
 def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:

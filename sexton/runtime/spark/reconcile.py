@@ -18,7 +18,6 @@ PREFIXES = (
     "p -> not (substring(p, -1, 1) rlike '^[A-Za-z0-9.-]$'))"
 )
 """All prefixes of a name that end with a separator, as in ``marks.policy.covering_prefixes``."""
-COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "written", "record")
 
 FEW_BUCKETS, MOST_BUCKETS = 1 << 16, 1 << 23
 """Fingerprints of few buckets need no shuffle. Many buckets are compared where too many of the few differ."""
@@ -100,6 +99,8 @@ def _fingerprints(side: DataFrame, prefix: str, buckets: int, *, sized: bool) ->
 def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataFrame:
     """Return live files that are LOST or have another size, in vaults whose listing is complete.
 
+    With the columns type, vault, key, expected, size, etag, written and record.
+
     Args:
         objects: vault, name, key, bytes, etag, written.
         exact: vault, name, key, live, bytes, record.
@@ -116,12 +117,12 @@ def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataF
     other_size = (f.col("object_key") == f.col("key")) & (f.col("size") != f.col("expected"))
     return joined.where(lost | other_size).select(
         f.when(lost, "LOST").otherwise("SIZE_MISMATCH").alias("type"),
-        *(f.col(name) for name in COLUMNS[1:]),
+        *("vault", "key", "expected", "size", "etag", "written", "record"),
     )
 
 
 def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) -> DataFrame:
-    """Return live prefixes without any object, as ``forward`` returns LOST files.
+    """Return live prefixes without any object as LOST: type, vault, key, record.
 
     Args:
         objects: vault, name.
@@ -133,17 +134,7 @@ def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) 
     live = live.select("vault", f.col("name").alias("prefix"), "key", "record").dropDuplicates(on)
     below = objects.select("vault", f.explode(f.expr(PREFIXES)).alias("prefix"))
     used = below.join(live.select(*on), on, "left_semi").distinct()
-    no_number, no_text = f.lit(None).cast("bigint"), f.lit(None).cast("string")
-    return live.join(used, on, "left_anti").select(
-        f.lit("LOST").alias("type"),
-        "vault",
-        "key",
-        no_number.alias("expected"),
-        no_number.alias("size"),
-        no_text.alias("etag"),
-        no_text.alias("written"),
-        "record",
-    )
+    return live.join(used, on, "left_anti").select(f.lit("LOST").alias("type"), "vault", "key", "record")
 
 
 def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFrame:

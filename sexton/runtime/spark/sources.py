@@ -1,4 +1,6 @@
-"""Spark data sources: ``sexton.objects`` lists vaults, ``sexton.records`` reads the live side.
+"""What a check runs on executors: the data sources ``sexton.objects`` and ``sexton.records``, and a writer of findings.
+
+The first lists vaults, the second reads the live side.
 
 Options are small JSON: vaults and parts, never keys. A part that cannot be read to its end yields one row with an
 ``error``: a failed job would hide it in a stack trace, and lose the rows of the other parts.
@@ -12,12 +14,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from sexton.check.model import CheckOrder, Discrepancy
+from sexton.check.policy import UnknownObjectClassifier, is_stored
 from sexton.kernel.errors import SextonError
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
-from sexton.storage.model import VaultPart, VaultSpec
+from sexton.storage.model import ListedObject, VaultPart, VaultSpec
 from sexton.storage.object_names import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
@@ -171,3 +175,45 @@ def _batch(schema: pa.Schema, columns: Iterable[Sequence[Any]]) -> pa.RecordBatc
     """Return columns as one Arrow batch."""
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+PAGE_FINDINGS = 1_000
+"""Findings written by one transaction."""
+
+
+class FindingWriter:
+    """Writes findings to the database, on an executor, and returns the number of each type. It may be repeated.
+
+    Each task stores as many as one process would.
+    """
+
+    def __init__(self, where: ConnectionTarget, order: CheckOrder, pattern: str) -> None:
+        self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        order, kinds = CheckOrder.model_validate_json(self._order), UnknownObjectClassifier(self._pattern)
+        counts: dict[str, int] = {}
+        stores = None
+        try:
+            for batch in batches:
+                for start in range(0, batch.num_rows, PAGE_FINDINGS):
+                    page: list[Discrepancy] = []
+                    for row in batch.slice(start, PAGE_FINDINGS).to_pylist():
+                        if "type" not in row:  # no record names the object
+                            etag, written = row["etag"] or "", row["written"] or ""
+                            listed = ListedObject(row["key"], row["size"], etag, written)
+                            finding = kinds.unknown(row["vault"], listed)
+                        else:
+                            finding = Discrepancy(**{name: value for name, value in row.items() if value is not None})
+                        counts[finding.type] = counts.get(finding.type, 0) + 1
+                        if is_stored(finding.type, counts[finding.type]):
+                            page.append(finding)
+                    if page and stores is None:
+                        stores = ConnectionTarget.model_validate_json(self._where).stores()
+                    if page and stores is not None:
+                        stores.checks.store_findings(order.run, page)
+        finally:
+            if stores is not None:
+                stores.db.close()
+        schema = pa.schema([("type", pa.string()), ("number", pa.int64())])
+        yield pa.RecordBatch.from_pydict({"type": list(counts), "number": list(counts.values())}, schema)

@@ -21,8 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from config.sections import TemporalSection
 from config.settings import Settings
-from sexton.kernel.errors import BadInput, SextonError
-from sexton.kernel.extras import missing_extra
+from sexton.kernel.errors import BadInput, SextonError, missing_extra
 from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.log_context import LogContext
 from workflows import ids

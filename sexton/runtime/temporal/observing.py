@@ -22,8 +22,7 @@ from temporalio.worker import Worker
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health, LoopWatch, database_check
-from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
+from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector, PoolCollector
 from sexton.insight.metrics.server import serve
 from sexton.insight.metrics.temporal_sdk import SdkCollector
 from sexton.kernel.errors import SextonError

@@ -70,23 +70,21 @@ class WorkflowStarter:
         return self._do(call, "it may have been done")
 
     def _do(self, call: Callable[[Client], Coroutine[Any, Any, Result]], doubt: str) -> Result:
-        return asyncio.run_coroutine_threadsafe(self._in_time(call, doubt), self._loop).result()
-
-    async def _in_time(self, call: Callable[[Client], Coroutine[Any, Any, Result]], doubt: str) -> Result:
-        try:
-            return await asyncio.wait_for(self._connect_and(call), PATIENCE_SECONDS)
-        except TimeoutError as e:
-            if self._client is None:
-                raise TemporalAway("Temporal does not answer; nothing was sent") from e
-            raise TemporalAway(f"Temporal does not answer; {doubt}, see: sexton status") from e
-
-    async def _connect_and(self, call: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
-        if self._client is None:
+        async def in_time() -> Result:
             try:
-                self._client = await connect(self._settings)
-            except SextonError as e:
-                raise TemporalAway(str(e)) from e
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    return await call(self._client or await self._connect())
+            except TimeoutError as e:
+                sent = f"{doubt}, see: sexton status" if self._client else "nothing was sent"
+                raise TemporalAway(f"Temporal does not answer; {sent}") from e
+            except RPCError as e:
+                raise TemporalAway(f"Temporal refused: {e.message}") from e
+
+        return asyncio.run_coroutine_threadsafe(in_time(), self._loop).result()
+
+    async def _connect(self) -> Client:
         try:
-            return await call(self._client)
-        except RPCError as e:
-            raise TemporalAway(f"Temporal refused: {e.message}") from e
+            self._client = await connect(self._settings)
+        except SextonError as e:
+            raise TemporalAway(str(e)) from e
+        return self._client

@@ -1,51 +1,101 @@
-"""Find the runs of a deployment that wait: paused, backing off, or paused with a button of Temporal.
+"""List what Temporal knows of that blocks deletions: no schedule, no worker, and runs that wait.
 
-The row of a round says so only if it ever had a lease, and of a button never.
+A run waits if it is paused, backs off, or was paused with a button of Temporal; the row of a round says so only if it
+ever had a lease, and of a button never. Temporal is asked for a few seconds only; the database has everything else.
 """
 
 import asyncio
 import datetime as dt
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
 from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedError, WorkflowQueryRejectedError
 from temporalio.service import RPCError
 
 from config.settings import Settings
+from sexton.insight.views import ALL_INSTANCES, Blocker
 from sexton.kernel.errors import SextonError
-from sexton.kernel.message import Message
+from sexton.runtime.temporal import schedules
+from sexton.runtime.temporal.client import connect, workflow_queue
 from sexton.runtime.temporal.search_attributes import missing
+from sexton.runtime.temporal.versions import explain_no_tasks, way_out
 from sexton.runtime.temporal.works import OF_REQUEST, PURGES, ROUNDS
 from workflows.search_attributes import CAPABILITY, STATE
 
+if TYPE_CHECKING:
+    from sexton.deployment import Deployment
+
+PATIENCE_SECONDS = 3.0
 QUERY_PATIENCE = dt.timedelta(seconds=1)
+MAX_RUNS = 20
 STATES = {"PAUSED": ("paused", "resume"), "BACKING_OFF": ("backing off", "retry")}
 """What a workflow does → the same for people, and the signal that ends it."""
 CONTROLS = {control.workflow_type: control for control in OF_REQUEST.values()}
-PAUSED_IN_TEMPORAL = "paused in Temporal"
 
 
-class WaitingRun(Message):
-    """A round, a check, a purge or a binlog GC that waits; ``since``: when it began (ms since 1970)."""
-
-    name: str
-    state: str
-    is_round: bool
-    instance: str = ""
-    topic: str = ""
-    since: int = Field(alias="since_at")
-    why: str = ""
-    way_out: str = ""
+def temporal_blockers(service: "Deployment") -> list[Blocker] | None:
+    """Return what Temporal knows of; None: it did not answer in time."""
+    try:
+        return asyncio.run(asyncio.wait_for(_find(service), PATIENCE_SECONDS))
+    except (TimeoutError, SextonError):
+        return None
 
 
-class WaitingRuns(Message):
-    """The runs that wait; ``unseen``: there are more open runs, some of which may wait too."""
+async def _find(service: "Deployment") -> list[Blocker]:
+    settings = service.settings
+    client = await connect(settings)
+    queue = await workflow_queue(client, settings)
+    found = await _schedule(client, settings)
+    everything: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
+    if not queue.pollers:
+        why = "no worker polls this deployment's queue"
+        return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
+    if idle := explain_no_tasks(queue):
+        return [*found, Blocker(**everything, why=idle, way_out=way_out(queue))]
+    running = f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
+    found += await _paused_in_temporal(service, client, running)
+    return found + await _waiting(service, client, running)
 
-    runs: tuple[WaitingRun, ...]
-    unseen: bool
+
+async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
+    common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog GCs"}
+    try:
+        stored = await schedules.describe(client, settings.require_deployment())
+    except schedules.AttributesMissing as e:
+        why, _, way_out = str(e).partition("; ")
+        return [Blocker(held_by="search attributes", why=why, way_out=way_out, **common)]
+    if not stored:
+        return [Blocker(held_by="no schedule", why="none was applied", way_out="sexton schedules apply", **common)]
+    return [
+        Blocker(held_by="paused schedule", since=s.last, why=s.note, way_out="sexton schedules resume", **common)
+        for s in stored
+        if s.paused
+    ]
 
 
-async def find_waiting(client: Client, settings: Settings, limit: int) -> WaitingRuns:
-    """Return so many runs of this deployment that wait; one that does not answer is left out.
+async def _paused_in_temporal(service: "Deployment", client: Client, running: str) -> list[Blocker]:
+    """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
+
+    Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
+    that has no such button.
+    """
+    query = f"TemporalPauseInfo IS NOT NULL AND {running}"
+    try:
+        runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS) if run.workflow_type in CONTROLS]
+    except RPCError:
+        return []
+    why = "an activity of it was paused with Temporal's own button or command"
+    return [
+        blocker
+        for run in runs
+        for blocker in _blocker(
+            service, run, "paused in Temporal", why, f"unpause it there: workflow {run.id}, its pending activities"
+        )
+    ]
+
+
+async def _waiting(service: "Deployment", client: Client, running: str) -> list[Blocker]:
+    """Return the runs that are paused or back off; one that does not answer is left out.
 
     Where the namespace knows Sexton's search attributes, only runs that wait are asked, else the first open ones.
 
@@ -53,67 +103,51 @@ async def find_waiting(client: Client, settings: Settings, limit: int) -> Waitin
         SextonError: Temporal does not list them.
     """
     types = ", ".join(f"'{name}'" for name in CONTROLS)
-    query = f"WorkflowType IN ({types}) AND {_running(settings)}"
+    query = f"WorkflowType IN ({types}) AND {running}"
     if not await missing(client):
         states = ", ".join(f"'{state}'" for state in STATES)
         query += f" AND ({STATE.name} IN ({states}) OR {CAPABILITY.name} IS NULL)"
     try:
-        runs = [run async for run in client.list_workflows(query, limit=limit + 1)]
+        runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS + 1)]
     except RPCError as e:
         raise SextonError(f"Temporal did not list the runs that wait: {e.message}") from e
-    found = await asyncio.gather(*(_waiting(client, run) for run in runs[:limit]))
-    return WaitingRuns(runs=tuple(run for run in found if run is not None), unseen=len(runs) > limit)
+    asked = runs[:MAX_RUNS]
+    found: list[Blocker] = []
+    for run, progress in zip(asked, await asyncio.gather(*(_progress(client, run) for run in asked)), strict=True):
+        if progress is not None and progress.doing in STATES:
+            state, signal = STATES[progress.doing]
+            command = CONTROLS[run.workflow_type].command_for(signal, _subject(run))
+            found += _blocker(service, run, state, getattr(progress, "error", ""), command)
+    if len(runs) > MAX_RUNS:
+        why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
+        list_them = "list them: docs/temporal.md, Find a workflow"
+        others = {"held_by": "not asked", "what": "further runs", "why": why, "way_out": list_them}
+        found.append(Blocker(instance=ALL_INSTANCES, **others))
+    return found
 
 
-async def find_paused_in_temporal(client: Client, settings: Settings, limit: int) -> list[WaitingRun]:
-    """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
-
-    Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
-    that has no such button.
-    """
-    query = f"TemporalPauseInfo IS NOT NULL AND {_running(settings)}"
+async def _progress(client: Client, run: WorkflowExecution) -> Any:
+    """Return what a run answers; None: it does not answer."""
+    handle, answer = client.get_workflow_handle(run.id), CONTROLS[run.workflow_type].progress_type
     try:
-        runs = [run async for run in client.list_workflows(query, limit=limit)]
-    except RPCError:
-        return []
-    why = "an activity of it was paused with Temporal's own button or command"
-    return [
-        _named(run, PAUSED_IN_TEMPORAL, why, f"unpause it there: workflow {run.id}, its pending activities")
-        for run in runs
-        if run.workflow_type in CONTROLS
-    ]
-
-
-def _running(settings: Settings) -> str:
-    """Return the query for everything of this deployment that runs."""
-    return f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
-
-
-async def _waiting(client: Client, run: WorkflowExecution) -> WaitingRun | None:
-    control, handle = CONTROLS[run.workflow_type], client.get_workflow_handle(run.id)
-    try:
-        progress = await handle.query("progress", result_type=control.progress_type, rpc_timeout=QUERY_PATIENCE)
+        return await handle.query("progress", result_type=answer, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return None
-    if progress.doing not in STATES:
-        return None
-    state, signal = STATES[progress.doing]
-    return _named(run, state, getattr(progress, "error", ""), control.command_for(signal, _subject(run)))
 
 
-def _named(run: WorkflowExecution, state: str, why: str, way_out: str) -> WaitingRun:
+def _blocker(service: "Deployment", run: WorkflowExecution, state: str, why: str, way_out: str) -> Iterator[Blocker]:
+    """Yield a run that waits, except a round whose row says so: it is listed with that."""
     control, subject = CONTROLS[run.workflow_type], _subject(run)
-    is_purge = control is PURGES
-    return WaitingRun(
-        name=control.name.format(subject=subject).removeprefix("the "),
-        state=state,
-        is_round=control is ROUNDS,
-        instance="" if is_purge else subject,
-        topic=subject if is_purge else "",
-        since=int(run.start_time.timestamp() * 1000),
-        why=why,
-        way_out=way_out,
-    )
+    instance = subject or ALL_INSTANCES
+    if control is ROUNDS:
+        rows = service.stores.reports.rounds(subject, last=1)
+        if any(row.ended_at is None and row.waiting and row.waiting.startswith(state) for row in rows):
+            return
+    if control is PURGES:  # anyone who reaches Temporal may name a topic
+        topic = service.stores.wal.floors.topics([subject]).get(subject)
+        instance = topic.instance if topic is not None else ALL_INSTANCES
+    name, since = control.name.format(subject=subject).removeprefix("the "), int(run.start_time.timestamp() * 1000)
+    yield Blocker(instance=instance, held_by=state, what=name, since=since, why=why, way_out=way_out)
 
 
 def _subject(run: WorkflowExecution) -> str:

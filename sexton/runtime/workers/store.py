@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from config.explain import rows
 from config.settings import Settings
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.insight import spark_slots
-from sexton.insight.spark_slots import SPARK
+from sexton.insight import progress
+from sexton.insight.progress import SPARK
 from sexton.kernel.background import in_background
 from sexton.kernel.message import Message
 from sexton.runtime.temporal.versions import build_of
@@ -56,7 +56,7 @@ class WorkerStore:
             row = upsert(t).values(**values)
             c.execute(row.on_conflict_do_update(index_elements=["worker"], set_=changes))
             # A row from the future was written while the database's clock was ahead.
-            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + spark_slots.ABSENT_MS)))
+            c.execute(delete(t).where(or_(t.c.seen_at < now - FORGET_MS, t.c.seen_at > now + progress.ABSENT_MS)))
 
     def remove(self, worker: str) -> None:
         """Remove a worker that ends, or one that starts under the name of another that has ended."""
@@ -68,13 +68,13 @@ class WorkerStore:
         """Return the workers that run, in the order of their names."""
         t = self._db.t.worker_presence
         with self._db.read() as c:
-            seen = t.c.seen_at > self._db.machine_now(c) - spark_slots.ABSENT_MS
+            seen = t.c.seen_at > self._db.machine_now(c) - progress.ABSENT_MS
             return [WorkerPresence(**row._mapping) for row in c.execute(select(t).where(seen).order_by(t.c.worker))]
 
     def count_slots(self) -> tuple[int, int]:
         """Return how many activities all Spark workers that run take at once, and how many more they would take now."""
         with self._db.read() as c:
-            present = spark_slots.read_slots(self._db, c)
+            present = progress.read_slots(self._db, c)
         return present.slots, present.slots - present.busy
 
 

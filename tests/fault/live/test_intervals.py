@@ -10,7 +10,8 @@ from statistics import median
 import pytest
 from sqlalchemy import select
 
-from config.settings import RecycleSection, Settings
+from config.sections import RecycleSection
+from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.temporal import schedules

@@ -34,7 +34,7 @@ async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
     try:
         yield server
     finally:
-        server.stop()
+        server.child.stop()
 
 
 @pytest.mark.slow

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import MetricsSection, Settings
+from config.sections import MetricsSection
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight import health as health_module
 from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.collector import DeploymentRegistry
 from sexton.insight.metrics.server import serve
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port

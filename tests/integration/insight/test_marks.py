@@ -4,8 +4,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.insight.marks import Listed, MarkFilter, MarkListing, in_plan
-from sexton.insight.search import SearchedPlace
+from sexton.insight.marks import Listed, MarkFilter, MarkListing, SearchedPlace, in_plan
 from sexton.insight.views import ListedMark
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref

@@ -116,7 +116,7 @@ def test_watch_names_halted_instances_while_nothing_runs(
 
 
 def test_lines_fit_80_columns(rig: Rig, paused_midway: threading.Event) -> None:
-    from sexton.insight.rate import RecentRate
+    from sexton.insight.views import RecentRate
     from sexton.interfaces.cli.render.rounds import lines_of
 
     [work] = read_running(rig.db)

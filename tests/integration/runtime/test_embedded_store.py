@@ -47,7 +47,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     # Parts that S3 does not need begin to listen later.
     eventually(f"{PORTS} ports are open", lambda: len(open_ports(server)) >= PORTS)
     yield server
-    server.stop()
+    server.child.stop()
 
 
 def open_ports(server: S3Server) -> list[int]:
@@ -151,7 +151,7 @@ def test_volume_that_a_kill_left_unfinished_delays_no_start(tmp_path: Path) -> N
         server.start()
         client(server.endpoint_url, "access", "secret-secret").create_bucket(Bucket=BUCKET)
     finally:
-        server.stop()
+        server.child.stop()
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_restart_gets_a_new_identity_and_keeps_objects(tmp_path: Path) -> None:
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=BODY)
     old = certificate(first)
-    first.stop()
+    first.child.stop()
 
     second = S3Server(tmp_path, Ports(tmp_path), "access", "secret-secret")
     second.start()
@@ -170,7 +170,7 @@ def test_restart_gets_a_new_identity_and_keeps_objects(tmp_path: Path) -> None:
         assert body(second) == BODY
         client(second.endpoint_url, "access", "secret-secret").put_object(Bucket=BUCKET, Key="new", Body=BODY)
     finally:
-        second.stop()
+        second.child.stop()
 
     assert certificate(second) != old
     assert not re.search("secret-secret|WEED_", second.child.log.read_text())

@@ -5,7 +5,7 @@ from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.insight.metrics.figures.topics import figures
+from sexton.insight.metrics.figures.logs import wal_figures
 from sexton.insight.metrics.model import WalFigures
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
@@ -171,7 +171,7 @@ LIMITS = WalSettings(flush_entries=60)
 def read(db: Database) -> tuple[WalFigures, int]:
     with db.read() as c:
         now = db.now(c)
-        return figures(db, c, LIMITS), now
+        return wal_figures(db, c, LIMITS), now
 
 
 def test_disabled_topics_are_not_counted(topics: TopicStores) -> None:

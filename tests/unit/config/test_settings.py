@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import Settings, SettingsError, explain, load, load_home_env
-from config.sources import home
+from config.settings import Settings, explain, load
+from config.sources import SettingsError, home, load_home_env
 from sexton.kernel.trust import Trust
 from sexton.recycle.planning.policy import for_owner
 from tests.servers.certificate import certificate

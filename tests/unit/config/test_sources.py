@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from config.explain import FOR_ALL, PER_INSTANCE, SHOWN
+from config.explain import FOR_ALL, PER_INSTANCE, SHOWN, SettingRow
 from config.explain import rows as explained_rows
 from config.live import LiveSettings, explain_live, merge, with_value
-from config.settings import SettingRow, Settings, SettingsError, explain, load, masked
-from config.sources import PACKAGED
+from config.settings import Settings, explain, load
+from config.sources import PACKAGED, SettingsError, masked
 from sexton.operators.settings.model import StoredSetting
 from tests.surroundings import NOWHERE
 

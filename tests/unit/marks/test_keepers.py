@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.insight.metrics import labels
+from sexton.insight.metrics.model import HOLDERS
 from sexton.marks.keepers import (
     BY_LIMIT,
     FAULTS,
@@ -60,7 +60,7 @@ def test_keep_reason_has_a_readable_text(kept: Kept, text: str) -> None:
 def test_every_reason_has_a_text_and_a_metric_label() -> None:
     for reason in KeepReason:
         assert describe(ONE_OF_EACH[reason]), reason
-        assert reason in labels.HOLDERS
+        assert reason in HOLDERS
 
 
 def test_only_reasons_that_need_an_operator_are_faults() -> None:

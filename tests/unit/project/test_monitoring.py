@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from sexton.insight.metrics.registry import DeploymentRegistry, PoolCollector
+from sexton.insight.metrics.collector import DeploymentRegistry, PoolCollector
 from tests.support.prometheus import (
     CASES,
     DASHBOARD,

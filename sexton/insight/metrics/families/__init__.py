@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UnknownMetricFamily
 
+from sexton.insight.metrics.model import COUNTER, By
 from sexton.kernel.message import Message
 
 Samples: TypeAlias = Iterable[tuple[Sequence[str], float | None]]
@@ -33,6 +34,10 @@ def families_of_fields(
     for field, info in model.model_fields.items():
         if info.title:
             values = [(label_values, getattr(figures, field)) for label_values, figures in rows]
-            if info.default is None:
+            by = [mark.label for mark in info.metadata if isinstance(mark, By)]
+            if by:
+                values = [((*of_row, text.replace(" ", "_")), n) for of_row, ns in values for text, n in ns.items()]
+            elif info.default is None:
                 values = [(label_values, age(since, now)) for label_values, since in values]
-            yield family(f"sexton_{info.title}", info.description or "", labels, values)
+            kind = CounterMetricFamily if COUNTER in info.metadata else GaugeMetricFamily
+            yield family(f"sexton_{info.title}", info.description or "", [*labels, *by], values, kind)

@@ -11,23 +11,14 @@ from typing import TypeAlias
 from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
 
 from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
-from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import family
-from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.model import Figures, InstanceFigures, vault_status
 from sexton.recycle.model import KindReport
 
 NOTHING = -1.0
 """The article's value of a speed where nothing was recycled, or no time was measured."""
 InFlight: TypeAlias = Mapping[tuple[str, str], int]
 """(instance, vault) → pages being deleted now by this process."""
-
-
-def _ms_per_mark(k: KindReport) -> float:
-    return k.elapsed_ms / k.removed if k.removed and k.elapsed_ms else NOTHING
-
-
-def _bytes_per_ms(k: KindReport) -> float:
-    return k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING
 
 
 KIND_GAUGES: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
@@ -39,8 +30,14 @@ KIND_GAUGES: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
         lambda k: k.due_bytes,
     ),
     "last_round_recycle_elpased_ts": ("Milliseconds the last round worked on the kind.", lambda k: k.elapsed_ms),
-    "recycle_time_per_resource": ("Milliseconds per mark in the last round; -1: nothing recycled.", _ms_per_mark),
-    "recycle_bytes_per_ms": ("Bytes per millisecond in the last round; -1: nothing recycled.", _bytes_per_ms),
+    "recycle_time_per_resource": (
+        "Milliseconds per mark in the last round; -1: nothing recycled.",
+        lambda k: k.elapsed_ms / k.removed if k.removed and k.elapsed_ms else NOTHING,
+    ),
+    "recycle_bytes_per_ms": (
+        "Bytes per millisecond in the last round; -1: nothing recycled.",
+        lambda k: k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING,
+    ),
 }
 STORED = "Stored with the rounds: it survives restarts and is equal in every process."
 KIND_TOTALS = {
@@ -94,7 +91,7 @@ def _status(figures: Figures) -> Metric:
     for (instance, counter, label), value in figures.counters.items():
         if counter == VAULT:
             vault, _, status = label.partition("/")
-            rounds[instance, vault, labels.status(status)] += value
+            rounds[instance, vault, vault_status(status)] += value
     by_vault = ["instance_id", "resource_id", "status"]
     return family("recycler_vault_recycle_status", text, by_vault, sorted(rounds.items()), UnknownMetricFamily)
 

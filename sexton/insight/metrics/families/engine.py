@@ -6,13 +6,20 @@ An instance has the label ``instance_id``, as in the seed: ``instance`` is Prome
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from sexton.check.model import FindingType
 from sexton.database.counters import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
-from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import Samples, age, families_of_fields, family
-from sexton.insight.metrics.model import BinlogFigures, Figures, InstanceFigures, WalFigures
+from sexton.insight.metrics.model import (
+    HOLDERS,
+    OTHER,
+    REASONS,
+    BinlogFigures,
+    Figures,
+    InstanceFigures,
+    WalFigures,
+)
 from sexton.insight.views import RoundCounts, Running
 from sexton.marks.keepers import count_by_reason
 from sexton.operators.controls.model import ControlKind
@@ -70,7 +77,7 @@ BY_LABEL: Mapping[tuple[str, str], tuple[str, Callable[[InstanceFigures, int], M
     ),
     ("last_round_held_marks", "holder"): (
         "Marks that the last round did not delete, by the keeper that blocks them.",
-        lambda i, _: dict.fromkeys(labels.HOLDERS, 0) | (count_by_reason(i.last.kept) if i.last else {}),
+        lambda i, _: dict.fromkeys(HOLDERS, 0) | (count_by_reason(i.last.kept) if i.last else {}),
     ),
     ("quarantined_marks", "reason"): ("Quarantined marks, by reason.", lambda i, _: _quarantined(i)),
     ("claimed_marks", "stage"): (
@@ -114,31 +121,20 @@ def families(f: Figures) -> Iterator[Metric]:
         yield family(f"sexton_{name}", text, [*by_instance, label], samples)
     for name, (text, counter) in TOTALS.items():
         yield family(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
-    yield from _of_deployment(f)
+    yield from _of_places(f)
     yield from _of_instances(f)
-    yield from _binlogs(f)
+    text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
+    quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
+    yield family("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
 
 
-def _of_deployment(f: Figures) -> Iterator[Metric]:
-    """Yield the families of Spark, and those with a label other than the instance."""
-    yield GaugeMetricFamily("sexton_spark_workers", "Spark workers that run.", value=f.spark.workers)
-    text = "Activities that all Spark workers take at once."
-    yield GaugeMetricFamily("sexton_spark_slots", text, value=f.spark.slots)
-    text = "Activities that all Spark workers run now."
-    yield GaugeMetricFamily("sexton_spark_busy_slots", text, value=f.spark.busy)
-    text = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
-    retentions = (((kind,), seconds) for kind, seconds in sorted(f.retention_seconds.items()))
-    yield family("sexton_retention_seconds", text, ["kind"], retentions)
+def _of_places(f: Figures) -> Iterator[Metric]:
+    """Yield the families of the places that are deleted from."""
     text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
     yield family("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
     text = "Requests of all workers that a place throttled; survives restarts."
     throttled = (((p.place,), p.throttled) for p in f.paces)
     yield family("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
-    text = "Bytes on disk of a table of Sexton, with its indexes and TOAST."
-    yield family("sexton_table_bytes", text, ["table"], (((table,), n) for table, n in f.table_bytes.items()))
-    blocked = (((why.replace(" ", "_"),), n) for why, n in sorted(f.wal.blocked.items()))
-    yield family("sexton_wal_blocked_topics", "Topics that cannot be purged now, by reason.", ["why"], blocked)
-    yield CounterMetricFamily("sexton_wal_freed_entries", "Entries deleted; survives restarts.", value=f.wal.freed)
 
 
 def _of_instances(f: Figures) -> Iterator[Metric]:
@@ -157,29 +153,10 @@ def _of_instances(f: Figures) -> Iterator[Metric]:
     yield family("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
 
 
-def _binlogs(f: Figures) -> Iterator[Metric]:
-    """Yield the families of binlogs, journals and replicas; instances without any have no samples."""
-    by_instance = ["instance_id"]
-    text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
-    quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
-    yield family("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
-    text, cuts = "Cuts of logs; survives restarts.", (((b.instance,), b.cuts) for b in f.binlogs)
-    yield family("sexton_binlog_cuts", text, by_instance, cuts, CounterMetricFamily)
-    text = "Binlog GCs that cut nothing because the database's clock had moved too far; survives restarts."
-    refusals = (((b.instance,), b.refusals) for b in f.binlogs)
-    yield family("sexton_binlog_clock_refusals", text, by_instance, refusals, CounterMetricFamily)
-    text = "Unhealthy copies of tablets by state; one copy may be in several states."
-    unwell = [((b.instance, state), b.unwell.get(state, 0)) for b in f.binlogs for state in labels.STATES]
-    yield family("sexton_replicas_unhealthy", text, [*by_instance, "state"], unwell)
-    text = "Copies whose binlogs a backend could not delete, by the outcome it reported last."
-    problems = [((b.instance, outcome), b.problems.get(outcome, 0)) for b in f.binlogs for outcome in labels.OUTCOMES]
-    yield family("sexton_replica_problems", text, [*by_instance, "outcome"], problems)
-
-
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:
-    counts = Counter(dict.fromkeys(labels.REASONS, 0))
+    counts = Counter(dict.fromkeys(REASONS, 0))
     for reason, n in i.quarantined.items():
-        counts[labels.reason(reason)] += n
+        counts[reason if reason in REASONS else OTHER] += n
     return counts
 
 

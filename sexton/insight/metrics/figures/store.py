@@ -14,13 +14,10 @@ from sqlalchemy import Connection, Row, and_, func, literal, select, true, union
 from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.insight.instances import read_instances
-from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
-from sexton.insight.metrics.figures.topics import figures as wal_figures
+from sexton.insight.instances import InsightStores, read_instances
+from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
-from sexton.insight.progress import running_rounds
-from sexton.insight.spark_slots import read_slots
-from sexton.insight.stores import InsightStores
+from sexton.insight.progress import read_slots, running_rounds
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
 from sexton.marks.sql.rows import waits
@@ -120,6 +117,7 @@ class FigureStore:
         vaults: defaultdict[str, list[str]] = defaultdict(list)
         for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
             vaults[instance].append(name)
+        spark = read_slots(self._db, c)
         running, reports = running_rounds(self._db, c), {row.id: _report(row) for row in rows}
         instances = tuple(
             InstanceFigures(
@@ -159,7 +157,9 @@ class FigureStore:
             wal_interval_seconds=wal_interval,
             binlogs=tuple(binlog_figures(self._db, c, now)),
             binlog_interval_seconds=binlog_interval,
-            spark=read_slots(self._db, c),
+            spark_workers=spark.workers,
+            spark_slots=spark.slots,
+            spark_busy=spark.busy,
             counters=dict(read_counters(self._db, c)),
             expiring_tokens=c.execute(select(func.count()).where(is_expiring(self._db))).scalar_one(),
         )

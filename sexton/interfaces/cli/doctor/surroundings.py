@@ -43,7 +43,7 @@ def examine_deployment(settings: "Settings") -> DoctorFinding:
 
 def examine_database(settings: "Settings") -> DoctorFinding:
     """Return whether the database answers, and belongs to the deployment."""
-    from config.settings import masked
+    from config.sources import masked
     from sexton.database import schema
 
     try:

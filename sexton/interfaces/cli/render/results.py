@@ -144,7 +144,7 @@ def _created_token(result: Any) -> None:
 
 
 def _blockers(result: Any) -> None:
-    from sexton.runtime.blockers.temporal import NOT_ASKED
+    from sexton.runtime.blockers.listing import NOT_ASKED
 
     if result.temporal_away:
         typer.echo(NOT_ASKED, err=True)

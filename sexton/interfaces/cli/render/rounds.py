@@ -11,8 +11,7 @@ from sexton.kernel.printable import printable
 from sexton.marks.keepers import KeepReason, way_out
 
 if TYPE_CHECKING:
-    from sexton.insight.rate import RecentRate
-    from sexton.insight.views import KindCounts, RoundCounts, RunningWork
+    from sexton.insight.views import KindCounts, RecentRate, RoundCounts, RunningWork
     from sexton.operations.rounds import RoundDetails
     from sexton.recycle.model import RoundReport
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 
-from config.settings import MetricsSection, Settings
+from config.sections import MetricsSection
+from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health
-from sexton.insight.metrics import labels
-from sexton.insight.metrics.collector import FigureCollector
-from sexton.insight.metrics.model import Figures, InstanceFigures
-from sexton.insight.metrics.registry import DeploymentRegistry
+from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
+from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
@@ -29,7 +28,7 @@ from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, collector, scrape
 
 HEALTH = Health(live={}, ready={})
-NOTHING = Figures(now=0, interval_seconds=60, retention_seconds={})
+NOTHING = Figures(now=0, interval_seconds=60)
 
 
 def _get(address: str) -> Scraped:
@@ -169,9 +168,9 @@ def test_labels_stay_few_however_many_names_occur() -> None:
     )
 
     found = scrape(FigureCollector(lambda: figures, {}))
-    assert found.values("holder") == set(labels.HOLDERS)
-    assert found.values("reason") == set(labels.REASONS)
-    assert found.values("status") == {labels.OTHER}
+    assert found.values("holder") == set(HOLDERS)
+    assert found.values("reason") == set(REASONS)
+    assert found.values("status") == {OTHER}
     assert found("sexton_last_round_held_marks", instance_id="shop", holder="hold") == 500
     assert found("sexton_quarantined_marks", instance_id="shop", reason="other") == 3
     assert found("recycler_vault_recycle_status", instance_id="shop", resource_id="cold", status="other") == 500

@@ -10,9 +10,9 @@ import pytest
 from temporalio.client import Client
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
-from config.sections import TemporalSection
-from config.settings import MetricsSection, Settings
-from sexton.insight.metrics.registry import PoolCollector
+from config.sections import MetricsSection, TemporalSection
+from config.settings import Settings
+from sexton.insight.metrics.collector import PoolCollector
 from sexton.insight.metrics.temporal_sdk import COUNTER, GAUGE, HISTOGRAM, MOST_SERIES, SdkCollector
 from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port

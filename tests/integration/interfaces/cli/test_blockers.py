@@ -20,7 +20,7 @@ LISTED_AS_OF_NOW = {KeepReason.APPROVAL, KeepReason.QUARANTINED}
 
 @pytest.fixture(autouse=True)
 def _no_temporal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sexton.runtime.blockers.temporal.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.runtime.temporal.waiting.PATIENCE_SECONDS", 0.0)
 
 
 def blockers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -4,9 +4,8 @@ import pytest
 from sqlalchemy import event
 
 from sexton.database.engine import Database
-from sexton.insight.metrics import labels
-from sexton.insight.metrics.figures import binlogs as binlog_figures
-from sexton.insight.metrics.model import BinlogFigures
+from sexton.insight.metrics.figures.logs import binlog_figures
+from sexton.insight.metrics.model import STATES, BinlogFigures
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.model import CutDone, StoredRecord
 from sexton.replication.replicas.model import TabletReport
@@ -19,7 +18,7 @@ def read(binlogs: BinlogInstance) -> tuple[BinlogFigures, int]:
     """Return the only instance's figures, and the time by which they are read."""
     with binlogs.db.read() as c:
         now = binlogs.db.now(c)
-        (found,) = binlog_figures.figures(binlogs.db, c, now)
+        (found,) = binlog_figures(binlogs.db, c, now)
     return found, now
 
 
@@ -43,7 +42,7 @@ def tables(binlogs: BinlogInstance, n: int) -> None:
 
 def test_an_instance_without_binlogs_has_no_figures(binlogs: BinlogInstance) -> None:
     with binlogs.db.read() as c:
-        assert binlog_figures.figures(binlogs.db, c, binlogs.now) == []
+        assert binlog_figures(binlogs.db, c, binlogs.now) == []
 
 
 def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
@@ -201,7 +200,7 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
 
     stale, _ = read(binlogs)
 
-    none = dict.fromkeys(labels.STATES, 0)
+    none = dict.fromkeys(STATES, 0)
     assert first.unwell == none | {"bad": 2, "gap": 1, "crossing": 1}
     assert marked.unwell == none | {"bad": 1, "gap": 1, "missing": 1, "crossing": 1}
     assert 61 <= age(marked.bad_since, now) < 120

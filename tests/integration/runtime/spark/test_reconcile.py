@@ -6,7 +6,6 @@ import pytest
 from pyspark.sql.connect import functions as f
 
 from sexton.runtime.spark import reconcile
-from sexton.runtime.spark.compare import in_tasks
 from sexton.runtime.spark.session import Sessions
 from tests.integration.check.conftest import Owned
 from tests.integration.check.planted_faults import plant
@@ -41,7 +40,7 @@ def test_findings_are_distributed_only_after_the_join(sessions: Sessions) -> Non
         left = session.range(100).withColumn("name", f.col("id").cast("string"))
         right = session.range(100).withColumn("name", f.col("id").cast("string"))
         joined = left.join(right.hint("merge"), "name", "left_anti")
-        plan = in_tasks(joined, 2)._explain_string()
+        plan = joined.repartition(2)._explain_string()
 
     exchanges = re.findall(r"Exchange (\w+)\((?:.*, )?(\d+)\), (\w+)", plan)
     assert "Coalesce" not in plan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.runtime.spark.listing_progress import TRIES, ListingProgress, Pass, listing_evidence, pending_parts
+from sexton.runtime.spark.compare import TRIES, ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.reconcile import FEW_BUCKETS, MOST_BUCKETS, bucket_counts
 from sexton.runtime.spark.sources import ListingPart

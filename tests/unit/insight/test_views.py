@@ -1,7 +1,6 @@
 """The time left follows the rate of the last minute, not that of the whole round."""
 
-from sexton.insight.rate import RecentRate
-from sexton.insight.views import KindCounts, RoundCounts
+from sexton.insight.views import KindCounts, RecentRate, RoundCounts
 
 
 def counts(seconds: float, objects: int, planned: int = 200_000) -> RoundCounts:
