@@ -91,7 +91,10 @@ def unset_setting(call: Call, key: Key, *, instance: Covered = None) -> SettingC
     Example: sexton settings unset recycle.retention_seconds --instance shop
     """
     scope = instance or ""
-    scopes = {row.instance for row in call.deployment.live.rows() if row.key == key}
+    rows = call.deployment.live.rows()
+    scopes = {
+        r.instance for r in rows if r.key == key and (not r.instance or call.caller.permits(Grant.READ, r.instance))
+    }
     change = setting_changes.preview(call.deployment, key, None, scope)
     removed = call.stores.setting_rows.remove(key, scope)
     call.deployment.live.read_again()

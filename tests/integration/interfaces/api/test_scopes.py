@@ -173,3 +173,13 @@ def test_a_node_follows_the_journal_under_its_own_name_only(rig: Rig, ask: Ask) 
     journal = rig.db.t.journal_follower
     with rig.db.read() as c:
         assert list(c.execute(select(journal.c.name)).scalars()) == ["n7"]
+
+
+def test_a_setting_of_another_tenant_is_not_named(ask: Ask) -> None:
+    key = "/v1/settings/recycle.retention_seconds"
+    set_ = ask("PUT", key, {"value": "604800", "instance": "b"})
+
+    own = ask("DELETE", f"{key}?instance=a", scope="operate@a").json()
+    every = ask("DELETE", f"{key}?instance=a").json()
+
+    assert (set_.status_code, own["elsewhere"], every["elsewhere"]) == (200, [], ["b"])
