@@ -281,18 +281,6 @@ class ClaimResult(NamedTuple):
     keep_reasons: Mapping[Ref, Kept] = MappingProxyType({})
 
 
-class DeletionCounts(NamedTuple):
-    """A claimed mark and the sums over its files, from which its settlement is decided."""
-
-    prefix: str | None
-    first_pass_at: int | None
-    files: int
-    done: int
-    failed: int
-    changed: int = 0
-    lacking: str | None = None
-
-
 class Settlement(StrEnum):
     """How a claimed mark is settled after a pass over its files."""
 

@@ -1,6 +1,7 @@
 """The random histories detect a missing safety piece."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from sexton.operators.holds.keeper import HoldKeeper
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys, live_moment, loose_keys
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.pipeline import progress
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.recheck import Recheck
 from sexton.recycle.pipeline.sql import batches, claim, fencing, files, outcomes, quarantine, settlement
 from sexton.recycle.pipeline.sql.batches import BatchStore
@@ -66,8 +67,8 @@ def taken_over_batch_keeps_unchecked_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_second_pass(patch: pytest.MonkeyPatch) -> None:
-    real = progress.settlement_of
-    patch.setattr(progress, "settlement_of", lambda counts: real(counts._replace(prefix=None)))
+    real = DeletionProgress.of
+    patch.setattr(DeletionProgress, "of", lambda mark, sums: replace(real(mark, sums), prefix=None))
 
 
 def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:

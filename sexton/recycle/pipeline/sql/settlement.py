@@ -35,7 +35,7 @@ from sexton.marks.model import (
 )
 from sexton.marks.sql.file_lists import drop_files, sum_files
 from sexton.marks.sql.rows import children_of, named_by, refs_in
-from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.recycle.pipeline.sql.files import claimed_marks, own_spans
 
@@ -114,8 +114,7 @@ class SettlementStore:
             by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
             next_try_at = now + upload_grace_seconds * 1000
             self._await_second_pass(tx, token, by_settlement[Settlement.SECOND_PASS], next_try_at, now)
-            quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
-            self._quarantine(tx, token, quarantined)
+            self._quarantine(tx, token, [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]])
             self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)
@@ -125,11 +124,7 @@ class SettlementStore:
     def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
         """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
         mark = self._db.t.mark
-        parents = [
-            ref
-            for ref, p in progress.items()
-            if p.settlement is Settlement.GONE and p.deletion_counts.prefix is not None
-        ]
+        parents = [r for r, p in progress.items() if p.settlement is Settlement.GONE and p.prefix is not None]
         if not parents:
             return
         absorbed = and_(mark.c.instance == token.instance, children_of(mark, parents), mark.c.absorbed.is_(True))
@@ -140,31 +135,10 @@ class SettlementStore:
     def _move_to_history(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
     ) -> frozenset[Ref]:
-        """Write a history row for each mark and its absorbed children, then delete the records; return those moved."""
-        if not marks:
-            return frozenset()
-        mark, history = self._db.t.mark, self._db.t.mark_history
-        names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
-        copied = names.split()
-        constants = {"gone_at": now, "round": token.round}
-        absorbed = [ref for m in marks for ref in m.absorbed]
-        absorbed_sums = [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
-        deleted = as_rows([*map(_sums, marks), *absorbed_sums], **SUMS)
-        row = select(
-            *[mark.c[n] for n in copied],
-            func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
-            (mark.c.objects_gone + deleted.c.objects).label("objects"),
-            plus(mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
-            *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
-        ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
-        insert = upsert(history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
-        # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
-        changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
-        replace = {n: insert.excluded[n] for n in changed}
-        insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
-        moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
-        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(mark, moved)))
-        return moved
+        """Move marks whose files are gone to history, with their absorbed children; return those moved."""
+        sums = [*map(_sums, marks), *(sums_row(ref, 0, 0) for m in marks for ref in m.absorbed)]
+        mark = self._db.t.mark
+        return move_to_history(self._db, tx, token.instance, sums, _is_of(token, mark), at=now, round_=token.round)
 
     def _await_second_pass(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
@@ -182,7 +156,8 @@ class SettlementStore:
         if not marks:
             return
         mark = self._db.t.mark
-        rows = [{**_sums(m), "reason": _quarantine_reason(m), "error": m.reason} for m in marks]
+        reasons = [m.lacking if m.settlement is Settlement.LACKING else Reason.CHANGED for m in marks]
+        rows = [{**_sums(m), "reason": why, "error": m.reason} for m, why in zip(marks, reasons, strict=True)]
         deleted = as_rows(rows, **SUMS, reason=Text(), error=Text())
         values: dict[str, Any] = {
             "quarantined_reason": deleted.c.reason,
@@ -215,6 +190,57 @@ class SettlementStore:
         }
 
 
+def move_to_history(
+    db: Database,
+    tx: Connection,
+    instance: str,
+    sums: Sequence[Mapping[str, Any]],
+    condition: ColumnElement[bool],
+    *,
+    at: int,
+    round_: int = 0,
+    discarded: str | None = None,
+) -> frozenset[Ref]:
+    """Write a history row for each of some marks, then delete their records; return those moved.
+
+    Args:
+        db: the database.
+        tx: the transaction.
+        instance: whose marks they are.
+        sums: what was deleted of each mark now, as rows of ``SUMS``.
+        condition: which of the marks are moved.
+        at: now, in ms since 1970.
+        round_: the round that deleted their files; 0: none.
+        discarded: why an operator discarded them.
+    """
+    if not sums:
+        return frozenset()
+    mark, history, deleted = db.t.mark, db.t.mark_history, as_rows(sums, **SUMS)
+    copied = "instance kind id parent_kind parent_id vault prefix keys marked_at absorbed".split()
+    computed: dict[str, ColumnElement[Any]] = {
+        "claimed_at": func.coalesce(mark.c.claimed_at, literal(at, mark.c.claimed_at.type)),
+        "gone_at": literal(at, history.c.gone_at.type),
+        "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
+        "round": literal(round_, BigInteger()),
+        "objects": mark.c.objects_gone + deleted.c.objects,
+        "bytes": plus(mark.c.bytes_gone, deleted.c.bytes),
+        "discarded": literal(discarded, Text()),
+    }
+    row = select(*[mark.c[n] for n in copied], *[value.label(n) for n, value in computed.items()])
+    insert = upsert(history).from_select([*copied, *computed], row.where(named_by(mark, deleted, instance), condition))
+    # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
+    replace = {n: insert.excluded[n] for n in computed}
+    insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
+    moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
+    tx.execute(delete(mark).where(mark.c.instance == instance, refs_in(mark, moved)))
+    return moved
+
+
+def sums_row(ref: Ref, objects: int, size: int) -> dict[str, Any]:
+    """Return what was deleted of a mark, as a row of ``SUMS``; ``size`` in bytes."""
+    return {"kind": ref.kind, "id": ref.id, "objects": objects, "bytes": min(size, MOST_SUM)}
+
+
 def _is_of(token: WriteToken, mark: FromClause) -> ColumnElement[bool]:
     """Return the condition that a mark is claimed by the batch of a token, or with such a mark.
 
@@ -227,12 +253,7 @@ def _is_of(token: WriteToken, mark: FromClause) -> ColumnElement[bool]:
 
 def _sums(mark: DeletionProgress) -> dict[str, Any]:
     """Return what was deleted of a mark now, as a row of ``SUMS``."""
-    objects, size = mark.gone
-    return {"kind": mark.ref.kind, "id": mark.ref.id, "objects": objects, "bytes": min(size, MOST_SUM)}
-
-
-def _quarantine_reason(mark: DeletionProgress) -> str | None:
-    return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
+    return sums_row(mark.ref, mark.objects, mark.bytes)
 
 
 def _counts(

@@ -12,7 +12,6 @@ from sexton.marks.lease import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
-    DeletionCounts,
     File,
     FilePage,
     MarkState,
@@ -24,7 +23,7 @@ from sexton.marks.model import (
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
-from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -36,9 +35,7 @@ from tests.support.rig import Rig
 M = Ref("dropped", "m")
 NEW = Candidate(Ref("dropped", "new"))
 DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
-GONE = DeletionProgress(
-    M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, (1, 0), {}
-)
+GONE = DeletionProgress(M, "disk", files=1, done=1, objects=1)
 Write = Callable[[Stores, WriteToken], object]
 WRITES: dict[str, Write] = {
     "open": lambda s, t: s.batches.ensure_latest(t, [1]),
