@@ -241,6 +241,14 @@ class Candidate(NamedTuple):
     places: Sequence[Place] = ()
 
 
+class Span(NamedTuple):
+    """Numbers of files of one batch: above ``after``, up to ``to``."""
+
+    batch: int
+    after: int = 0
+    to: int = NO_LAST_FILE
+
+
 class ClaimRequest(NamedTuple):
     """At most ``CHUNK_MARKS`` marks whose files are stored in the token's batch.
 
@@ -269,9 +277,9 @@ class ClaimRequest(NamedTuple):
         return [candidate.ref for candidate in self.candidates]
 
     @property
-    def parents(self) -> list[Ref]:
-        """Return the candidates that absorb their children."""
-        return [candidate.ref for candidate in self.candidates if candidate.children is not None]
+    def files(self) -> Span:
+        """Return where the stored files of the candidates are."""
+        return Span(self.token.batch, self.files_after, self.last_file)
 
 
 class ClaimResult(NamedTuple):

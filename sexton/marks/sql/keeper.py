@@ -6,8 +6,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from sexton.marks.keepers import Kept
-from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span
+from sexton.marks.model import Candidate, Ref, Span, WriteToken
 
 
 class Keeper(Protocol):

@@ -16,9 +16,8 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false,
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.marks.keepers import Kept, by_load
-from sexton.marks.model import Candidate, Place, Ref, WriteToken
+from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
-from sexton.marks.sql.file_lists import Span
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import CLAIMED, refs_in
 

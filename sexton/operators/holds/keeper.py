@@ -7,9 +7,9 @@ from sqlalchemy import Connection, and_, or_, select
 
 from sexton.database.engine import Database
 from sexton.marks.keepers import Kept, by_hold
-from sexton.marks.model import Candidate, Ref, WriteToken
+from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
-from sexton.marks.sql.file_lists import Span, in_span, may_have_prefix, read_lists
+from sexton.marks.sql.file_lists import in_span, may_have_prefix, read_lists
 from sexton.marks.sql.keeper import Keeper
 
 NARROW = ("mark", "prefix")

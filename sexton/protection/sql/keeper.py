@@ -15,8 +15,8 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, FileRun
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.marks.model import Candidate, Place, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, in_span, read_lists
+from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
+from sexton.marks.sql.file_lists import in_span, read_lists
 from sexton.marks.sql.keeper import Keeper
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter

@@ -16,9 +16,9 @@ from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Reason, Ref, Settlement
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.audit.model import AuditRow, DeletionLog
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.model import Chunk
-from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from sexton.storage.port import UnknownVault, VaultFault

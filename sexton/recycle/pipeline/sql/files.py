@@ -11,9 +11,8 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, ListedFile, lists_of
 from sexton.marks.file_results import UNDONE_CODES, DamagedList
-from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, WriteToken
+from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import (
-    Span,
     add_list,
     damage_of,
     drop_files,

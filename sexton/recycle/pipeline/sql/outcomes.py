@@ -10,8 +10,8 @@ from sexton.database.rows import sum_of
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import OUTCOMES
-from sexton.marks.model import FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
+from sexton.marks.model import FilePage, Ref, Span, WriteToken
+from sexton.marks.sql.file_lists import in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.recycle.pipeline.sql.files import own_spans

@@ -178,7 +178,8 @@ class QuarantineStore:
             absorbed = [Ref(*row) for row in c.execute(children.where(mark.c.absorbed.is_(True)))]
             moved = [sums_row(ref, sum(n.files for n in done), sum(n.bytes for n in done))]
             moved += [sums_row(child, 0, 0) for child in absorbed]
-            move_to_history(self._db, c, instance, moved, true(), at=self._db.now(c), discarded=why[:500])
+            constants = {"gone_at": self._db.now(c), "round": 0, "discarded": why[:500]}
+            move_to_history(self._db, c, instance, moved, true(), **constants)
             for span in spans:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)

@@ -137,8 +137,8 @@ class SettlementStore:
     ) -> frozenset[Ref]:
         """Move marks whose files are gone to history, with their absorbed children; return those moved."""
         sums = [*map(_sums, marks), *(sums_row(ref, 0, 0) for m in marks for ref in m.absorbed)]
-        mark = self._db.t.mark
-        return move_to_history(self._db, tx, token.instance, sums, _is_of(token, mark), at=now, round_=token.round)
+        of_token, constants = _is_of(token, self._db.t.mark), {"gone_at": now, "round": token.round, "discarded": None}
+        return move_to_history(self._db, tx, token.instance, sums, of_token, **constants)
 
     def _await_second_pass(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
@@ -196,10 +196,7 @@ def move_to_history(
     instance: str,
     sums: Sequence[Mapping[str, Any]],
     condition: ColumnElement[bool],
-    *,
-    at: int,
-    round_: int = 0,
-    discarded: str | None = None,
+    **constants: Any,
 ) -> frozenset[Ref]:
     """Write a history row for each of some marks, then delete their records; return those moved.
 
@@ -209,22 +206,19 @@ def move_to_history(
         instance: whose marks they are.
         sums: what was deleted of each mark now, as rows of ``SUMS``.
         condition: which of the marks are moved.
-        at: now, in ms since 1970.
-        round_: the round that deleted their files; 0: none.
-        discarded: why an operator discarded them.
+        constants: ``gone_at``, in ms since 1970, and the columns ``round`` and ``discarded`` of all their rows.
     """
     if not sums:
         return frozenset()
     mark, history, deleted = db.t.mark, db.t.mark_history, as_rows(sums, **SUMS)
-    copied = "instance kind id parent_kind parent_id vault prefix keys marked_at absorbed".split()
+    copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at", "absorbed")
+    gone_at = literal(constants["gone_at"], history.c.gone_at.type)
     computed: dict[str, ColumnElement[Any]] = {
-        "claimed_at": func.coalesce(mark.c.claimed_at, literal(at, mark.c.claimed_at.type)),
-        "gone_at": literal(at, history.c.gone_at.type),
+        "claimed_at": func.coalesce(mark.c.claimed_at, gone_at),
         "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
-        "round": literal(round_, BigInteger()),
         "objects": mark.c.objects_gone + deleted.c.objects,
         "bytes": plus(mark.c.bytes_gone, deleted.c.bytes),
-        "discarded": literal(discarded, Text()),
+        **{name: literal(value, history.c[name].type) for name, value in constants.items()},
     }
     row = select(*[mark.c[n] for n in copied], *[value.label(n) for n, value in computed.items()])
     insert = upsert(history).from_select([*copied, *computed], row.where(named_by(mark, deleted, instance), condition))

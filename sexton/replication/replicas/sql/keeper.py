@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 
 from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span
+from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.sql.keeper import Keeper
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of

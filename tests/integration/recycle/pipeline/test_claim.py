@@ -19,9 +19,9 @@ from sexton.marks.model import (
     MarkState,
     Reason,
     Ref,
+    Span,
     WriteToken,
 )
-from sexton.marks.sql.file_lists import Span
 from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult

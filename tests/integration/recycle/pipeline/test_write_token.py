@@ -22,8 +22,8 @@ from sexton.marks.model import (
 )
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
-from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.decide import DeletionProgress
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import KeyOutcome, KeyResult
