@@ -15,7 +15,7 @@ from sexton.owners.sql import live_keys, live_moment, loose_keys
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.recheck import Recheck
-from sexton.recycle.pipeline.sql import batches, claim, fencing, files, outcomes, quarantine, settlement
+from sexton.recycle.pipeline.sql import batches, claim, files, outcomes, owner_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning import policy
@@ -58,7 +58,7 @@ def claim_skips_the_due_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, fencing, settlement, files, outcomes, quarantine):
+    for module in (batches, claim, owner_marks, settlement, files, outcomes, quarantine):
         patch.setattr(module, "verify", lambda *_, **__: None)
 
 

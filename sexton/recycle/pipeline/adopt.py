@@ -101,7 +101,7 @@ class Adopter:
         instance, owner_marks, heartbeat = order.lease.instance, self._stores.owner_marks, active_lease.keep_alive
 
         def lift_quarantines() -> None:
-            self._stores.fences.release_all(instance)
+            owner_marks.release_all(instance)
             for quarantined in owner_marks.quarantined(instance):
                 heartbeat()
                 owner_marks.free(instance, self._owner.resolvable(instance, quarantined))

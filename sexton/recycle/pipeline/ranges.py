@@ -101,8 +101,14 @@ class RangeRunner:
         self._parts, self._stores, self._steps = parts, parts.stores, steps
         self._group_files = group_files
 
-    def run(self, order: RangeOrder, attempt: int, reporter: ProgressReporter) -> RangeReceipt:
-        """Claim, delete and settle one range of due marks.
+    def run(
+        self,
+        order: RangeOrder,
+        attempt: int,
+        heartbeat: Callable[[], None],
+        report: Callable[[RangeProgress], None] = lambda _: None,
+    ) -> RangeReceipt:
+        """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
 
         If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
         earlier attempt claimed are deleted and settled first.
@@ -113,11 +119,10 @@ class RangeRunner:
             NotEnabled: the instance is in observe mode.
         """
         # Each task queue counts its attempts from 1: add the most that the other queue made, so that this one is newer.
-        attempts_elsewhere = order.attempts
-        token, stored_receipt = self._stores.batches.open(order, attempts_elsewhere + attempt)
+        token, stored_receipt = self._stores.batches.open(order, order.attempts + attempt)
         if stored_receipt is not None:
             return stored_receipt
-        parts = self._parts
+        parts, reporter = self._parts, ProgressReporter(report, heartbeat)
         active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
         # Marks that earlier attempts claimed are no longer due, so this one does not scan them: ``scanned`` begins so.
         claimed_before = self._stores.batches.count_claimed(token)

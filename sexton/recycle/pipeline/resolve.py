@@ -119,14 +119,14 @@ class Resolver:
         absorbing = [m.ref for m in marks if expansions.get(m.ref, NO_EXPANSION).absorbs]
         if not absorbing:
             return marks, {}
-        counts = self._stores.fences.count_children(instance, absorbing)
+        counts = self._stores.owner_marks.count_children(instance, absorbing)
         room = CHUNK_MARKS
         for n, mark in enumerate(marks):
             room -= 1 + counts.get(mark.ref, 0)
             if room < 0:
                 marks = marks[: max(1, n)]
                 break
-        children_of = self._stores.fences.find_children(instance, [m.ref for m in marks if m.ref in counts])
+        children_of = self._stores.owner_marks.find_children(instance, [m.ref for m in marks if m.ref in counts])
         return marks, {ref: children_of.get(ref, ()) for ref in absorbing}
 
     def _resolve_mark(
@@ -281,14 +281,13 @@ class Fencer:
 
     def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
         """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
-        fenced = self._stores.fences.fence(work.token, marks)
+        fenced = self._stores.owner_marks.fence(work.token, marks)
         in_order = [marks[ref] for ref in sorted(fenced)]
         answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
         reached("owner.fenced")
         taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
-        self._stores.fences.take_back(work.token, taken_back)
         refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
-        self._stores.fences.unfence(work.token, refused)
+        self._stores.owner_marks.unfence(work.token, refused, taken_back)
         keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
         for ref, (answer, reason) in answers.items():
             if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):

@@ -245,7 +245,7 @@ def test_ranges_without_shards_are_carried_as_one_shard(rig: Rig, root: Path, mo
     # The older workflow ignores the shards of the plan, and works on two ranges of one mark each.
     older_plan = plan.model_copy(update={"kinds": (KindPlan(**kind.model_dump(exclude={"shards"})),)})
     recycler = rig.recycler
-    recycler._ranges._group_files = 1
+    monkeypatch.setattr("sexton.recycle.pipeline.ranges.GROUP_FILES", 1)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.RANGE_OBJECTS", 1)
     monkeypatch.setattr("sexton.recycle.pipeline.resolve.CHUNK_FILES", 1)
     older = Ledger()
