@@ -20,7 +20,7 @@ from sexton.database.engine import Database
 from sexton.operators.registry.add_vault import add_vault
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.audit.model import DeletionLog
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
@@ -65,7 +65,7 @@ class Rig:
         threads: int = 4,
         beside: bool = True,
         owner: Owner | None = None,
-        audit: DeletionLog | None = None,
+        audit: ParquetAudit | None = None,
         clock_step_seconds: float = 1.7,
         live_url: str | None = None,
     ) -> None:
@@ -97,7 +97,7 @@ class Rig:
         self.stores, self.leases, self.rounds = stores.pipeline, engine.leases, engine.rounds
         self.deleter = ThreadDeleter(self.stores, self.vaults, threads, Unpaced(), beside=beside)
         self.audit_list = AuditList()
-        self.audit: DeletionLog = audit or self.audit_list
+        self.audit: Any = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.policy = policy(RETENTION, GRACE)
         self.registrar, self.runs = stores.registrar, stores.checks

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, sel
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.lease import Lease, LeaseBusy, LeaseLost, LeaseState, NoFreeSlot
+from sexton.marks.model import Lease, LeaseBusy, LeaseLost, LeaseState, NoFreeSlot
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60

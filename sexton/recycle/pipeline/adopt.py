@@ -17,7 +17,6 @@ from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
 from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
-from sexton.recycle.pipeline.settle import FIRST
 from sexton.recycle.pipeline.steps import Parts, Steps
 from sexton.storage.port import UnknownVault, VaultFault
 
@@ -60,22 +59,22 @@ class Adopter:
         keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
         for batch in self._stores.batches.unfinished(instance, order.round):
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
-            keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
-            self._stores.batches.end(work.token)
+            keep_counts += self._steps.settler.finish(work, order.upload_grace_seconds)
+            self._stores.batches.close(work.token)
         work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
-        self._stores.batches.end(work.token)
+        self._stores.batches.close(work.token)
         return receipt
 
     def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
         """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
-        due_marks, finisher = self._stores.due_marks, self._steps.finisher
+        due_marks, settler = self._stores.due_marks, self._steps.settler
         # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
         last_file = self._stores.files.last_number(work.token)
-        finisher.drop_unclaimed(work)
+        settler.drop_unclaimed(work)
         due_marks.shorten_waits(work.token, order.upload_grace_seconds)
         scanned = quarantined = 0
-        after = FIRST
+        after = Ref("", "")
         while marks := due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds):
             after = marks[-1].ref
             scanned += len(marks)
@@ -86,11 +85,11 @@ class Adopter:
                 last_file = chunk.last_file
                 quarantined += len(chunk.unresolvable)
                 keep_counts += chunk.kept
-                keep_counts += finisher.finish_chunk(work, chunk, order.upload_grace_seconds)
-        after = FIRST
+                keep_counts += settler.finish_chunk(work, chunk, order.upload_grace_seconds)
+        after = Ref("", "")
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
-            keep_counts += self._steps.settler.settle(work, refs, order.upload_grace_seconds, logged=False)
+            keep_counts += settler.settle(work, refs, order.upload_grace_seconds, logged=False)
         faults = work.active_lease.faults
         return RangeReceipt(
             scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults

@@ -136,7 +136,7 @@ class RangeRunner:
             # Numbers of files only grow, also over rows that are removed meanwhile.
             last_file=self._stores.files.last_number(token),
         )
-        state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
+        state.keep_counts += self._steps.settler.finish(state.work, order.upload_grace_seconds, reporter.follow)
         self._run_groups(state, reporter)
         receipt = RangeReceipt(
             scanned=state.scanned,
@@ -222,7 +222,7 @@ class RangeRunner:
         try:
             result = self._stores.claims.claim(request)
         except GuardBusy:
-            self._steps.recheck.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
+            self._steps.recheck.keep(work, chunk, dict.fromkeys(chunk.refs, OWNER_BUSY))
             return []
         chunk.kept += Counter(result.keep_reasons.values())
         protected = {ref for ref, answer in result.keep_reasons.items() if answer.reason in PROTECTED}

@@ -3,7 +3,7 @@
 Before a claim: vaults and liveness. Before a second pass, which claims nothing: keepers too.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from functools import partial
 
 from sexton.kernel.errors import GuardBusy
@@ -38,34 +38,31 @@ class Recheck:
         """Keep marks because of a vault's fault, and leave the vault alone for the rest of the range."""
         reason = str(getattr(error, "reason", Reason.UNKNOWN_VAULT))
         work.active_lease.add_fault(vault, reason)
-        self.keep(work, chunk, refs, by_vault(vault, reason))
+        self.keep(work, chunk, dict.fromkeys(refs, by_vault(vault, reason)))
 
     def drop_live(self, work: BatchWork, chunk: Chunk) -> None:
         """Drop marks from the chunk that their owner lists as live: listing the files may have taken long."""
         try:
             live = self._owner.live(work.instance, chunk.resolved, work.active_lease.keep_alive)
         except OwnerSilent as e:
-            self.keep(work, chunk, set(chunk.refs), by_owner_silence(e))
+            self.keep(work, chunk, dict.fromkeys(chunk.refs, by_owner_silence(e)))
         else:
-            answers = {ref: by_live(ref, rows) for ref, rows in live.items()}
-            for answer in sorted(set(answers.values())):
-                self.keep(work, chunk, {ref for ref, own in answers.items() if own == answer}, answer)
+            self.keep(work, chunk, {ref: by_live(ref, rows) for ref, rows in live.items()})
 
     def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
         """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""
+        blocked: Mapping[Ref, Kept]
         try:
             blocked = self._stores.claims.ask_keepers_outside_claim(
                 work.token, chunk.resolved_candidates, chunk.files_after
             )
         except GuardBusy:
-            self.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
-            return
-        for answer in sorted(set(blocked.values())):
-            self.keep(work, chunk, {ref for ref, reason in blocked.items() if reason == answer}, answer)
+            blocked = dict.fromkeys(chunk.refs, OWNER_BUSY)
+        self.keep(work, chunk, blocked)
 
-    def keep(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], answer: Kept) -> None:
-        """Take marks out of the chunk, drop their files, and count the reason."""
-        if refs:
-            chunk.kept[answer] += len(refs)
-            chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in refs]
-            self._stores.files.drop(work.token, refs, chunk.files_after)
+    def keep(self, work: BatchWork, chunk: Chunk, answers: Mapping[Ref, Kept]) -> None:
+        """Take marks out of the chunk, drop their files, and count the reasons."""
+        if answers:
+            chunk.kept.update(answers.values())
+            chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in answers]
+            self._stores.files.drop(work.token, answers, chunk.files_after)

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
-from sexton.recycle.audit.model import DeletionLog
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.recheck import Recheck
 from sexton.recycle.pipeline.resolve import Resolver
-from sexton.recycle.pipeline.settle import Finisher, Settler
+from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Vaults
 
@@ -26,7 +26,7 @@ class Parts(NamedTuple):
     controls: ControlStore
     vaults: Vaults
     owner: Owner
-    log: DeletionLog
+    log: ParquetAudit
     deleter: Deleter
     listings: int = 8
 
@@ -38,5 +38,4 @@ class Steps:
         stores, vaults, owner = parts.stores, parts.vaults, parts.owner
         self.resolver = Resolver(stores, vaults, owner, parts.listings)
         self.recheck = Recheck(stores, vaults, owner)
-        self.settler = Settler(stores, owner, parts.log)
-        self.finisher = Finisher(stores, self.settler, parts.deleter)
+        self.settler = Settler(stores, owner, parts.log, parts.deleter)

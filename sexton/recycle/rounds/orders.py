@@ -6,7 +6,7 @@ Instants: ms since 1970.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sexton.marks.lease import Lease, LeaseLost
+from sexton.marks.model import Lease, LeaseLost
 from sexton.recycle.errors import OrderRefused
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.limits import is_limited

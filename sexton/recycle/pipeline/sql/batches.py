@@ -14,8 +14,7 @@ from sexton.database.engine import Database, now_column
 from sexton.database.rows import MOST_SUM, plus
 from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
-from sexton.marks.lease import Lease, LeaseLost, LeaseState
-from sexton.marks.model import SECOND_PASS, BatchState, WriteToken
+from sexton.marks.model import SECOND_PASS, BatchState, Lease, LeaseLost, LeaseState, WriteToken
 from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
@@ -99,10 +98,14 @@ class BatchStore:
             verify(c, token)
             c.execute(update(batch).where(batch.c.id == token.batch).values(taken_over_at=self._db.now(c)))
 
-    def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
-        """Store the receipt, which answers a repeated order."""
-        last = receipt.last.model_dump_json()
-        self._update(token, state=BatchState.DONE, receipt=receipt.model_dump(), last=last)
+    def close(self, token: WriteToken, receipt: RangeReceipt | None = None) -> None:
+        """Close a batch. ``receipt``: what answers a repeated order; None: no workflow waits for one."""
+        batch, values = self._db.t.batch, dict[str, Any]()
+        if receipt is not None:
+            values = {"receipt": receipt.model_dump(), "last": receipt.last.model_dump_json()}
+        with self._db.write() as c:
+            verify(c, token)
+            c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.DONE, **values))
 
     def unfinished(self, instance: str, round_: int) -> Sequence[int]:
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
@@ -123,16 +126,6 @@ class BatchStore:
         )
         with self._db.read() as c:
             return sorted(c.execute(left_open.union(with_claimed_marks)).scalars())
-
-    def end(self, token: WriteToken) -> None:
-        """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
-        self._update(token, state=BatchState.DONE)
-
-    def _update(self, token: WriteToken, **values: object) -> None:
-        batch = self._db.t.batch
-        with self._db.write() as c:
-            verify(c, token)
-            c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
 
     def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
         """Adopt a batch of an earlier round; its failed deletes are tried again."""

@@ -40,7 +40,7 @@ class OwnerMarkStore:
         return unclaimed
 
     def unfence(self, token: WriteToken, reasons: Mapping[Ref, str], taken_back: Collection[Ref]) -> None:
-        """Give fenced marks back to their owner, each with the reason, and remove those that it no longer calls garbage.
+        """Give fenced marks back to their owner, each with the reason; remove those that it no longer calls garbage.
 
         ``taken_back``: those of the marks that are removed.
         """

@@ -12,8 +12,7 @@ from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
-from sexton.marks.lease import Lease, LeaseState
-from sexton.marks.model import BatchState, InstanceMode
+from sexton.marks.model import BatchState, InstanceMode, Lease, LeaseState
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log.store import record_work
 from sexton.operators.controls.model import NotEnabled

@@ -8,12 +8,12 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
     File,
     FilePage,
+    LeaseLost,
     MarkState,
     Reason,
     Ref,
@@ -63,7 +63,7 @@ WRITES: dict[str, Write] = {
     "take finished": lambda s, t: s.due_marks.take_finished(t, Ref("", ""), 10),
     "shorten waits": lambda s, t: s.due_marks.shorten_waits(t, 600),
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
-    "end": lambda s, t: s.batches.end(t),
+    "end": lambda s, t: s.batches.close(t),
 }
 BEFORE_EXPIRY = ("fence", "claim", "take second pass", "take finished")
 """Writes that decide something, and so need a lease that has not expired."""

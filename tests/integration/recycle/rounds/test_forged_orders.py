@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseLost
+from sexton.marks.model import LeaseLost
 from sexton.recycle.errors import OrderRefused, PlanRefused
 from sexton.recycle.model import FAILED
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseBusy
+from sexton.marks.model import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.batches import add_to_round
 from sexton.recycle.planning import policy as rules

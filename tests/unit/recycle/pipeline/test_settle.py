@@ -85,8 +85,9 @@ class World:
 
         stores: Any = SimpleNamespace(outcomes=SimpleNamespace(of_marks=of_marks), settlements=self)
         log: Any = SimpleNamespace(write=self.write)
+        deleter: Any = None
         owner: Any = SimpleNamespace(forget=self.forget, keeps_records=lambda _: records)
-        return Settler(stores, owner, log).settle(self.work, refs, 600, logged=logged)
+        return Settler(stores, owner, log, deleter).settle(self.work, refs, 600, logged=logged)
 
     def done(self) -> list[tuple[str, Any]]:
         """Return the calls but for heartbeats."""
