@@ -177,7 +177,7 @@ class Rig:
             )
             order = self.rounds.checked_adoption(order, self.policy)
             ledger.add_adoption(self.recycler.adopt(order, 1, lambda: None))
-        body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
+        body = self.rounds.plans.find_plan(plan) if plan is not None else self.plan(instance)
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
         for wave in waves(by_name, body.policy.after):
             for kind in wave:

@@ -26,10 +26,9 @@ from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
 from sexton.recycle.planning.sql.approvals import NO_APPROVAL, withdraw
 from sexton.recycle.planning.sql.plans import PlanStore
-from sexton.recycle.rounds import orders
+from sexton.recycle.rounds import policy as policies
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
-from sexton.recycle.rounds.orders import RoundFacts
-from sexton.recycle.rounds.policy import after_round, counters_of, turn
+from sexton.recycle.rounds.policy import RoundFacts, after_round, counters_of, turn
 from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.recycle.rounds.sql.reports import Reports, build
 
@@ -98,10 +97,6 @@ class RoundStore:
                 c.execute(update(t).where(unplanned, t.c.waiting.is_(None)).values(plan=plan.id))
         return plan
 
-    def find_plan(self, plan: int) -> Plan:
-        """Return a stored plan, or raise ``PlanRefused``."""
-        return self.plans.find_plan(plan)
-
     def open(
         self,
         instance: str,
@@ -150,11 +145,11 @@ class RoundStore:
 
     def checked_range(self, order: RangeOrder, policy: Policy) -> RangeOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        return orders.checked_range(order, self._facts(order.round, order.plan, policy))
+        return policies.checked_range(order, self._facts(order.round, order.plan, policy))
 
     def checked_adoption(self, order: AdoptOrder, policy: Policy) -> AdoptOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        return orders.checked_adoption(order, self._facts(order.round, 0, policy))
+        return policies.checked_adoption(order, self._facts(order.round, 0, policy))
 
     def _facts(self, round_: int, plan: int, policy: Policy) -> RoundFacts | None:
         """Return what the rows say about a round, and about a plan of its instance; None: there is no such round."""
@@ -188,7 +183,7 @@ class RoundStore:
         in_use = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == LeaseState.BUSY)
         with self._db.write() as c:
             row_of_round = c.execute(select(t).where(t.c.id == opened.round)).one_or_none()
-            orders.verified_row(lease.owner, lease.instance, row_of_round)
+            policies.verified_row(lease.owner, lease.instance, row_of_round)
             lease_query = select(row.c.owner).where(in_use, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
             has_lease = c.execute(lease_query).first() is not None
             # This call may be a late repetition: without the lease, leave a round alone that continues already.
@@ -216,7 +211,7 @@ class RoundStore:
             now = self._db.now(c)
             stored = c.execute(select(round_).where(round_.c.run_id == run_id)).one_or_none()
             if stored is not None:
-                orders.verified_row(run_id, instance, stored)
+                policies.verified_row(run_id, instance, stored)
             if stored is not None and stored.report is not None:
                 raise RoundEnded(f"round {stored.id} has ended; start a new one: sexton round run {instance}")
             if stored is None:
@@ -263,7 +258,7 @@ class RoundStore:
         with self._db.write() as c:
             # For update: two attempts to close must not both count it.
             stored = c.execute(select(t).where(t.c.id == order.opened.round).with_for_update()).one_or_none()
-            row = orders.verified_row(lease.owner, lease.instance, stored)
+            row = policies.verified_row(lease.owner, lease.instance, stored)
             if row.report is not None:
                 report = RoundReport.model_validate(row.report)
             else:
