@@ -98,9 +98,10 @@ class SettlementStore:
         """Remove marks whose files are gone, count failures, leave the rest claimed."""
         if not marks:
             return
+        mark = self._db.t.mark
         by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
-        for mark in marks:
-            by_settlement[mark.settlement].append(mark)
+        for progress in marks:
+            by_settlement[progress.settlement].append(progress)
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(tx, token)
@@ -109,13 +110,22 @@ class SettlementStore:
             still_needed = (Settlement.FAILED, Settlement.WAITING)
             settled = [m.ref for how, of_how in by_settlement.items() if how not in still_needed for m in of_how]
             spans = own_spans(self._db, tx, token, settled)
-            moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
+            gone, failed = by_settlement[Settlement.GONE], by_settlement[Settlement.FAILED]
+            sums = [*map(_sums, gone), *(sums_row(ref, 0, 0) for m in gone for ref in m.absorbed)]
+            constants = {"gone_at": now, "round": token.round, "discarded": None}
+            moved = move_to_history(self._db, tx, token.instance, sums, _is_of(token, mark), **constants)
             # A mark that an operator discarded meanwhile was counted then.
-            by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
-            next_try_at = now + upload_grace_seconds * 1000
-            self._await_second_pass(tx, token, by_settlement[Settlement.SECOND_PASS], next_try_at, now)
-            self._quarantine(tx, token, [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]])
-            self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
+            by_settlement[Settlement.GONE] = [m for m in gone if m.ref in moved]
+            # A prefix is listed again once no upload can end.
+            second_pass = {"first_pass_at": now, "next_try_at": now + upload_grace_seconds * 1000}
+            self._keep_claimed(tx, token, by_settlement[Settlement.SECOND_PASS], **second_pass)
+            self._keep_claimed(tx, token, by_settlement[Settlement.LACKING], quarantined_reason=mark.c.lacking)
+            self._keep_claimed(tx, token, by_settlement[Settlement.CHANGED], quarantined_reason=Reason.CHANGED)
+            often = [m for m in failed if m.failures + 1 >= MAX_FAILURES]
+            once_more = {"failures": mark.c.failures + 1}
+            self._keep_claimed(tx, token, [m for m in failed if m not in often], **once_more)
+            poisoned = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
+            self._keep_claimed(tx, token, often, **once_more, **poisoned)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)
             add_to_round(self._db, tx, token.round, _counts(by_settlement))
@@ -132,62 +142,25 @@ class SettlementStore:
         for row in tx.execute(select(*columns).where(absorbed)):
             progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
 
-    def _move_to_history(
-        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
-    ) -> frozenset[Ref]:
-        """Move marks whose files are gone to history, with their absorbed children; return those moved."""
-        sums = [*map(_sums, marks), *(sums_row(ref, 0, 0) for m in marks for ref in m.absorbed)]
-        of_token, constants = _is_of(token, self._db.t.mark), {"gone_at": now, "round": token.round, "discarded": None}
-        return move_to_history(self._db, tx, token.instance, sums, of_token, **constants)
-
-    def _await_second_pass(
-        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
+    def _keep_claimed(
+        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], **values: Any
     ) -> None:
-        """Keep marks claimed after a clean first pass: their prefix is listed again once no upload can end."""
-        if not marks:
-            return
-        mark = self._db.t.mark
-        deleted = as_rows(map(_sums, marks), **SUMS)
-        values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
+        """Set columns of marks that stay claimed, with their errors, and add what is gone of them now.
 
-    def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        """Quarantine marks that still have files: the owner could not name some, or one has changed."""
+        What is gone of a mark that failed is added when it is settled: its stored files stay until then.
+        """
         if not marks:
             return
         mark = self._db.t.mark
-        reasons = [m.lacking if m.settlement is Settlement.LACKING else Reason.CHANGED for m in marks]
-        rows = [{**_sums(m), "reason": why, "error": m.reason} for m, why in zip(marks, reasons, strict=True)]
-        deleted = as_rows(rows, **SUMS, reason=Text(), error=Text())
-        values: dict[str, Any] = {
-            "quarantined_reason": deleted.c.reason,
-            "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
-            **self._added(deleted),
+        now_gone = [sums_row(m.ref, 0, 0) if m.settlement is Settlement.FAILED else _sums(m) for m in marks]
+        rows = [sums | {"error": m.reason} for sums, m in zip(now_gone, marks, strict=True)]
+        given = as_rows(rows, **SUMS, error=Text())
+        values |= {
+            "objects_gone": mark.c.objects_gone + given.c.objects,
+            "bytes_gone": plus(mark.c.bytes_gone, given.c.bytes),
+            "last_error": func.coalesce(given.c.error, mark.c.last_error),
         }
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
-
-    def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
-        """Count one more failure of each mark; quarantine those that failed too often."""
-        if not marks:
-            return
-        mark = self._db.t.mark
-        rows = [{**_sums(m), "error": m.reason} for m in marks]
-        failed = as_rows(rows, **SUMS, error=Text())
-        values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
-        tx.execute(update(mark).where(named_by(mark, failed, token.instance), _is_of(token, mark)).values(**values))
-        if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
-            is_poisoned = and_(mark.c.instance == token.instance, refs_in(mark, poisoned), _is_of(token, mark))
-            next_try_at = now + POISON_RETRY_SECONDS * 1000
-            quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
-            tx.execute(quarantined.values(next_try_at=next_try_at))
-
-    def _added(self, deleted: FromClause) -> dict[str, Any]:
-        """Return the columns to which the objects and bytes deleted now are added."""
-        mark = self._db.t.mark
-        return {
-            "objects_gone": mark.c.objects_gone + deleted.c.objects,
-            "bytes_gone": plus(mark.c.bytes_gone, deleted.c.bytes),
-        }
+        tx.execute(update(mark).where(named_by(mark, given, token.instance), _is_of(token, mark)).values(**values))
 
 
 def move_to_history(

@@ -12,8 +12,8 @@ from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
-from sexton.marks.model import BatchState, InstanceMode, Lease, LeaseState
-from sexton.marks.sql.leases import LeaseStore
+from sexton.marks.model import BatchState, InstanceMode, Lease
+from sexton.marks.sql.leases import LeaseStore, is_lease
 from sexton.operators.call_log.store import record_work
 from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
@@ -180,12 +180,10 @@ class RoundStore:
     def release(self, opened: OpenedRound, why: str) -> None:
         """Release the lease while the round waits (paused, backing off), and store why; ``OrderRefused``."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
-        in_use = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == LeaseState.BUSY)
         with self._db.write() as c:
             row_of_round = c.execute(select(t).where(t.c.id == opened.round)).one_or_none()
             policies.verified_row(lease.owner, lease.instance, row_of_round)
-            lease_query = select(row.c.owner).where(in_use, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
-            has_lease = c.execute(lease_query).first() is not None
+            has_lease = c.execute(select(row.c.owner).where(is_lease(row, lease))).first() is not None
             # This call may be a late repetition: without the lease, leave a round alone that continues already.
             condition = true() if has_lease else t.c.waiting.is_not(None)
             waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
