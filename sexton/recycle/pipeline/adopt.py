@@ -61,7 +61,7 @@ class Adopter:
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
             keep_counts += self._steps.settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)
-        work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
+        work = BatchWork(self._stores.batches.open(order, attempt)[0], active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
         self._stores.batches.close(work.token)
         return receipt

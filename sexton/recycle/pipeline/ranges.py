@@ -119,13 +119,12 @@ class RangeRunner:
             NotEnabled: the instance is in observe mode.
         """
         # Each task queue counts its attempts from 1: add the most that the other queue made, so that this one is newer.
-        token, stored_receipt = self._stores.batches.open(order, order.attempts + attempt)
+        token, stored_receipt, claimed_before = self._stores.batches.open(order, order.attempts + attempt)
         if stored_receipt is not None:
             return stored_receipt
         parts, reporter = self._parts, ProgressReporter(report, heartbeat)
         active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
         # Marks that earlier attempts claimed are no longer due, so this one does not scan them: ``scanned`` begins so.
-        claimed_before = self._stores.batches.count_claimed(token)
         state = reporter.state = _RangeState(
             order=order,
             work=BatchWork(token, active_lease),

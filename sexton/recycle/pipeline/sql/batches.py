@@ -14,7 +14,7 @@ from sexton.database.engine import Database, now_column
 from sexton.database.rows import MOST_SUM, plus
 from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
-from sexton.marks.model import SECOND_PASS, BatchState, Lease, LeaseLost, LeaseState, WriteToken
+from sexton.marks.model import SECOND_PASS, BatchState, LeaseLost, LeaseState, WriteToken
 from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
@@ -27,18 +27,16 @@ class BatchStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def open(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
-        """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
-        return self._open(order.round, order.lease, order.kind, order.number, attempt, order.after.model_dump_json())
+    def open(self, order: RangeOrder | AdoptOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None, int]:
+        """Open (or open again) the batch of a range, or that of the round's second passes.
 
-    def open_second_pass(self, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Open the batch of this round's second passes."""
-        return self._open(order.round, order.lease, SECOND_PASS, 0, attempt, "")[0]
-
-    def _open(
-        self, round_: int, lease: Lease, kind: str, number: int, attempt: int, first: str
-    ) -> tuple[WriteToken, RangeReceipt | None]:
-        batch = self._db.t.batch
+        Returns:
+            the token; a receipt, if an earlier attempt finished it; how many marks earlier attempts have claimed.
+        """
+        batch, round_, lease = self._db.t.batch, order.round, order.lease
+        kind, number, first = SECOND_PASS, 0, ""
+        if isinstance(order, RangeOrder):
+            kind, number, first = order.kind, order.number, order.after.model_dump_json()
         same_range = and_(batch.c.round == round_, batch.c.kind == kind, batch.c.number == number)
         with self._db.write() as c:
             row = c.execute(select(batch).where(same_range).with_for_update()).one_or_none()
@@ -53,11 +51,11 @@ class BatchStore:
                 ).scalar_one()
                 token = WriteToken(batch=batch_id, round=round_, lease=lease, attempt=attempt)
                 verify(c, token)  # no later round could take over a batch of an epoch that never was
-                return token, None
+                return token, None, 0
             token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
-                return token, RangeReceipt.model_validate(row.receipt)
-            return self._reopen(c, token), None
+                return token, RangeReceipt.model_validate(row.receipt), row.claimed
+            return self._reopen(c, token), None, row.claimed
 
     def ensure_latest(self, token: WriteToken, files: Sequence[int]) -> None:
         """Check epoch, attempt and opening without a lock, just before a request that cannot be called back.
@@ -75,12 +73,6 @@ class BatchStore:
         if row is None or any(codes[file - row.first] != UNTRIED for file in files):
             raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
         _check_lease(row, token, row.now)
-
-    def count_claimed(self, token: WriteToken) -> int:
-        """Return how many marks this batch has claimed, over all attempts."""
-        batch = self._db.t.batch
-        with self._db.read() as c:
-            return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
     def last_claim(self, token: WriteToken) -> ClaimId:
         """Return the last claim of this batch, over all attempts; of second passes that of their round."""

@@ -123,7 +123,7 @@ class SettlementStore:
             self._keep_claimed(tx, token, by_settlement[Settlement.CHANGED], quarantined_reason=Reason.CHANGED)
             often = [m for m in failed if m.failures + 1 >= MAX_FAILURES]
             once_more = {"failures": mark.c.failures + 1}
-            self._keep_claimed(tx, token, [m for m in failed if m not in often], **once_more)
+            self._keep_claimed(tx, token, [m for m in failed if m.failures + 1 < MAX_FAILURES], **once_more)
             poisoned = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
             self._keep_claimed(tx, token, often, **once_more, **poisoned)
             for span in spans:  # marks are locked before lists, here as everywhere
