@@ -38,6 +38,7 @@ from sexton.storage.port import Vault
 from tests.servers.postgres import DEPLOYMENT, shared
 from tests.servers.postgres import live_url as live_url_of
 from tests.support.files import stored_files
+from tests.support.in_turn import InTurnDeleter
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
 from tests.support.unpaced import Unpaced
 
@@ -95,7 +96,7 @@ class Rig:
         self.owner = stores.owners = owner or SqlOwner(self.db, self.registry)
         engine = Engine(self.db, settings, stores)
         self.stores, self.leases, self.rounds = stores.pipeline, engine.leases, engine.rounds
-        self.deleter = ThreadDeleter(self.stores, self.vaults, threads, Unpaced(), beside=beside)
+        self.deleter = (ThreadDeleter if beside else InTurnDeleter)(self.stores, self.vaults, threads, Unpaced())
         self.audit_list = AuditList()
         self.audit: Any = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
