@@ -13,7 +13,7 @@ from sexton.recycle.errors import OrderRefused
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.limits import is_limited
-from sexton.recycle.planning.model import KindPlan, Plan, Policy
+from sexton.recycle.planning.model import Plan, Policy
 from sexton.storage.port import FAULTS, NOT_LISTED
 
 FIRST_RETRY_MS = 30_000
@@ -47,33 +47,19 @@ def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now:
     return due if retry_at is None else min(due, retry_at)
 
 
-def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
-    """Return when a round that ended is tried again before its next schedule slot, or None.
-
-    A round that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when
-    nothing halts the instance. A cancelled one is not tried again: an operator ended it.
-    """
-    if report.state == STOPPED:
-        return now
-    if _has_failed(report):
-        return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
-    return None
-
-
 def after_round(report: RoundReport, failures: int, now: int) -> dict[str, Any]:
     """Return what changes in the row of an instance when its round has ended.
 
-    A success is one that reached the vaults: not in observe mode, and not with a vault at fault.
+    A round that could not reach a vault or an owner counts as failed, and is tried again before its next schedule slot.
+    A stopped one is due at once, and starts when nothing halts the instance. A cancelled one is not tried again: an
+    operator ended it. A success is one that reached the vaults: not in observe mode, and not with a vault at fault.
     """
-    values: dict[str, Any] = {"retry_at": retry_at(report, failures, now)}
-    if _has_failed(report):
-        return values | {"failures": failures + 1}
-    is_success = report.state == SUCCEEDED and not report.observed
-    return values | ({"failures": 0, "last_success_at": now} if is_success else {})
-
-
-def _has_failed(report: RoundReport) -> bool:
-    return report.state == FAILED or (report.state == SUCCEEDED and bool(report.faults))
+    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
+        wait_ms = min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
+        return {"retry_at": now + wait_ms, "failures": failures + 1}
+    if report.state == SUCCEEDED and not report.observed:
+        return {"retry_at": None, "failures": 0, "last_success_at": now}
+    return {"retry_at": now if report.state == STOPPED else None}
 
 
 def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
@@ -121,7 +107,10 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
         OrderRefused: the rows do not allow it.
     """
     facts = _running(order.round, order.lease, facts)
-    planned = _planned(order, facts)
+    kinds = facts.plan.kinds if facts.plan is not None else ()
+    planned = next((kind for kind in kinds if kind.kind == order.kind), None)
+    if planned is None:
+        raise OrderRefused(f"{_range(order)} is in no plan of {facts.instance}; {_REMEDY}")
     if order.cutoff > planned.cutoff or order.limit > planned.marks:
         raise OrderRefused(f"{_range(order)} goes beyond plan {order.plan}; {_REMEDY}")
     due = facts.due.get(order.kind)
@@ -161,14 +150,6 @@ def _running(round_: int, lease: Lease, facts: RoundFacts | None) -> RoundFacts:
     if not facts.is_running:
         raise LeaseLost(f"round {round_} of {lease.instance} has ended")
     return facts
-
-
-def _planned(order: RangeOrder, facts: RoundFacts) -> KindPlan:
-    kinds = facts.plan.kinds if facts.plan is not None else ()
-    for planned in kinds:
-        if planned.kind == order.kind:
-            return planned
-    raise OrderRefused(f"{_range(order)} is in no plan of {facts.instance}; {_REMEDY}")
 
 
 def _refuse_unapproved(order: RangeOrder, facts: RoundFacts) -> None:
