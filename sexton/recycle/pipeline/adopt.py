@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
@@ -80,7 +80,13 @@ class Adopter:
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
             while marks:
-                chunk = self._second_pass(work, marks, last_file)
+                # The objects are listed again, and checked as the claim checked those of the first pass.
+                chunk = self._steps.resolver.resolve(work, marks, last_file, claimed=True)
+                self._steps.recheck.drop_live(work, chunk)
+                self._steps.recheck.drop_blocked(work, chunk)
+                self._abort_uploads(work, chunk)
+                lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
+                self._stores.owner_marks.note_lacking(work.token, lacking)
                 marks = marks[chunk.seen :]
                 last_file = chunk.last_file
                 quarantined += len(chunk.unresolvable)
@@ -119,16 +125,6 @@ class Adopter:
             except GuardBusy:
                 unanswered[OWNER_BUSY] += 1
         return unanswered
-
-    def _second_pass(self, work: BatchWork, marks: Sequence[DueMark], last_file: int) -> Chunk:
-        """List claimed prefixes again and check the objects as the claim checked those of the first pass."""
-        chunk = self._steps.resolver.resolve(work, marks, last_file, claimed=True)
-        self._steps.recheck.drop_live(work, chunk)
-        self._steps.recheck.drop_blocked(work, chunk)
-        self._abort_uploads(work, chunk)
-        lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
-        self._stores.owner_marks.note_lacking(work.token, lacking)
-        return chunk
 
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
         """Abort unfinished uploads under prefixes whose upload grace has passed; keep the marks of faulty places.
