@@ -13,7 +13,7 @@ from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.steps import Parts
+from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import DeploymentStores

@@ -14,7 +14,7 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys, live_moment, loose_keys
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.decide import DeletionProgress
-from sexton.recycle.pipeline.recheck import Recheck
+from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.sql import batches, claim, files, outcomes, owner_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
@@ -72,7 +72,7 @@ def no_second_pass(patch: pytest.MonkeyPatch) -> None:
 
 
 def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recheck, "drop_blocked", lambda *_: None)
+    patch.setattr(Resolver, "drop_blocked", lambda *_: None)
 
 
 def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:

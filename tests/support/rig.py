@@ -25,7 +25,7 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
-from sexton.recycle.pipeline.steps import Parts
+from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger

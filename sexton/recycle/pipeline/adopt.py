@@ -17,7 +17,9 @@ from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
 from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
-from sexton.recycle.pipeline.steps import Parts, Steps
+from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.resolve import Resolver
+from sexton.recycle.pipeline.settle import Settler
 from sexton.storage.port import UnknownVault, VaultFault
 
 SECOND_PASS_MARKS = 200
@@ -45,9 +47,9 @@ def neighbours(prefixes: Sequence[MarkPrefix], groups: int) -> list[list[MarkPre
 class Adopter:
     """Adopts marks for one worker."""
 
-    def __init__(self, parts: Parts, steps: Steps) -> None:
+    def __init__(self, parts: Parts, resolver: Resolver, settler: Settler) -> None:
         self._parts, self._stores, self._owner = parts, parts.stores, parts.owner
-        self._steps = steps
+        self._resolver, self._settler = resolver, settler
         self._pool = ThreadPoolExecutor(parts.listings, thread_name_prefix="abort")
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
@@ -59,7 +61,7 @@ class Adopter:
         keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
         for batch in self._stores.batches.unfinished(instance, order.round):
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
-            keep_counts += self._steps.settler.finish(work, order.upload_grace_seconds)
+            keep_counts += self._settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)
         work = BatchWork(self._stores.batches.open(order, attempt)[0], active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
@@ -68,7 +70,7 @@ class Adopter:
 
     def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
         """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
-        due_marks, settler = self._stores.due_marks, self._steps.settler
+        due_marks, settler = self._stores.due_marks, self._settler
         # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
         last_file = self._stores.files.last_number(work.token)
         settler.drop_unclaimed(work)
@@ -81,9 +83,9 @@ class Adopter:
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
             while marks:
                 # The objects are listed again, and checked as the claim checked those of the first pass.
-                chunk = self._steps.resolver.resolve(work, marks, last_file, claimed=True)
-                self._steps.recheck.drop_live(work, chunk)
-                self._steps.recheck.drop_blocked(work, chunk)
+                chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
+                self._resolver.drop_live(work, chunk)
+                self._resolver.drop_blocked(work, chunk)
                 self._abort_uploads(work, chunk)
                 lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
                 self._stores.owner_marks.note_lacking(work.token, lacking)
@@ -141,7 +143,7 @@ class Adopter:
             for faulty, fault in alone:
                 refs = {prefix.ref for prefix in faulty} & set(chunk.refs)
                 if refs:  # otherwise another place of the mark has kept it already
-                    self._steps.recheck.keep_for_fault(work, chunk, refs, faulty[0].vault, fault)
+                    self._resolver.keep_for_fault(work, chunk, refs, faulty[0].vault, fault)
 
     def _abort_groups(
         self, work: BatchWork, groups: Sequence[Sequence[MarkPrefix]]

@@ -11,8 +11,10 @@ from sexton.marks.model import Reason
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, RENEW_SECONDS
 from sexton.recycle.pipeline.adopt import Adopter
+from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.pipeline.ranges import RangeRunner
-from sexton.recycle.pipeline.steps import Parts, Steps
+from sexton.recycle.pipeline.resolve import Resolver
+from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.rounds.model import OpenedRound
 from sexton.storage.port import Throttled, UnknownVault, VaultFault
 
@@ -31,9 +33,11 @@ class Recycler:
 
     def __init__(self, parts: Parts, group_files: int | None = None) -> None:
         """``group_files``: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``."""
-        self._parts, steps = parts, Steps(parts)
-        self.recycle = RangeRunner(parts, steps, group_files).run
-        self.adopt = Adopter(parts, steps).adopt
+        self._parts = parts
+        resolver = Resolver(parts.stores, parts.vaults, parts.owner, parts.listings)
+        settler = Settler(parts.stores, parts.owner, parts.log, parts.deleter)
+        self.recycle = RangeRunner(parts, resolver, settler, group_files).run
+        self.adopt = Adopter(parts, resolver, settler).adopt
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
         """Write the round into its vaults' markers, by which an older copy of the database is recognised.

@@ -1,4 +1,4 @@
-"""Assemble the steps of the pipeline, which ranges and adoption share."""
+"""What the steps of the pipeline work with."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,6 @@ from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.recheck import Recheck
-from sexton.recycle.pipeline.resolve import Resolver
-from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Vaults
 
@@ -29,13 +26,3 @@ class Parts(NamedTuple):
     log: ParquetAudit
     deleter: Deleter
     listings: int = 8
-
-
-class Steps:
-    """One of each step, shared by all ranges of a worker."""
-
-    def __init__(self, parts: Parts) -> None:
-        stores, vaults, owner = parts.stores, parts.vaults, parts.owner
-        self.resolver = Resolver(stores, vaults, owner, parts.listings)
-        self.recheck = Recheck(stores, vaults, owner)
-        self.settler = Settler(stores, owner, parts.log, parts.deleter)
