@@ -133,7 +133,7 @@ class RoundStore:
         if self._protections is not None:
             self._protections.end_due(instance)
         reached("round.opened")
-        cutoffs = dict(self.plans.retentions.due_instants(instance, policy).agreed)
+        cutoffs = dict(self.plans.due_instants(instance, policy).agreed)
         return OpenedRound(
             round=round_,
             lease=lease,
@@ -164,7 +164,7 @@ class RoundStore:
             unannounced = frozenset(c.execute(select(t.vault.c.name).where(is_behind)).scalars())
             is_own = and_(t.plan.c.id == plan, t.plan.c.instance == row.instance)
             stored = c.execute(select(t.plan.c.body, t.plan.c.approved_at).where(is_own)).one_or_none()
-        instants = self.plans.retentions.due_instants(row.instance, policy)
+        instants = self.plans.due_instants(row.instance, policy)
         return RoundFacts(
             instance=row.instance,
             run=row.run_id,
@@ -311,7 +311,7 @@ class RoundStore:
             values = {"state": PlanState.PLANNED, **NO_APPROVAL} if again else {"state": PlanState.APPLIED}
             c.execute(update(t.plan).where(t.plan.c.id == plan).values(**values))
             if not again:
-                self.plans.retentions.agree_plan(c, plan)
+                self.plans.agree_plan(c, plan)
         # The column is coarse: whether the round ran to its end. The report says how it ended.
         round_state = RoundState.SUCCEEDED if report.state == SUCCEEDED else RoundState.FAILED
         ended = {"state": round_state, "ended_at": now, "report": report.model_dump(mode="json")}

@@ -247,14 +247,14 @@ def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
-    before = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed["dropped"]
+    before = shop.rounds.plans.due_instants("shop", shop.policy).agreed["dropped"]
     shop.policy = limited_policy(dropped=HOUR)
     shop.plan()
-    disputed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
+    disputed = shop.rounds.plans.due_instants("shop", shop.policy).agreed
     [number] = waiting_plans(shop)
     shop.begin_apply(number)
     shop.finish_apply(number)
-    agreed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
+    agreed = shop.rounds.plans.due_instants("shop", shop.policy).agreed
 
     assert disputed["dropped"] - before < 60_000
     assert agreed["dropped"] - disputed["dropped"] > 70 * HOUR * 1000

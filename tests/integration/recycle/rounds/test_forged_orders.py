@@ -121,7 +121,7 @@ def test_h1_a_kind_without_a_retention_allows_no_range(rig: Rig) -> None:
 
 
 def test_h1_a_retention_not_agreed_to_allows_no_range(rig: Rig) -> None:
-    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    rig.rounds.plans.agree_first("shop", rig.policy)
     _, order = begun(rig)
     agreed = {"retentions": rig.policy.retention_seconds | {"dropped": 99_999}}
     with rig.db.write() as c:
@@ -132,7 +132,7 @@ def test_h1_a_retention_not_agreed_to_allows_no_range(rig: Rig) -> None:
 
 
 def test_h1_a_round_by_a_shorter_retention_is_not_refused(rig: Rig) -> None:
-    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    rig.rounds.plans.agree_first("shop", rig.policy)
     rig.policy = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {"dropped": 3_600}})
 
     _, order = begun(rig)
