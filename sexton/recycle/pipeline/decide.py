@@ -43,6 +43,11 @@ class ClaimDecision(NamedTuple):
         """Return the references of the claimed marks, without those of their children."""
         return [candidate.ref for candidate in self.claimed]
 
+    @property
+    def objects(self) -> int:
+        """Return how many stored files the claimed marks have."""
+        return sum(candidate.files for candidate in self.claimed)
+
 
 def decide(
     request: ClaimRequest,

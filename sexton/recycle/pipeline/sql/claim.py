@@ -172,8 +172,7 @@ class ClaimStore:
             insertion = insert(claim).values(round=token.round).returning(claim.c.id)
             sums["claim"] = tx.execute(insertion).scalar_one()
             if request.allowance is not None:  # objects count, where a limit applies
-                objects = sum(candidate.files for candidate in decision.claimed)
-                sums |= {"limited_objects": batch.c.limited_objects + objects, "claimed_at": now}
+                sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
         tx.execute(update(batch).where(batch.c.id == token.batch).values(**sums))
         claimed = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
         claimed.update((ref.kind, SEVERAL) for ref in decision.absorbed)

@@ -100,7 +100,7 @@ def test_a_moved_mark_takes_its_done_files_along(rig: Rig) -> None:
         (second.batch, 2, "m", KeyOutcome.ABSENT),
     ]
     [progress] = rig.stores.settlements.progress(second, [mark.ref])
-    assert (progress.deletion_counts.files, progress.deletion_counts.done) == (2, 2)
+    assert (progress.files, progress.done) == (2, 2)
 
 
 def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, root: Path) -> None:
