@@ -83,7 +83,7 @@ class RecycleActivities:
     def find_plan(self, plan: int) -> Plan:
         """Return the plan that the round applies."""
         with refusals(), AutoHeartbeat():
-            return self._rounds.find_plan(plan)
+            return self._rounds.plans.find_plan(plan)
 
     @activity.defn(no_thread_cancel_exception=True)
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:

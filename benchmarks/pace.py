@@ -16,8 +16,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 
 from sexton.database.engine import Database
-from sexton.marks.lease import Lease
-from sexton.marks.model import FilePage, WriteToken
+from sexton.marks.model import FilePage, Lease, WriteToken
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.pipeline.active_lease import ActiveLease

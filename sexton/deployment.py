@@ -101,7 +101,7 @@ class Deployment:
     def enable(self, instance: str) -> None:
         """Allow rounds of an instance to delete, and agree to its retentions of now. Raise ``UnknownInstance``."""
         self.stores.registry.enable(instance)
-        self.stores.plans.retentions.agree_first(instance, self.policy(instance))
+        self.stores.plans.agree_first(instance, self.policy(instance))
 
     def live_fault(self, name: str) -> str:
         """Return why rounds cannot learn what is live in an instance; empty: they can, or need not."""
@@ -173,7 +173,7 @@ class Deployment:
         halt = self._halt(instance)
         if halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owners.mark_due(instance, plans.retentions.due_instants(instance, policy).agreed, lambda: None)
+            owners.mark_due(instance, plans.due_instants(instance, policy).agreed, lambda: None)
         counter = partial(self._count_objects, instance) if count else None
         plan = plans.plan_for_operator(instance, policy, by, lambda: owners.live_objects(instance), counter)
         due_at, kind = plans.next_due(instance, policy) or (None, "")
@@ -256,7 +256,7 @@ class Deployment:
 
         owners, due_marks = self.stores.owners, self.stores.pipeline.due_marks
         policy = self.policy(instance)
-        for kind, cutoff in self.stores.plans.retentions.due_instants(instance, policy).agreed.items():
+        for kind, cutoff in self.stores.plans.due_instants(instance, policy).agreed.items():
             due = due_marks.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owners.expand(instance, due, lambda: None) if due else {}
             live = owners.live(instance, due, lambda: None) if due else ()

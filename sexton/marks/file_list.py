@@ -28,8 +28,6 @@ from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 
 LIST_FILES = 5_000
 """Files of one list, at most: it is decoded in a few milliseconds."""
-NO_ORIGIN = Origin(0)
-"""The origin of a file that was not tried yet."""
 LISTS_DECODED = 16
 """Decoded lists that a process keeps, each of up to about 1 MB."""
 
@@ -57,7 +55,7 @@ class ListedFile(NamedTuple):
     outcome: KeyOutcome | None
     reason: str
     stated: int | None = None
-    origin: Origin = NO_ORIGIN
+    origin: Origin = Origin(0)
 
 
 class FileSums(NamedTuple):

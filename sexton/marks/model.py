@@ -1,13 +1,13 @@
-"""Define marks, the files they resolve to, the write token, and the request and result of a claim. Pure values."""
+"""Define marks, their files, leases, the write token, and the request and result of a claim. Pure values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept
-from sexton.marks.lease import Lease
 from sexton.storage.model import KeyOutcome
 
 CHUNK_MARKS = 1_000
@@ -144,13 +144,6 @@ class File(NamedTuple):
     written: str = ""
 
 
-class ClaimedMark(NamedTuple):
-    """A claimed mark, and the number of the last of its files and of those that were resolved with it."""
-
-    last_file: int
-    ref: Ref
-
-
 class FilePage(NamedTuple):
     """Stored files of one vault, at most 1,000, about to be deleted; ``seqs`` and the other columns correspond.
 
@@ -168,6 +161,38 @@ class FilePage(NamedTuple):
         picked = list(positions)
         etags, written = ([column[n] for n in picked] if column else () for column in (self.etags, self.written))
         return FilePage(self.vault, [self.seqs[n] for n in picked], [self.keys[n] for n in picked], etags, written)
+
+
+class LeaseState(StrEnum):
+    """The state of a lease's row."""
+
+    IDLE = "IDLE"
+    BUSY = "BUSY"
+
+
+class Lease(Message):
+    """The right of one run to work on an instance alone; every acquisition raises ``epoch``."""
+
+    instance: str
+    job: str
+    owner: str
+    epoch: int
+
+
+class LeaseBusy(SextonError):
+    """Another run has the lease of this instance; it will release it, or the lease will expire."""
+
+    passes = True
+
+
+class NoFreeSlot(SextonError):
+    """``recycle_concurrency`` instances are being worked on; a slot becomes free when one of them ends."""
+
+    passes = True
+
+
+class LeaseLost(SextonError):
+    """The lease has expired or belongs to a newer epoch; stop before the next claim, page or removal."""
 
 
 class WriteToken(Message):
@@ -241,6 +266,14 @@ class Candidate(NamedTuple):
     places: Sequence[Place] = ()
 
 
+class Span(NamedTuple):
+    """Numbers of files of one batch: above ``after``, up to ``to``."""
+
+    batch: int
+    after: int = 0
+    to: int = NO_LAST_FILE
+
+
 class ClaimRequest(NamedTuple):
     """At most ``CHUNK_MARKS`` marks whose files are stored in the token's batch.
 
@@ -269,9 +302,9 @@ class ClaimRequest(NamedTuple):
         return [candidate.ref for candidate in self.candidates]
 
     @property
-    def parents(self) -> list[Ref]:
-        """Return the candidates that absorb their children."""
-        return [candidate.ref for candidate in self.candidates if candidate.children is not None]
+    def files(self) -> Span:
+        """Return where the stored files of the candidates are."""
+        return Span(self.token.batch, self.files_after, self.last_file)
 
 
 class ClaimResult(NamedTuple):
@@ -279,18 +312,6 @@ class ClaimResult(NamedTuple):
 
     claimed: frozenset[Ref]
     keep_reasons: Mapping[Ref, Kept] = MappingProxyType({})
-
-
-class DeletionCounts(NamedTuple):
-    """A claimed mark and the sums over its files, from which its settlement is decided."""
-
-    prefix: str | None
-    first_pass_at: int | None
-    files: int
-    done: int
-    failed: int
-    changed: int = 0
-    lacking: str | None = None
 
 
 class Settlement(StrEnum):

@@ -1,7 +1,7 @@
-"""Decide where a mark's files are, and how it is settled after their deletion. Pure."""
+"""Decide where a mark's files are. Pure."""
 
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.marks.model import DeletionCounts, DueMark, Expansion, Place, Reason, Settlement
+from sexton.marks.model import DueMark, Expansion, Place, Reason
 from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 
 
@@ -50,25 +50,6 @@ def known_places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...
         return places(mark, expansion)
     except Unplaced:
         return ()
-
-
-def settlement_of(counts: DeletionCounts) -> Settlement:
-    """Return how a claimed mark is settled after every file was tried.
-
-    A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the upload
-    grace (a PUT may land after list and delete), so a clean first pass leaves it to the second pass.
-    """
-    if counts.changed:
-        return Settlement.CHANGED
-    if counts.failed:
-        return Settlement.FAILED
-    if counts.done < counts.files:
-        return Settlement.WAITING
-    if counts.lacking:
-        return Settlement.LACKING
-    if counts.prefix is not None and counts.first_pass_at is None:
-        return Settlement.SECOND_PASS
-    return Settlement.GONE
 
 
 def covering_prefixes(name: str) -> list[str]:

@@ -9,12 +9,11 @@ from sexton.check.in_process import InProcessComparison
 from sexton.check.sql.store import CheckSchedule
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
-from sexton.recycle.audit.model import DeletionLog
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.steps import Parts
+from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import DeploymentStores
@@ -43,7 +42,7 @@ class Engine:
             SharedPacer(stores.paces, stores.registry.vault, settings.endpoint_url),
             most_keys=settings.keys_a_request,
         )
-        self.audit: DeletionLog = ParquetAudit(stores.audit_locations(stores.vaults), settings.audit_retention_days)
+        self.audit = ParquetAudit(stores.audit_locations(stores.vaults), settings.audit_retention_days)
         self.check_ports = CheckPorts(
             runs=stores.checks,
             live=stores.live_side,

@@ -92,7 +92,7 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
     batches, claims = BatchStore(sexton), ClaimStore(sexton, ControlStore(sexton), keepers(sexton))
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
-    token, _ = batches.open(order, 1)
+    token, *_ = batches.open(order, 1)
     due = DueMarkStore(sexton).select_due(INSTANCE, kind, now, Cursor(), 100)
     return claims.claim(ClaimRequest(token, [Candidate(m.ref) for m in due], now)).claimed
 

@@ -16,7 +16,7 @@ from sexton.marks import file_list
 from sexton.owners.sql import loose_keys, owner
 from sexton.recycle.pipeline import active_lease, adopt, ranges, settle
 from sexton.recycle.pipeline import resolve as resolving
-from sexton.recycle.pipeline.sql import outcomes
+from sexton.recycle.pipeline.sql import due_marks, outcomes
 from sexton.recycle.planning import policy
 from sexton.storage.local import vault
 from tests.fault import operations as op
@@ -190,6 +190,7 @@ SMALL = {
     ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "GROUP_FILES": 3},
     adopt: {"SECOND_PASS_MARKS": 2},
     settle: {"CHUNK_MARKS": 2},
+    due_marks: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
     outcomes: {"AUDITED_AT_ONCE": 2},
     file_list: {"PAGE_KEYS": 2, "LIST_FILES": 3},

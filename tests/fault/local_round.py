@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from sexton.marks.lease import LeaseBusy, LeaseLost
+from sexton.marks.model import LeaseBusy, LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import STOPPED, SUCCEEDED

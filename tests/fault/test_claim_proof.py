@@ -12,7 +12,7 @@ from sqlalchemy import insert, text
 
 from sexton.contract import NewMark, undrop
 from sexton.kernel.crash_points import installed
-from sexton.marks.lease import LeaseBusy
+from sexton.marks.model import LeaseBusy
 from sexton.recycle.pipeline import ranges
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import ClaimId, Marker

@@ -1,6 +1,7 @@
 """The random histories detect a missing safety piece."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from sexton.operators.holds.keeper import HoldKeeper
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys, live_moment, loose_keys
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.pipeline import progress
-from sexton.recycle.pipeline.recheck import Recheck
-from sexton.recycle.pipeline.sql import batches, claim, fencing, files, outcomes, quarantine, settlement
+from sexton.recycle.pipeline.decide import DeletionProgress
+from sexton.recycle.pipeline.resolve import Resolver
+from sexton.recycle.pipeline.sql import batches, claim, files, outcomes, owner_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning import policy
@@ -57,7 +58,7 @@ def claim_skips_the_due_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, fencing, settlement, files, outcomes, quarantine):
+    for module in (batches, claim, owner_marks, settlement, files, outcomes, quarantine):
         patch.setattr(module, "verify", lambda *_, **__: None)
 
 
@@ -66,12 +67,12 @@ def taken_over_batch_keeps_unchecked_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_second_pass(patch: pytest.MonkeyPatch) -> None:
-    real = progress.settlement_of
-    patch.setattr(progress, "settlement_of", lambda counts: real(counts._replace(prefix=None)))
+    real = DeletionProgress.of
+    patch.setattr(DeletionProgress, "of", lambda mark, sums: replace(real(mark, sums), prefix=None))
 
 
 def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recheck, "drop_blocked", lambda *_: None)
+    patch.setattr(Resolver, "drop_blocked", lambda *_: None)
 
 
 def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:

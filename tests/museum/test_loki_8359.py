@@ -103,7 +103,7 @@ def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, 
 
     [number] = waiting_plans(shop)
     assert set(listing(root)) == files(YOUNG)
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"compacted": 2, "dropped": 6}
     assert deleted_ids(shop) == OLD
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseBusy, NoFreeSlot
+from sexton.marks.model import LeaseBusy, NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.pipeline.delete import ThreadDeleter

@@ -15,7 +15,7 @@ from temporalio import activity, workflow
 import activities
 from sexton.check.model import CheckOrder, Run
 from sexton.kernel.message import Message
-from sexton.marks.lease import Lease
+from sexton.marks.model import Lease
 from sexton.recycle.rounds.model import OpenedRound
 from workflows import registry
 

@@ -48,7 +48,7 @@ class Limited(Rig):
     def finish_apply(self, plan: int) -> None:
         """Approve the retentions of an applied plan, as the end of its round does."""
         with self.db.write() as c:
-            self.rounds.plans.retentions.agree_plan(c, plan)
+            self.rounds.plans.agree_plan(c, plan)
 
     def garbage(self, kind: str, many: int, name: str = "", *, keys: int = 1) -> list[str]:
         """Make ``many`` marks of a kind with ``keys`` keys each; return their ids."""

@@ -20,12 +20,12 @@ from sexton.database.engine import Database
 from sexton.operators.registry.add_vault import add_vault
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.audit.model import DeletionLog
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
-from sexton.recycle.pipeline.steps import Parts
+from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
@@ -38,6 +38,7 @@ from sexton.storage.port import Vault
 from tests.servers.postgres import DEPLOYMENT, shared
 from tests.servers.postgres import live_url as live_url_of
 from tests.support.files import stored_files
+from tests.support.in_turn import InTurnDeleter
 from tests.support.places import AuditList, SerializedVaults, SteppingClock
 from tests.support.unpaced import Unpaced
 
@@ -65,7 +66,7 @@ class Rig:
         threads: int = 4,
         beside: bool = True,
         owner: Owner | None = None,
-        audit: DeletionLog | None = None,
+        audit: ParquetAudit | None = None,
         clock_step_seconds: float = 1.7,
         live_url: str | None = None,
     ) -> None:
@@ -95,9 +96,9 @@ class Rig:
         self.owner = stores.owners = owner or SqlOwner(self.db, self.registry)
         engine = Engine(self.db, settings, stores)
         self.stores, self.leases, self.rounds = stores.pipeline, engine.leases, engine.rounds
-        self.deleter = ThreadDeleter(self.stores, self.vaults, threads, Unpaced(), beside=beside)
+        self.deleter = (ThreadDeleter if beside else InTurnDeleter)(self.stores, self.vaults, threads, Unpaced())
         self.audit_list = AuditList()
-        self.audit: DeletionLog = audit or self.audit_list
+        self.audit: Any = audit or self.audit_list
         self.recycler = self.recycler_of(self.owner)
         self.policy = policy(RETENTION, GRACE)
         self.registrar, self.runs = stores.registrar, stores.checks
@@ -177,7 +178,7 @@ class Rig:
             )
             order = self.rounds.checked_adoption(order, self.policy)
             ledger.add_adoption(self.recycler.adopt(order, 1, lambda: None))
-        body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
+        body = self.rounds.plans.find_plan(plan) if plan is not None else self.plan(instance)
         by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
         for wave in waves(by_name, body.policy.after):
             for kind in wave:

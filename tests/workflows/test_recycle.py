@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from config import live
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
-from sexton.marks.lease import LeaseLost
+from sexton.marks.model import LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.settings.store import SettingStore
 from sexton.recycle.pipeline import ranges

@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
-from sexton.marks.lease import Lease
+from sexton.marks.model import Lease
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.recycle.model import RoundReport

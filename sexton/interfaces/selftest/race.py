@@ -146,7 +146,7 @@ class _RaceRun:
         order = RangeOrder(
             round=round_id, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
         )
-        token, _ = batches.open(order, 1)
+        token, *_ = batches.open(order, 1)
         for n in range(0, len(refs), CLAIM_MARKS):
             _pause(CLAIMER_PAUSES)
             leases.renew(lease)

@@ -6,7 +6,7 @@ key tell which rows need not be read.
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
@@ -14,20 +14,12 @@ from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.marks.file_list import FileList, FileSums
 from sexton.marks.file_results import DamagedList
-from sexton.marks.model import NO_LAST_FILE, MarkState, Ref
+from sexton.marks.model import MarkState, Ref, Span
 from sexton.marks.sql.rows import refs_in
 
 log = logging.getLogger(__name__)
 LISTS_AT_ONCE = 4
 """Rows fetched by one statement, each of up to some 100 kB."""
-
-
-class Span(NamedTuple):
-    """Numbers of files of one batch: above ``after``, up to ``to``."""
-
-    batch: int
-    after: int = 0
-    to: int = NO_LAST_FILE
 
 
 def in_span(db: Database, span: Span) -> ColumnElement[bool]:

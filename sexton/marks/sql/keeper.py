@@ -6,8 +6,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from sexton.marks.keepers import Kept
-from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span
+from sexton.marks.model import Candidate, Ref, Span, WriteToken
 
 
 class Keeper(Protocol):
@@ -16,17 +15,15 @@ class Keeper(Protocol):
     A keeper judges a mark by its name, its ancestors and the files stored for it in the token's batch.
     """
 
-    @property
-    def for_claims_only(self) -> bool:
-        """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
-        ...
+    for_claims_only: bool = False
+    """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
 
-    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> Any:
-        """Read data that may be slow to read, before the guard is taken; None: there is none.
+    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span, /) -> Any:
+        """Read data that may be slow to read, before the guard is taken; None: all is read under the guard.
 
-        ``files``: where the stored files of the marks are.
+        The last argument: where the stored files of the marks are.
         """
-        ...
+        return None
 
     def blocking(
         self,
@@ -49,6 +46,6 @@ class Keeper(Protocol):
         """
         ...
 
-    def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate], /) -> None:
         """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
-        ...
+        return

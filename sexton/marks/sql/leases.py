@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, sel
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import EVERYTHING, deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.lease import Lease, LeaseBusy, LeaseLost, LeaseState, NoFreeSlot
+from sexton.marks.model import Lease, LeaseBusy, LeaseLost, LeaseState, NoFreeSlot
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
 TTL_SECONDS = 60
@@ -85,7 +85,7 @@ class LeaseStore:
             now = self._db.now(c)
             renewed = c.execute(
                 update(row)
-                .where(_is_lease(row, lease), row.c.expires_at > now)
+                .where(is_lease(row, lease), row.c.expires_at > now)
                 .values(expires_at=now + TTL_SECONDS * 1000)
             ).rowcount
         if renewed != 1:
@@ -98,7 +98,7 @@ class LeaseStore:
             LeaseLost: it has expired, or another run has it; the transaction must end without effect.
         """
         row = self._db.t.lease
-        valid = select(row.c.epoch).where(_is_lease(row, lease), row.c.expires_at > self._db.now(connection))
+        valid = select(row.c.epoch).where(is_lease(row, lease), row.c.expires_at > self._db.now(connection))
         if connection.execute(valid.with_for_update(read=True)).first() is None:
             raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
 
@@ -106,7 +106,7 @@ class LeaseStore:
         """Release the lease; without effect if it was lost."""
         row = self._db.t.lease
         with self._db.write() as c:
-            c.execute(update(row).where(_is_lease(row, lease)).values(state=LeaseState.IDLE, owner="", expires_at=None))
+            c.execute(update(row).where(is_lease(row, lease)).values(state=LeaseState.IDLE, owner="", expires_at=None))
 
 
 def end_all_leases(db: Database) -> int:
@@ -153,7 +153,8 @@ def seconds_of_requests(db: Database, c: Connection, instance: str) -> float:
     return 0 if taken_over_at is None else float((taken_over_at - now) / 1000 + IN_FLIGHT_SECONDS)
 
 
-def _is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:
+def is_lease(row: Table, lease: Lease) -> ColumnElement[bool]:
+    """Return the condition that a row is this lease, and no later one."""
     return and_(
         row.c.instance == lease.instance,
         row.c.job == lease.job,

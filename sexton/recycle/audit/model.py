@@ -1,9 +1,25 @@
-"""The row of the log of deletions, what stores it, and the errors of its readers."""
+"""The rows of the log of deletions, the names of its files, and the errors of its readers. Pure.
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+``audit/INSTANCE/DAY/round-R/batch-B-DIGEST.parquet``: the UTC day of the rows, their round and batch, and a digest of
+the objects and their outcomes. So the same rows, written again on that day, replace their file.
+"""
 
-from sexton.kernel.errors import Ended, SextonError
+import datetime as dt
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+from sexton.kernel.errors import BadInput, Ended, SextonError
+from sexton.recycle.model import DAY_MS
+from sexton.storage.model import VaultSpec
+from sexton.storage.policy import check_root
+
+PLACE = "audit_url"
+"""The name of the separate location in faults, instead of a vault's name."""
+
+_NAME = re.compile(r"audit/[^/]+/(\d{4}-\d\d-\d\d)/round-(\d+)/batch-(\d+)-[0-9a-f]+\.parquet")
 
 
 class AuditUnreadable(SextonError):
@@ -34,25 +50,78 @@ class AuditRow(NamedTuple):
     reason: str
 
 
-class DeletionLog(Protocol):
-    """Stores rows of objects that a round tried to delete. Writing the same rows again changes nothing."""
+class AuditFile(NamedTuple):
+    """One file of the log of deletions, parsed from its name."""
 
-    def write(self, rows: Sequence[AuditRow]) -> None:
-        """Store the rows of one batch durably, before their records are removed.
+    name: str
+    bytes: int
+    day: str
+    round: int
+    batch: int
 
-        Raises:
-            VaultFault: the location cannot be written; the records stay.
-        """
-        ...
 
-    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = ...) -> int:
-        """Remove files that are older than their retention, some at a time; return how many were removed.
+def separate_location(audit_url: str, deployment: str) -> VaultSpec | None:
+    """Return the separate location that ``audit_url`` names, None where it is empty: each vault holds its own log.
 
-        Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
+    Two deployments may name the same location; each has a folder of its own in it.
 
-        Args:
-            instance: the one whose files are removed.
-            now: in ms since 1970.
-            heartbeat: called between pages.
-        """
-        ...
+    Args:
+        audit_url: ``s3://BUCKET[/PREFIX]``, ``file:///DIR`` or an absolute path.
+        deployment: our deployment id.
+
+    Raises:
+        BadInput: ``audit_url`` has another form, or is in a folder that is reserved for a vault's own files.
+    """
+    if not audit_url:
+        return None
+    kind: Literal["s3", "local"] = "s3"
+    location = prefix = ""
+    if audit_url.startswith("s3://"):
+        location, _, prefix = audit_url.removeprefix("s3://").partition("/")
+        prefix = prefix.strip("/")
+    elif audit_url.startswith(("/", "file:///")):
+        is_path = audit_url.startswith("/")
+        kind, location = "local", audit_url if is_path else unquote(audit_url.removeprefix("file://"))
+        check_root(location.strip("/") + "/")
+    if not location.strip("/"):
+        raise BadInput(f"audit_url {audit_url!r} names no location; use s3://BUCKET/PREFIX, file:///DIR or /DIR")
+    folder_of_deployment = f"{prefix}/{deployment}/" if prefix else f"{deployment}/"
+    check_root(folder_of_deployment)
+    return VaultSpec(instance=deployment, name=PLACE, kind=kind, location=location, prefix=folder_of_deployment)
+
+
+def day(at: int) -> str:
+    """Return the UTC day of an instant in ms since 1970."""
+    return dt.datetime.fromtimestamp(at / 1000, dt.UTC).date().isoformat()
+
+
+def days(first: int, last: int) -> Iterator[str]:
+    """Yield the UTC days from one instant to another, both of them included."""
+    for number in range(first // DAY_MS, last // DAY_MS + 1):
+        yield day(number * DAY_MS)
+
+
+def file_name(rows: Sequence[AuditRow]) -> str:
+    """Return the name of the file for rows of one instance, day, round and batch, in their order in the file."""
+    first = rows[0]
+    text = "\0".join(part for r in rows for part in (r.vault, r.kind, r.id, r.key, r.outcome))
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    return f"{round_folder(first.instance, day(first.at), first.round)}batch-{first.batch}-{digest}.parquet"
+
+
+def folder(instance: str, of_day: str = "") -> str:
+    """Return the folder of an instance, or of one of its days."""
+    return f"audit/{instance}/{of_day}/" if of_day else f"audit/{instance}/"
+
+
+def round_folder(instance: str, of_day: str, round_: int) -> str:
+    """Return the folder of one round's files of one day."""
+    return f"{folder(instance, of_day)}round-{round_}/"
+
+
+def parse(name: str, size: int) -> AuditFile | None:
+    """Parse a file's name; None for a file that is not of the log of deletions."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return AuditFile(name, size, day=match[1], round=int(match[2]), batch=int(match[3]))

@@ -15,9 +15,8 @@ from sqlalchemy import and_, or_, select
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import SECOND_PASS
-from sexton.recycle.audit import naming, parquet
-from sexton.recycle.audit.model import AuditRow, AuditUnreadable
-from sexton.recycle.audit.naming import AuditFile
+from sexton.recycle.audit import parquet
+from sexton.recycle.audit.model import AuditFile, AuditRow, AuditUnreadable, day, days, folder, parse, round_folder
 from sexton.recycle.audit.writer import AuditLocations
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
@@ -146,16 +145,16 @@ def _of_rounds(
     """
     files = []
     for round_, (first, last) in spans.items():
-        for day in naming.days(first, last):
-            of_day = _files(vault, naming.round_folder(instance, day, round_))
-            files += [file for file in of_day if not batches or file.batch in batches]
+        for of_day in days(first, last):
+            files_of_day = _files(vault, round_folder(instance, of_day, round_))
+            files += [file for file in files_of_day if not batches or file.batch in batches]
     return sorted(files, key=lambda file: (file.batch, file.round, file.name))
 
 
 def _of_days(vault: Vault, instance: str, since: int, until: int) -> Iterator[AuditFile]:
     """Yield the files from the day of one instant to the day of another, in order."""
-    first, last = naming.day(since), naming.day(until)
-    for file in _files(vault, naming.folder(instance)):
+    first, last = day(since), day(until)
+    for file in _files(vault, folder(instance)):
         if file.day > last:
             return
         if file.day >= first:
@@ -165,7 +164,7 @@ def _of_days(vault: Vault, instance: str, since: int, until: int) -> Iterator[Au
 def _files(vault: Vault, folder: str) -> Iterator[AuditFile]:
     """Yield the files of the log below a folder, by day and round."""
     for page in vault.list_own(folder):
-        yield from (file for listed in page if (file := naming.parse(listed.key, listed.bytes)) is not None)
+        yield from (file for listed in page if (file := parse(listed.key, listed.bytes)) is not None)
 
 
 def _rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ()) -> Iterator[AuditRow]:

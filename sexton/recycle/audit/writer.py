@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 
 from sexton.kernel.trust import STRICT, Trust
-from sexton.recycle.audit import naming
-from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.model import AuditRow, day, file_name, folder, parse, separate_location
+from sexton.recycle.model import DAY_MS
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
 from sexton.storage.vaults import open_vault
@@ -36,7 +36,7 @@ class AuditLocations:
         Args:
             vaults: the deployment's vaults.
             registered: returns the vaults of an instance (``Registry.vaults``).
-            audit_url: see ``naming.place``; empty: each vault holds the log of its own objects.
+            audit_url: see ``separate_location``; empty: each vault holds the log of its own objects.
             deployment: our deployment id.
             endpoint_url: the settings' S3 endpoint; empty for AWS.
             trust: of connections to an S3 service.
@@ -45,7 +45,7 @@ class AuditLocations:
             BadInput: ``audit_url`` names no location.
         """
         self._vaults, self._registered = vaults, registered
-        spec = naming.separate_location(audit_url, deployment)
+        spec = separate_location(audit_url, deployment)
         self._separate = None if spec is None else open_vault(spec, endpoint_url=endpoint_url, trust=trust)
 
     def to_write(self, instance: str, vault: str) -> Vault:
@@ -70,39 +70,53 @@ class AuditLocations:
 
 
 class ParquetAudit:
-    """Implements ``model.DeletionLog``. Safe to share between threads."""
+    """Stores rows of objects that a round tried to delete. Safe to share between threads."""
 
     def __init__(self, places: AuditLocations, retention_days: int) -> None:
         self._places = places
-        self._retention_ms = retention_days * naming.DAY_MS
+        self._retention_ms = retention_days * DAY_MS
         self._checked_days: dict[str, int] = {}
         """Instance → the last day, since 1970, on which all its locations were checked for old files."""
 
     def write(self, rows: Sequence[AuditRow]) -> None:
-        """Store rows, one file for each vault among them; every vault is tried, then the first fault is raised."""
+        """Store the rows of a batch durably, one file for each vault, before their records are removed.
+
+        Writing the same rows again changes nothing.
+
+        Raises:
+            VaultFault: a location cannot be written, the first one; every vault is tried. The records stay.
+        """
         # Imported here: pyarrow takes 0.2 s, which every process would wait for at its start.
         from sexton.recycle.audit import parquet
 
         groups: dict[tuple[str, str, int, int, int], list[AuditRow]] = {}
         for row in rows:
-            key = (row.instance, row.vault, row.round, row.batch, row.at // naming.DAY_MS)
+            key = (row.instance, row.vault, row.round, row.batch, row.at // DAY_MS)
             groups.setdefault(key, []).append(row)
         fault: VaultFault | None = None
         for (instance, vault, *_), part in groups.items():
             part.sort(key=lambda r: (r.key, r.kind, r.id, r.seq))
             try:
-                self._places.to_write(instance, vault).write_own(naming.file_name(part), parquet.encode(part))
+                self._places.to_write(instance, vault).write_own(file_name(part), parquet.encode(part))
             except VaultFault as e:
                 fault = fault or e
         if fault is not None:
             raise fault
 
     def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
-        """Remove files of days that ended before the retention began."""
-        today = now // naming.DAY_MS
+        """Remove files of days that ended before the retention began, some at a time; return how many were removed.
+
+        Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
+
+        Args:
+            instance: the one whose files are removed.
+            now: in ms since 1970.
+            heartbeat: called between pages.
+        """
+        today = now // DAY_MS
         if self._checked_days.get(instance) == today:
             return 0
-        first_kept_day = naming.day(max(0, now - self._retention_ms))
+        first_kept_day = day(max(0, now - self._retention_ms))
         removed, none_left = 0, True
         for open_location in self._places.to_read(instance):
             heartbeat()
@@ -120,8 +134,8 @@ def _forget(vault: Vault, instance: str, first_kept_day: str, heartbeat: Callabl
     removed = 0
     for _ in range(FORGET_PAGES):
         # In every store's order days are sorted in a listing, so its first page has the oldest files.
-        page = next(iter(vault.list_own(naming.folder(instance))), ())
-        files = [file for listed in page if (file := naming.parse(listed.key, listed.bytes)) is not None]
+        page = next(iter(vault.list_own(folder(instance))), ())
+        files = [file for listed in page if (file := parse(listed.key, listed.bytes)) is not None]
         old = [file.name for file in files if file.day < first_kept_day]
         if old:
             vault.remove_own(old)

@@ -8,11 +8,11 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sexton.recycle.pacing.lane import Bucket, Lane
-from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate
+from sexton.recycle.pacing.model import Answer, PaceReport, Rate
 from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder, vault_place
+from sexton.recycle.pacing.store import PaceStore
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
 EXCHANGE_SECONDS, NEWS_SECONDS = 2.0, 1.0
@@ -38,18 +38,10 @@ class _PacedVault:
     used_at: float = float("-inf")
 
 
-class Shares(Protocol):
-    """The table of places that all workers share."""
-
-    def exchange(self, worker: str, reports: Sequence[PaceReport]) -> PaceUpdate | None:
-        """Store one worker's reports and return what all workers know; None when the table cannot be reached now."""
-        ...
-
-
 class SharedPacer:
     """Decides when a request may be sent and how large it is. Safe to share between threads; ``now`` in seconds."""
 
-    def __init__(self, shares: Shares, lookup: Callable[[str, str], VaultSpec], endpoint_url: str = "") -> None:
+    def __init__(self, shares: PaceStore, lookup: Callable[[str, str], VaultSpec], endpoint_url: str = "") -> None:
         """Create a pacer without reading anything.
 
         Args:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class PaceStore:
-    """Implements ``pacer.Shares``; the command and the metrics use it too."""
+    """The rows of places and caps, for the pacers of all workers, the command and the metrics."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

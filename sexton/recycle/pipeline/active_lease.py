@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from sexton.marks.lease import Lease
-from sexton.marks.model import WriteToken
+from sexton.marks.model import Lease, WriteToken
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.policy import vault_allowed
 from sexton.operators.controls.store import ControlStore

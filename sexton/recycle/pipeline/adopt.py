@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
 from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
-from sexton.recycle.pipeline.settle import FIRST
-from sexton.recycle.pipeline.steps import Parts, Steps
+from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.resolve import Resolver
+from sexton.recycle.pipeline.settle import Settler
 from sexton.storage.port import UnknownVault, VaultFault
 
 SECOND_PASS_MARKS = 200
@@ -46,9 +47,9 @@ def neighbours(prefixes: Sequence[MarkPrefix], groups: int) -> list[list[MarkPre
 class Adopter:
     """Adopts marks for one worker."""
 
-    def __init__(self, parts: Parts, steps: Steps) -> None:
+    def __init__(self, parts: Parts, resolver: Resolver, settler: Settler) -> None:
         self._parts, self._stores, self._owner = parts, parts.stores, parts.owner
-        self._steps = steps
+        self._resolver, self._settler = resolver, settler
         self._pool = ThreadPoolExecutor(parts.listings, thread_name_prefix="abort")
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
@@ -60,37 +61,43 @@ class Adopter:
         keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
         for batch in self._stores.batches.unfinished(instance, order.round):
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
-            keep_counts += self._steps.finisher.finish(work, order.upload_grace_seconds)
-            self._stores.batches.end(work.token)
-        work = BatchWork(self._stores.batches.open_second_pass(order, attempt), active_lease)
+            keep_counts += self._settler.finish(work, order.upload_grace_seconds)
+            self._stores.batches.close(work.token)
+        work = BatchWork(self._stores.batches.open(order, attempt)[0], active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
-        self._stores.batches.end(work.token)
+        self._stores.batches.close(work.token)
         return receipt
 
     def _make_second_passes(self, work: BatchWork, order: AdoptOrder, keep_counts: Counter[Kept]) -> RangeReceipt:
         """Make the second passes that are due, a few marks at a time; add to the counts why marks were kept."""
-        due_marks, finisher = self._stores.due_marks, self._steps.finisher
+        due_marks, settler = self._stores.due_marks, self._settler
         # Numbers of files only grow, also over rows that are removed meanwhile: a late outcome must find its own file.
         last_file = self._stores.files.last_number(work.token)
-        finisher.drop_unclaimed(work)
+        settler.drop_unclaimed(work)
         due_marks.shorten_waits(work.token, order.upload_grace_seconds)
         scanned = quarantined = 0
-        after = FIRST
+        after = Ref("", "")
         while marks := due_marks.take_second_pass(work.token, after, SECOND_PASS_MARKS, order.upload_grace_seconds):
             after = marks[-1].ref
             scanned += len(marks)
             self._stores.files.drop(work.token, [mark.ref for mark in marks])
             while marks:
-                chunk = self._second_pass(work, marks, last_file)
+                # The objects are listed again, and checked as the claim checked those of the first pass.
+                chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
+                self._resolver.drop_live(work, chunk)
+                self._resolver.drop_blocked(work, chunk)
+                self._abort_uploads(work, chunk)
+                lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
+                self._stores.owner_marks.note_lacking(work.token, lacking)
                 marks = marks[chunk.seen :]
                 last_file = chunk.last_file
                 quarantined += len(chunk.unresolvable)
                 keep_counts += chunk.kept
-                keep_counts += finisher.finish_chunk(work, chunk, order.upload_grace_seconds)
-        after = FIRST
+                keep_counts += settler.finish_chunk(work, chunk, order.upload_grace_seconds)
+        after = Ref("", "")
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
-            keep_counts += self._steps.settler.settle(work, refs, order.upload_grace_seconds, logged=False)
+            keep_counts += settler.settle(work, refs, order.upload_grace_seconds, logged=False)
         faults = work.active_lease.faults
         return RangeReceipt(
             scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
@@ -101,7 +108,7 @@ class Adopter:
         instance, owner_marks, heartbeat = order.lease.instance, self._stores.owner_marks, active_lease.keep_alive
 
         def lift_quarantines() -> None:
-            self._stores.fences.release_all(instance)
+            owner_marks.release_all(instance)
             for quarantined in owner_marks.quarantined(instance):
                 heartbeat()
                 owner_marks.free(instance, self._owner.resolvable(instance, quarantined))
@@ -121,16 +128,6 @@ class Adopter:
                 unanswered[OWNER_BUSY] += 1
         return unanswered
 
-    def _second_pass(self, work: BatchWork, marks: Sequence[DueMark], last_file: int) -> Chunk:
-        """List claimed prefixes again and check the objects as the claim checked those of the first pass."""
-        chunk = self._steps.resolver.resolve(work, marks, last_file, claimed=True)
-        self._steps.recheck.drop_live(work, chunk)
-        self._steps.recheck.drop_blocked(work, chunk)
-        self._abort_uploads(work, chunk)
-        lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
-        self._stores.owner_marks.note_lacking(work.token, lacking)
-        return chunk
-
     def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
         """Abort unfinished uploads under prefixes whose upload grace has passed; keep the marks of faulty places.
 
@@ -146,7 +143,7 @@ class Adopter:
             for faulty, fault in alone:
                 refs = {prefix.ref for prefix in faulty} & set(chunk.refs)
                 if refs:  # otherwise another place of the mark has kept it already
-                    self._steps.recheck.keep_for_fault(work, chunk, refs, faulty[0].vault, fault)
+                    self._resolver.keep_for_fault(work, chunk, refs, faulty[0].vault, fault)
 
     def _abort_groups(
         self, work: BatchWork, groups: Sequence[Sequence[MarkPrefix]]

@@ -1,10 +1,13 @@
-"""Decide which marks of a chunk are claimed, and why the others are kept. Pure."""
+"""Decide which marks of a chunk are claimed and why the others are kept, and how a claimed mark is settled. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 from sexton.marks.keepers import BY_LIMIT, WAITS_FOR_CHILD, Kept
-from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
+from sexton.marks.model import DONE, SEVERAL, Candidate, ClaimRequest, MarkState, Ref, Settlement
+from sexton.storage.model import KeyOutcome
 
 
 class LockedMark(NamedTuple):
@@ -119,3 +122,65 @@ def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimReq
     resolved = request.resolved.get(child.ref)
     must_be_fenced = resolved is not None and resolved.must_be_fenced
     return child.state is MarkState.FENCED or (child.state is MarkState.MARKED and not must_be_fenced)
+
+
+@dataclass
+class DeletionProgress:
+    """One claimed mark, and sums over its files. ``absorbed``: the marks that are removed with it.
+
+    ``objects``, ``bytes``: what is gone; bytes as measured, otherwise as the owner states them. ``failed``: files that
+    failed or have changed, by vault; what is gone was counted when its outcome was stored.
+    """
+
+    ref: Ref
+    vault: str
+    failures: int = 0
+    prefix: str | None = None
+    first_pass_at: int | None = None
+    lacking: str | None = None
+    files: int = 0
+    done: int = 0
+    objects: int = 0
+    bytes: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    changed: bool = False
+    reason: str | None = None
+    absorbed: list[Ref] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, mark: Any, files: Iterable[Any]) -> Self:
+        """Build it from the mark's row, and from rows of (vault, outcome, files, bytes, reason)."""
+        of_mark = (Ref(mark.kind, mark.id), mark.vault or SEVERAL, mark.failures)
+        progress = cls(*of_mark, mark.prefix, mark.first_pass_at, mark.lacking)
+        for row in files:
+            progress.files += row.files
+            if row.outcome in DONE:
+                progress.done += row.files
+                progress.objects += 0 if row.outcome is KeyOutcome.ABSENT else row.files
+                progress.bytes += row.bytes if row.outcome is KeyOutcome.DELETED else 0
+            elif row.outcome is not None:
+                progress.failed[row.vault] += row.files
+                is_change = row.outcome is KeyOutcome.CHANGED
+                if is_change or not progress.changed:
+                    progress.reason = row.reason or progress.reason
+                progress.changed |= is_change
+        return progress
+
+    @property
+    def settlement(self) -> Settlement:
+        """Return how the mark is settled after every file was tried.
+
+        A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the
+        upload grace (a PUT may land after list and delete), so a clean first pass leaves it to the second pass.
+        """
+        if self.changed:
+            return Settlement.CHANGED
+        if self.failed:
+            return Settlement.FAILED
+        if self.done < self.files:
+            return Settlement.WAITING
+        if self.lacking:
+            return Settlement.LACKING
+        if self.prefix is not None and self.first_pass_at is None:
+            return Settlement.SECOND_PASS
+        return Settlement.GONE

@@ -43,7 +43,6 @@ class ThreadDeleter:
         threads: int,
         pacer: SharedPacer,
         *,
-        beside: bool = True,
         most_keys: int = PAGE_KEYS,
     ) -> None:
         """Start no thread yet.
@@ -53,11 +52,9 @@ class ThreadDeleter:
             vaults: where files are deleted.
             threads: requests at once.
             pacer: decides when a request may be sent.
-            beside: a deletion runs in a thread of its own; otherwise in calls of ``Deletion.wait_for``.
             most_keys: the most keys of one request, even if the pacer allows more.
         """
         self.stores = stores
-        self.beside = beside
         self.threads = threads
         self.pacer = pacer
         self.most_keys = most_keys
@@ -183,8 +180,7 @@ class ThreadDeletion:
         self._running: Future[None] = Future()
 
     def __enter__(self) -> Self:
-        if self._pool.beside:
-            self._running = self._thread.submit(copy_context().run, self._run)  # for the context of its log records
+        self._running = self._thread.submit(copy_context().run, self._run)  # for the context of its log records
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
@@ -192,7 +188,6 @@ class ThreadDeletion:
         self._stopped = True
         self._work.set()
         self._thread.shutdown()
-        self._store_in_flight()
 
     def release_up_to(self, to: int) -> None:
         self._raise_failure()
@@ -200,12 +195,9 @@ class ThreadDeletion:
         self._work.set()
 
     def wait_for(self, to: int) -> None:
-        while not self.has_tried(to) or (self._in_flight and not self._pool.beside):
-            if self._pool.beside:
-                self._progress.wait(POLL_SECONDS)
-                self._progress.clear()
-            else:
-                self._step()
+        while not self.has_tried(to):
+            self._progress.wait(POLL_SECONDS)
+            self._progress.clear()
             self._active_lease.keep_alive()
 
     def has_tried(self, to: int) -> bool:
@@ -219,8 +211,7 @@ class ThreadDeletion:
         self.wait_for(self._claimed_to)
         self._all_tried = True
         self._work.set()
-        if self._pool.beside:
-            self._running.result()
+        self._running.result()
 
     def _raise_failure(self) -> None:
         if self._running.done():

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.keepers import Kept, KeptCounts
-from sexton.marks.lease import Lease
-from sexton.marks.model import Candidate, DueMark, File, Place, Ref, Unresolvable
+from sexton.marks.model import Candidate, DueMark, File, Lease, Place, Ref, Unresolvable
 
 
 class Cursor(Message):

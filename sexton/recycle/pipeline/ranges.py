@@ -15,7 +15,9 @@ from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.deleter import Deletion
 from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeProgress, RangeReceipt
-from sexton.recycle.pipeline.steps import Parts, Steps
+from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.resolve import Resolver
+from sexton.recycle.pipeline.settle import Settler
 
 RANGE_OBJECTS = 250_000
 """Objects, or marks scanned, after which a range ends and reports to the workflow."""
@@ -96,13 +98,19 @@ class ProgressReporter:
 class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
-    def __init__(self, parts: Parts, steps: Steps, group_files: int | None = None) -> None:
+    def __init__(self, parts: Parts, resolver: Resolver, settler: Settler, group_files: int | None = None) -> None:
         """``group_files``: files in a group; None: ``GROUP_FILES``."""
-        self._parts, self._stores, self._steps = parts, parts.stores, steps
+        self._parts, self._stores, self._resolver, self._settler = parts, parts.stores, resolver, settler
         self._group_files = group_files
 
-    def run(self, order: RangeOrder, attempt: int, reporter: ProgressReporter) -> RangeReceipt:
-        """Claim, delete and settle one range of due marks.
+    def run(
+        self,
+        order: RangeOrder,
+        attempt: int,
+        heartbeat: Callable[[], None],
+        report: Callable[[RangeProgress], None] = lambda _: None,
+    ) -> RangeReceipt:
+        """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
 
         If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
         earlier attempt claimed are deleted and settled first.
@@ -113,14 +121,12 @@ class RangeRunner:
             NotEnabled: the instance is in observe mode.
         """
         # Each task queue counts its attempts from 1: add the most that the other queue made, so that this one is newer.
-        attempts_elsewhere = order.attempts
-        token, stored_receipt = self._stores.batches.open(order, attempts_elsewhere + attempt)
+        token, stored_receipt, claimed_before = self._stores.batches.open(order, order.attempts + attempt)
         if stored_receipt is not None:
             return stored_receipt
-        parts = self._parts
+        parts, reporter = self._parts, ProgressReporter(report, heartbeat)
         active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
         # Marks that earlier attempts claimed are no longer due, so this one does not scan them: ``scanned`` begins so.
-        claimed_before = self._stores.batches.count_claimed(token)
         state = reporter.state = _RangeState(
             order=order,
             work=BatchWork(token, active_lease),
@@ -131,7 +137,7 @@ class RangeRunner:
             # Numbers of files only grow, also over rows that are removed meanwhile.
             last_file=self._stores.files.last_number(token),
         )
-        state.keep_counts += self._steps.finisher.finish(state.work, order.upload_grace_seconds, reporter.follow)
+        state.keep_counts += self._settler.finish(state.work, order.upload_grace_seconds, reporter.follow)
         self._run_groups(state, reporter)
         receipt = RangeReceipt(
             scanned=state.scanned,
@@ -162,7 +168,7 @@ class RangeRunner:
                 if self._parts.deleter.leaves_requests:
                     self._stores.batches.record_requests(state.work.token)  # before its marks are removed
                 logged = deletion.logged(group.files_after, group.last_file)
-                state.keep_counts += self._steps.settler.settle(
+                state.keep_counts += self._settler.settle(
                     state.work, group.refs, state.order.upload_grace_seconds, logged=logged
                 )
             deletion.finish()
@@ -186,7 +192,7 @@ class RangeRunner:
             if not due:
                 state.nothing_due = True
                 break
-            chunk = self._steps.resolver.resolve(state.work, due, state.last_file)
+            chunk = self._resolver.resolve(state.work, due, state.last_file)
             claimed = self._claim(state, chunk)
             state.last_file = chunk.last_file
             deletion.release_up_to(chunk.last_file)
@@ -200,8 +206,8 @@ class RangeRunner:
     def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:
         """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""
         work = state.work
-        self._steps.recheck.drop_unverified(work, chunk)
-        self._steps.recheck.drop_live(work, chunk)
+        self._resolver.drop_unverified(work, chunk)
+        self._resolver.drop_live(work, chunk)
         if not chunk.resolved:
             return []
         work.active_lease.keep_alive()
@@ -217,7 +223,7 @@ class RangeRunner:
         try:
             result = self._stores.claims.claim(request)
         except GuardBusy:
-            self._steps.recheck.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
+            self._resolver.keep(work, chunk, dict.fromkeys(chunk.refs, OWNER_BUSY))
             return []
         chunk.kept += Counter(result.keep_reasons.values())
         protected = {ref for ref, answer in result.keep_reasons.items() if answer.reason in PROTECTED}

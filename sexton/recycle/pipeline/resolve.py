@@ -1,11 +1,16 @@
-"""Resolve due marks to the exact files that they will delete, and store these before the claim.
+"""Resolve due marks to the exact files that they will delete, store these before the claim, and check them again.
 
-The owner answers which marks are live, which files they stand for, and whether it still writes them: ``Fencer`` has it
-fence these before anything is listed. A mark that cannot be resolved is kept or quarantined with a reason. This step
+The owner answers which marks are live, which files they stand for, and whether it still writes them: it fences these
+before anything is listed. A mark that cannot be resolved is kept or quarantined with a reason. This step
 decides no deletion: the claim does.
+
+The ``drop_`` methods check a resolved chunk again, as late as possible; marks that are kept leave it. Before a claim:
+vaults and liveness. Before a second pass, which claims nothing: keepers too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import takewhile
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
@@ -39,14 +44,13 @@ STORE_FILES = 5_000
 
 
 class Resolver:
-    """Resolves marks for one worker."""
+    """Resolves and rechecks marks for one worker."""
 
     def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, listings: int) -> None:
         """``listings``: prefixes whose first page is requested at the same time."""
         self._stores = stores
         self._vaults = vaults
         self._owner = owner
-        self._fencer = Fencer(stores, owner)
         self._lister = Lister(vaults, listings)
 
     def resolve(
@@ -63,7 +67,8 @@ class Resolver:
         and this is their second pass, so no owner is asked to fence them.
         """
         chunk = Chunk(files_after)
-        marks = _limit_keys(due)
+        # All of one kind: an owner that cannot read the records of one kind answers for the others.
+        marks: Sequence[DueMark] = list(takewhile(lambda mark: mark.kind == due[0].kind, due))
         try:
             marks, expansions, keep_reasons = self._ask_owner(work, chunk, marks, claimed=claimed)
         except OwnerSilent as e:
@@ -105,7 +110,7 @@ class Resolver:
         if not claimed:
             marks, children_of = self._limit_children(work.instance, marks, expansions)
             candidates = [m for m in marks if m.ref not in live and not expansions.get(m.ref, NO_EXPANSION).waits]
-            in_use = self._fencer.fence(work, chunk, candidates, expansions, children_of)
+            in_use = self._fence(work, chunk, candidates, expansions, children_of)
         keep_reasons = {**in_use, **{ref: by_live(ref, rows) for ref, rows in live.items()}}
         for ref, expansion in expansions.items():
             if expansion.waits:
@@ -119,15 +124,68 @@ class Resolver:
         absorbing = [m.ref for m in marks if expansions.get(m.ref, NO_EXPANSION).absorbs]
         if not absorbing:
             return marks, {}
-        counts = self._stores.fences.count_children(instance, absorbing)
+        counts = self._stores.owner_marks.count_children(instance, absorbing)
         room = CHUNK_MARKS
         for n, mark in enumerate(marks):
             room -= 1 + counts.get(mark.ref, 0)
             if room < 0:
                 marks = marks[: max(1, n)]
                 break
-        children_of = self._stores.fences.find_children(instance, [m.ref for m in marks if m.ref in counts])
+        children_of = self._stores.owner_marks.find_children(instance, [m.ref for m in marks if m.ref in counts])
         return marks, {ref: children_of.get(ref, ()) for ref in absorbing}
+
+    def _fence(
+        self,
+        work: BatchWork,
+        chunk: Chunk,
+        marks: Sequence[DueMark],
+        expansions: Mapping[Ref, Expansion],
+        children_of: Mapping[Ref, Sequence[DueMark]],
+    ) -> Mapping[Ref, Kept]:
+        """Have the owner fence marks that may still be written; return the marks that are kept, and why.
+
+        The children that are claimed with a mark are fenced as well; if one of them is kept, its parent is kept too.
+        """
+        children = [child for mark in marks for child in children_of.get(mark.ref, ())]
+        if children:
+            of_children = self._owner.expand(work.instance, children, work.active_lease.keep_alive)
+            expansions = {**expansions, **of_children}
+        for mark in (*marks, *children):
+            expansion = expansions.get(mark.ref, NO_EXPANSION)
+            candidate = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
+            chunk.candidates[mark.ref] = candidate._replace(places=known_places(mark, expansions.get(mark.ref)))
+        must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
+        if not must_be_fenced:
+            return {}
+        work.active_lease.keep_alive()
+        refs = dict.fromkeys([*(m.ref for m in marks), *must_be_fenced])
+        candidates = [chunk.candidates[ref] for ref in refs]
+        blocked: Mapping[Ref, Kept]
+        try:  # to abort no writer needlessly; the claim checks again
+            blocked = self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
+        except GuardBusy:
+            blocked = dict.fromkeys(refs, OWNER_BUSY)
+        spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
+        to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
+        keep_reasons = {**blocked, **self._fence_marks(work, chunk, to_fence)}
+        return spread_to_parents(marks, children_of, keep_reasons, chunk.quarantined)
+
+    def _fence_marks(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
+        """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
+        fenced = self._stores.owner_marks.fence(work.token, marks)
+        in_order = [marks[ref] for ref in sorted(fenced)]
+        answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
+        reached("owner.fenced")
+        taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
+        refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
+        self._stores.owner_marks.unfence(work.token, refused, taken_back)
+        keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
+        for ref, (answer, reason) in answers.items():
+            if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
+                keep_reasons[ref] = IN_USE
+            elif answer is Fenced.UNKNOWN:
+                chunk.unresolvable.append(Unresolvable(marks[ref], Reason.OWNER_CORRUPT, reason))
+        return keep_reasons
 
     def _resolve_mark(
         self,
@@ -212,6 +270,49 @@ class Resolver:
         chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)
         chunk.unstored = []
 
+    def drop_unverified(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that have files in a vault that cannot be verified now."""
+        for name in sorted(frozenset().union(*chunk.vaults.values())):
+            try:
+                work.active_lease.refuse_excluded(name)
+                work.active_lease.retry_throttled(partial(self._vaults.get, work.instance, name))
+            except (VaultFault, UnknownVault) as e:
+                in_vault = {ref for ref in chunk.refs if name in chunk.vaults[ref]}
+                self.keep_for_fault(work, chunk, in_vault, name, e)
+
+    def keep_for_fault(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], vault: str, error: Exception) -> None:
+        """Keep marks because of a vault's fault, and leave the vault alone for the rest of the range."""
+        reason = str(getattr(error, "reason", Reason.UNKNOWN_VAULT))
+        work.active_lease.add_fault(vault, reason)
+        self.keep(work, chunk, dict.fromkeys(refs, by_vault(vault, reason)))
+
+    def drop_live(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that their owner lists as live: listing the files may have taken long."""
+        try:
+            live = self._owner.live(work.instance, chunk.resolved, work.active_lease.keep_alive)
+        except OwnerSilent as e:
+            self.keep(work, chunk, dict.fromkeys(chunk.refs, by_owner_silence(e)))
+        else:
+            self.keep(work, chunk, {ref: by_live(ref, rows) for ref, rows in live.items()})
+
+    def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
+        """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""
+        blocked: Mapping[Ref, Kept]
+        try:
+            blocked = self._stores.claims.ask_keepers_outside_claim(
+                work.token, chunk.resolved_candidates, chunk.files_after
+            )
+        except GuardBusy:
+            blocked = dict.fromkeys(chunk.refs, OWNER_BUSY)
+        self.keep(work, chunk, blocked)
+
+    def keep(self, work: BatchWork, chunk: Chunk, answers: Mapping[Ref, Kept]) -> None:
+        """Take marks out of the chunk, drop their files, and count the reasons."""
+        if answers:
+            chunk.kept.update(answers.values())
+            chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in answers]
+            self._stores.files.drop(work.token, answers, chunk.files_after)
+
 
 def stated_shares(stated: int, mark_places: Sequence[Place]) -> Iterator[int]:
     """Yield for each key of a mark its share of the bytes that the owner states for the mark. Pure.
@@ -221,81 +322,6 @@ def stated_shares(stated: int, mark_places: Sequence[Place]) -> Iterator[int]:
     if stated and all(place.keys is not None for place in mark_places):
         keys = sum(len(place.keys or ()) for place in mark_places)
         yield from (stated * (n + 1) // keys - stated * n // keys for n in range(keys))
-
-
-def _limit_keys(due: Sequence[DueMark]) -> Sequence[DueMark]:
-    """Return as many of the first marks as name a chunk's worth of keys, at least one mark, and all of one kind.
-
-    An owner that cannot read the records of one kind answers for the others.
-    """
-    keys = 0
-    for n, mark in enumerate(due):
-        if mark.kind != due[0].kind or keys >= CHUNK_FILES:
-            return due[:n]
-        keys += len(mark.keys or ())
-    return due
-
-
-class Fencer:
-    """Fences marks for one worker."""
-
-    def __init__(self, stores: Stores, owner: Owner) -> None:
-        self._stores = stores
-        self._owner = owner
-
-    def fence(
-        self,
-        work: BatchWork,
-        chunk: Chunk,
-        marks: Sequence[DueMark],
-        expansions: Mapping[Ref, Expansion],
-        children_of: Mapping[Ref, Sequence[DueMark]],
-    ) -> Mapping[Ref, Kept]:
-        """Have the owner fence marks that may still be written; return the marks that are kept, and why.
-
-        The children that are claimed with a mark are fenced as well; if one of them is kept, its parent is kept too.
-        """
-        children = [child for mark in marks for child in children_of.get(mark.ref, ())]
-        if children:
-            of_children = self._owner.expand(work.instance, children, work.active_lease.keep_alive)
-            expansions = {**expansions, **of_children}
-        for mark in (*marks, *children):
-            expansion = expansions.get(mark.ref, NO_EXPANSION)
-            candidate = candidate_of(mark.ref, expansion, children_of.get(mark.ref, ()))
-            chunk.candidates[mark.ref] = candidate._replace(places=known_places(mark, expansions.get(mark.ref)))
-        must_be_fenced = {m.ref: m for m in (*marks, *children) if chunk.candidates[m.ref].must_be_fenced}
-        if not must_be_fenced:
-            return {}
-        work.active_lease.keep_alive()
-        refs = dict.fromkeys([*(m.ref for m in marks), *must_be_fenced])
-        candidates = [chunk.candidates[ref] for ref in refs]
-        blocked: Mapping[Ref, Kept]
-        try:  # to abort no writer needlessly; the claim checks again
-            blocked = self._stores.claims.ask_keepers_outside_claim(work.token, candidates, chunk.files_after)
-        except GuardBusy:
-            blocked = dict.fromkeys(refs, OWNER_BUSY)
-        spared = {child.ref for mark in marks if mark.ref in blocked for child in children_of.get(mark.ref, ())}
-        to_fence = {ref: m for ref, m in must_be_fenced.items() if ref not in blocked and ref not in spared}
-        keep_reasons = {**blocked, **self._ask_owner(work, chunk, to_fence)}
-        return spread_to_parents(marks, children_of, keep_reasons, chunk.quarantined)
-
-    def _ask_owner(self, work: BatchWork, chunk: Chunk, marks: Mapping[Ref, DueMark]) -> dict[Ref, Kept]:
-        """Fence marks, have the owner fence them too, and unfence those it refuses; return the kept marks."""
-        fenced = self._stores.fences.fence(work.token, marks)
-        in_order = [marks[ref] for ref in sorted(fenced)]
-        answers = self._owner.fence(work.instance, work.token.batch, in_order, work.active_lease.keep_alive)
-        reached("owner.fenced")
-        taken_back = [ref for ref, (answer, _) in answers.items() if answer is Fenced.NOT_GARBAGE]
-        self._stores.fences.take_back(work.token, taken_back)
-        refused = {ref: reason for ref, (answer, reason) in answers.items() if answer is not Fenced.FENCED}
-        self._stores.fences.unfence(work.token, refused)
-        keep_reasons = {ref: OWNER_BUSY for ref in marks if ref not in answers}
-        for ref, (answer, reason) in answers.items():
-            if answer in (Fenced.IN_USE, Fenced.NOT_GARBAGE):
-                keep_reasons[ref] = IN_USE
-            elif answer is Fenced.UNKNOWN:
-                chunk.unresolvable.append(Unresolvable(marks[ref], Reason.OWNER_CORRUPT, reason))
-        return keep_reasons
 
 
 def candidate_of(ref: Ref, expansion: Expansion, children: Sequence[DueMark]) -> Candidate:

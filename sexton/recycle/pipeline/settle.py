@@ -1,6 +1,6 @@
 """Settle claimed marks after a deletion: log the outcomes, delete the owner's records, then the marks.
 
-``Finisher`` deletes and settles what a batch has claimed, in this attempt or an earlier one.
+``Settler.finish`` deletes and settles what a batch has claimed, in this attempt or an earlier one.
 """
 
 import logging
@@ -12,30 +12,31 @@ from typing import Any
 
 from sexton.kernel.crash_points import reached
 from sexton.marks.keepers import Kept, by_owner_silence, by_vault
-from sexton.marks.model import CHUNK_MARKS, ClaimedMark, Reason, Ref, Settlement
+from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.audit.model import AuditRow, DeletionLog
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.model import Chunk
-from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from sexton.storage.port import UnknownVault, VaultFault
 
 log = logging.getLogger(__name__)
-FIRST = Ref("", "")
 LOG_FAULT = "audit "
 """Prefix of a fault that is not the vault's, but that of the place of its log of deletions."""
 
 
 class Settler:
-    """Settles marks for one worker. Safe for several ranges at once."""
+    """Settles marks and finishes batches for one worker. Safe for several ranges at once."""
 
-    def __init__(self, stores: Stores, owner: Owner, log: DeletionLog) -> None:
+    def __init__(self, stores: Stores, owner: Owner, log: ParquetAudit, deleter: Deleter) -> None:
         self._stores = stores
         self._owner = owner
         self._log = log
+        self._deleter = deleter
 
     def settle(
         self,
@@ -88,37 +89,6 @@ class Settler:
 
         self._owner.forget(work.instance, find_refs)
 
-
-def log_deletions(
-    deletion_log: DeletionLog, active_lease: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]
-) -> dict[Ref, Kept]:
-    """Log each file's outcome before its record is deleted; return the marks whose records must therefore stay."""
-    unlogged: dict[Ref, Kept] = {}
-    for rows in outcomes:
-        for vault, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
-            active_lease.keep_alive()
-            of_vault = list(group)
-            try:
-                active_lease.retry_throttled(partial(deletion_log.write, of_vault))
-            except (VaultFault, UnknownVault) as e:
-                reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                log_is_elsewhere = getattr(e, "vault", vault) != vault  # audit_url: the vault itself is fine
-                if log_is_elsewhere:
-                    reason = f"{LOG_FAULT}{reason}"
-                active_lease.add_fault(vault, reason)
-                unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}
-    reached("audit.written")
-    return unlogged
-
-
-class Finisher:
-    """Finishes batches for one worker."""
-
-    def __init__(self, stores: Stores, settler: Settler, deleter: Deleter) -> None:
-        self._stores = stores
-        self._settler = settler
-        self._deleter = deleter
-
     def finish(
         self,
         work: BatchWork,
@@ -138,10 +108,8 @@ class Finisher:
         self.drop_unclaimed(work)
         logged = self._delete(work, follow, 0, self._stores.files.last_number(work.token))
         keep_counts: Counter[Kept] = Counter()
-        after = ClaimedMark(0, FIRST)
-        while marks := self._stores.due_marks.claimed_marks(work.token, after, CHUNK_MARKS):
-            keep_counts += self._settler.settle(work, [mark.ref for mark in marks], upload_grace_seconds, logged=logged)
-            after = marks[-1]
+        for refs in self._stores.due_marks.claimed_marks(work.token):
+            keep_counts += self.settle(work, refs, upload_grace_seconds, logged=logged)
         return keep_counts
 
     def drop_unclaimed(self, work: BatchWork) -> None:
@@ -176,7 +144,7 @@ class Finisher:
         What could not be deleted is dropped: the next round lists it again and asks the keepers again.
         """
         logged = self._delete(work, lambda _: None, chunk.files_after, chunk.last_file)
-        keep_counts = self._settler.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
+        keep_counts = self.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
         self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
         return keep_counts
 
@@ -193,3 +161,25 @@ class Finisher:
             if self._deleter.leaves_requests:
                 self._stores.batches.record_requests(work.token)  # before the marks are removed
             return deletion.logged(after, last)
+
+
+def log_deletions(
+    deletion_log: ParquetAudit, active_lease: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]
+) -> dict[Ref, Kept]:
+    """Log each file's outcome before its record is deleted; return the marks whose records must therefore stay."""
+    unlogged: dict[Ref, Kept] = {}
+    for rows in outcomes:
+        for vault, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
+            active_lease.keep_alive()
+            of_vault = list(group)
+            try:
+                active_lease.retry_throttled(partial(deletion_log.write, of_vault))
+            except (VaultFault, UnknownVault) as e:
+                reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                log_is_elsewhere = getattr(e, "vault", vault) != vault  # audit_url: the vault itself is fine
+                if log_is_elsewhere:
+                    reason = f"{LOG_FAULT}{reason}"
+                active_lease.add_fault(vault, reason)
+                unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}
+    reached("audit.written")
+    return unlogged

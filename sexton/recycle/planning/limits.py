@@ -167,28 +167,21 @@ def explain_policy_change(before: Policy, after: Policy) -> str:
     """Return how two policies of different versions differ, as far as their retentions show it."""
     old, new = before.retention_seconds, after.retention_seconds
     kinds = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
-    changes = [f"retention of {k} {_span_or_none(old.get(k))} → {_span_or_none(new.get(k))}" for k in kinds]
+    spans = [[span(ages[k]) if k in ages else "none" for ages in (old, new)] for k in kinds]
+    changes = [f"retention of {k} {before} → {after}" for k, (before, after) in zip(kinds, spans, strict=True)]
     return ", ".join(changes) or "the order of kinds, the upload grace, or another owner's retentions"
-
-
-def _span_or_none(seconds: int | None) -> str:
-    return "none" if seconds is None else span(seconds)
 
 
 def _explain_change(before: KindPlan, after: KindPlan) -> str:
     """Return how the marks of one kind have changed; empty where they have not."""
-    if _identity(before) == _identity(after):
+    # ``ages`` is a sum over the instants of the marks: all sums are equal only for the same marks.
+    if all(getattr(before, sums) == getattr(after, sums) for sums in ("marks", "keys", "prefixes", "bytes", "ages")):
         return ""
     if before.marks == after.marks:
         return f"{before.kind}: {before.marks:,} marks, but different ones"
     reason = "undropped, deleted, claimed or quarantined" if after.marks < before.marks else "added"
     difference = abs(before.marks - after.marks)
     return f"{before.kind}: {before.marks:,} → {after.marks:,} marks ({difference:,} {reason})"
-
-
-def _identity(kind: KindPlan) -> tuple[int, int, int, int, int]:
-    """Return the sums that are equal only for the same marks: ``ages`` is a sum over the instants of the marks."""
-    return (kind.marks, kind.keys, kind.prefixes, kind.bytes, kind.ages)
 
 
 def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:

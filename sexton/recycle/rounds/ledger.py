@@ -17,14 +17,11 @@ class Ledger:
     """The books of one round; a workflow that continues as new carries them to its next run."""
 
     def __init__(self, carried: Carried | None = None) -> None:
-        self.kinds = {k.kind: k for k in carried.kinds} if carried else {}
-        self.leases = carried.leases if carried else 0
-        self.leases_lost = carried.lost_leases if carried else 0
-        self.tries = carried.tries if carried else 0
-        self._faults = dict(carried.faults) if carried else {}
-        self._adopted = dict(carried.kept_by_adoption) if carried else {}
-        self._quarantined_by_adoption = carried.quarantined_by_adoption if carried else 0
-        self._adoption_ms = carried.adoption_ms if carried else 0
+        carried = carried or Carried(run="", plan=None, leases=0, lost_leases=0, tries=0, kinds=(), faults={})
+        self.kinds = {k.kind: k for k in carried.kinds}
+        self.leases, self.leases_lost, self.tries = carried.leases, carried.lost_leases, carried.tries
+        self._faults, self._adopted = carried.faults, carried.kept_by_adoption
+        self._quarantined_by_adoption, self._adoption_ms = carried.quarantined_by_adoption, carried.adoption_ms
 
     def begin(self, plan: Plan) -> None:
         """Open the books of a plan's kinds."""
@@ -40,7 +37,7 @@ class Ledger:
         """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""
         self._adopted = receipt.kept
         self._quarantined_by_adoption += receipt.quarantined
-        self._faults |= receipt.faults
+        self._faults = self._faults | receipt.faults
 
     def add_adoption_time(self, took_ms: int) -> None:
         """Enter for how long (ms) the round worked on marks that earlier rounds had claimed."""
@@ -74,7 +71,7 @@ class Ledger:
         """Enter the receipt of a range."""
         kind, number = order.kind, order.shard
         before = self.kinds[kind]
-        self._faults |= receipt.faults
+        self._faults = self._faults | receipt.faults
         shards = list(before.shards)
         shard = shards[number]
         changed = {"limit": shard.limit - receipt.claimed, "cursor": receipt.last, "finished": receipt.finished}

@@ -8,7 +8,7 @@ from pydantic import Field, computed_field
 
 from sexton.kernel.message import Message
 from sexton.marks.keepers import KeptCounts
-from sexton.marks.lease import Lease
+from sexton.marks.model import Lease
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.model import Policy

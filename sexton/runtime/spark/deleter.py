@@ -14,8 +14,7 @@ from typing import NamedTuple, Self
 
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.marks.lease import LeaseLost
-from sexton.marks.model import WriteToken
+from sexton.marks.model import LeaseLost, WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
 from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
 from sexton.runtime.engine import Engine

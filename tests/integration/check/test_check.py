@@ -239,7 +239,7 @@ def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
 
     assert "5 orphans are 1.2 % of the 405 objects of vault disk" in reason
     assert (marked, unapproved.deleted, kept_texts(unapproved)) == (5, 0, {f"approval of plan {plan}": 5})
-    assert reason in owned.rounds.find_plan(plan).awaits
+    assert reason in owned.rounds.plans.find_plan(plan).awaits
     assert approved.deleted == 5
 
 

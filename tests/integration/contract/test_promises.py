@@ -183,7 +183,7 @@ def test_a_parent_and_its_child_are_undropped_together(rig: Rig) -> None:
 def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
     prepare(rig, "r1")
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
-    rig.stores.fences.fence(token(rig), [Ref("prepared", "r1"), Ref("dropped", "t1")])
+    rig.stores.owner_marks.fence(token(rig), [Ref("prepared", "r1"), Ref("dropped", "t1")])
 
     with pytest.raises(Collected, match="r1 is fenced"):
         load(rig, "r1")

@@ -12,7 +12,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.file_list import FileList
-from sexton.marks.model import CHUNK_MARKS, ClaimedMark, File, FilePage, Ref, WriteToken
+from sexton.marks.model import CHUNK_MARKS, File, FilePage, Ref, WriteToken
 from sexton.marks.sql.file_lists import add_list
 from sexton.operators.holds.model import Hold
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -96,7 +96,7 @@ def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -
     results = [KeyResult(key=key, outcome=KeyOutcome.DELETED) for key in page.keys[:half]]
     results += [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="no", bytes=3) for key in page.keys[half:]]
     stores.outcomes.record(write_token, page, results)
-    marks = stores.due_marks.claimed_marks(write_token, ClaimedMark(0, Ref("", "")), 1_000)
+    marks = next(stores.due_marks.claimed_marks(write_token))
     list(stores.outcomes.of_marks(write_token, [mark.ref for mark in marks[:100]]))
     settled = [Ref("dropped", f"m-{seq:06}") for seq in page.seqs]
     stores.settlements.settle(write_token, stores.settlements.progress(write_token, settled), 600)

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.guard import UnknownInstance
-from sexton.marks.lease import Lease, LeaseBusy, LeaseLost, NoFreeSlot
+from sexton.marks.model import Lease, LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from tests.support.rig import Rig
 

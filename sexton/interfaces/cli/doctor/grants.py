@@ -44,7 +44,7 @@ def show_grants(settings: "Settings") -> None:
 
 def _policies(stores: "DeploymentStores") -> list[dict[str, Any]]:
     """Return the policy of each vault in S3, and of the separate place of the log of deletions."""
-    from sexton.recycle.audit.naming import separate_location
+    from sexton.recycle.audit.model import separate_location
     from sexton.storage.s3.permissions import log_policy, vault_policy
 
     policies = [

@@ -4,8 +4,7 @@ A token may write while its lease epoch, its attempt and its opening of the batc
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -14,12 +13,34 @@ from sexton.database.engine import Database, now_column
 from sexton.database.rows import MOST_SUM, plus
 from sexton.database.tables import TABLES
 from sexton.marks.file_results import UNTRIED, FileResults
-from sexton.marks.lease import Lease, LeaseLost, LeaseState
-from sexton.marks.model import SECOND_PASS, BatchState, WriteToken
+from sexton.marks.model import SECOND_PASS, BatchState, LeaseLost, LeaseState, WriteToken
 from sexton.marks.sql.rows import CLAIMED
 from sexton.recycle.model import DAY_MS
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.storage.model import ClaimId
+
+_BATCH, _LEASE, _FILES = TABLES.batch, TABLES.lease, TABLES.file_list
+_OF_TOKEN = and_(
+    _BATCH.c.id == bindparam("of"),
+    _BATCH.c.lease_epoch == bindparam("in_epoch"),
+    _BATCH.c.attempt == bindparam("tried"),
+    _BATCH.c.open_count == bindparam("opened"),
+)
+"""The condition that the token is the latest of its batch. These statements run before every write: built once."""
+_IS_LEASE = and_(_LEASE.c.instance == bindparam("of_instance"), _LEASE.c.job == bindparam("for_job"))
+_OF_LEASE = (_LEASE.c.epoch, _LEASE.c.owner, _LEASE.c.state, _LEASE.c.expires_at)
+FIND_LEASE = select(*_OF_LEASE).where(_IS_LEASE)
+LOCK_BATCH = select(_BATCH.c.id).where(_OF_TOKEN).with_for_update(key_share=True)
+SHARE_BATCH = select(_BATCH.c.id).where(_OF_TOKEN).with_for_update(read=True, key_share=True)
+FIND_FILE = (
+    select(_FILES.c.first, _FILES.c.results, now_column().label("now"), *_OF_LEASE)
+    .select_from(_FILES.join(_LEASE, _IS_LEASE))
+    .where(_FILES.c.batch == bindparam("of"), _FILES.c.last >= bindparam("file"), _FILES.c.first <= bindparam("file"))
+    .where(exists().where(_OF_TOKEN))
+    .order_by(_FILES.c.last)
+    .limit(1)
+)
+"""The list of one file, and the lease."""
 
 
 class BatchStore:
@@ -28,18 +49,16 @@ class BatchStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def open(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
-        """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
-        return self._open(order.round, order.lease, order.kind, order.number, attempt, order.after.model_dump_json())
+    def open(self, order: RangeOrder | AdoptOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None, int]:
+        """Open (or open again) the batch of a range, or that of the round's second passes.
 
-    def open_second_pass(self, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Open the batch of this round's second passes."""
-        return self._open(order.round, order.lease, SECOND_PASS, 0, attempt, "")[0]
-
-    def _open(
-        self, round_: int, lease: Lease, kind: str, number: int, attempt: int, first: str
-    ) -> tuple[WriteToken, RangeReceipt | None]:
-        batch = self._db.t.batch
+        Returns:
+            the token; a receipt, if an earlier attempt finished it; how many marks earlier attempts have claimed.
+        """
+        batch, round_, lease = self._db.t.batch, order.round, order.lease
+        kind, number, first = SECOND_PASS, 0, ""
+        if isinstance(order, RangeOrder):
+            kind, number, first = order.kind, order.number, order.after.model_dump_json()
         same_range = and_(batch.c.round == round_, batch.c.kind == kind, batch.c.number == number)
         with self._db.write() as c:
             row = c.execute(select(batch).where(same_range).with_for_update()).one_or_none()
@@ -54,11 +73,11 @@ class BatchStore:
                 ).scalar_one()
                 token = WriteToken(batch=batch_id, round=round_, lease=lease, attempt=attempt)
                 verify(c, token)  # no later round could take over a batch of an epoch that never was
-                return token, None
+                return token, None, 0
             token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
-                return token, RangeReceipt.model_validate(row.receipt)
-            return self._reopen(c, token), None
+                return token, RangeReceipt.model_validate(row.receipt), row.claimed
+            return self._reopen(c, token), None, row.claimed
 
     def ensure_latest(self, token: WriteToken, files: Sequence[int]) -> None:
         """Check epoch, attempt and opening without a lock, just before a request that cannot be called back.
@@ -71,17 +90,11 @@ class BatchStore:
         """
         parameters = {**_parameters(token), "file": files[0], "of_instance": token.instance, "for_job": token.lease.job}
         with self._db.look_up() as connection:
-            row = connection.execute(_statements().find_file, parameters).first()
+            row = connection.execute(FIND_FILE, parameters).first()
         codes = b"" if row is None else FileResults.decode(row.results).codes
         if row is None or any(codes[file - row.first] != UNTRIED for file in files):
             raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease, or its files were tried")
         _check_lease(row, token, row.now)
-
-    def count_claimed(self, token: WriteToken) -> int:
-        """Return how many marks this batch has claimed, over all attempts."""
-        batch = self._db.t.batch
-        with self._db.read() as c:
-            return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
     def last_claim(self, token: WriteToken) -> ClaimId:
         """Return the last claim of this batch, over all attempts; of second passes that of their round."""
@@ -99,10 +112,14 @@ class BatchStore:
             verify(c, token)
             c.execute(update(batch).where(batch.c.id == token.batch).values(taken_over_at=self._db.now(c)))
 
-    def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
-        """Store the receipt, which answers a repeated order."""
-        last = receipt.last.model_dump_json()
-        self._update(token, state=BatchState.DONE, receipt=receipt.model_dump(), last=last)
+    def close(self, token: WriteToken, receipt: RangeReceipt | None = None) -> None:
+        """Close a batch. ``receipt``: what answers a repeated order; None: no workflow waits for one."""
+        batch, values = self._db.t.batch, dict[str, Any]()
+        if receipt is not None:
+            values = {"receipt": receipt.model_dump(), "last": receipt.last.model_dump_json()}
+        with self._db.write() as c:
+            verify(c, token)
+            c.execute(update(batch).where(batch.c.id == token.batch).values(state=BatchState.DONE, **values))
 
     def unfinished(self, instance: str, round_: int) -> Sequence[int]:
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
@@ -123,16 +140,6 @@ class BatchStore:
         )
         with self._db.read() as c:
             return sorted(c.execute(left_open.union(with_claimed_marks)).scalars())
-
-    def end(self, token: WriteToken) -> None:
-        """Close an adopted batch, or that of the second passes; no workflow waits for its receipt."""
-        self._update(token, state=BatchState.DONE)
-
-    def _update(self, token: WriteToken, **values: object) -> None:
-        batch = self._db.t.batch
-        with self._db.write() as c:
-            verify(c, token)
-            c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
 
     def adopt_earlier(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
         """Adopt a batch of an earlier round; its failed deletes are tried again."""
@@ -183,13 +190,11 @@ def verify(connection: Connection, token: WriteToken, *, now: int | None = None,
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    statements = _statements()
-    find_batch = statements.share_batch if shared else statements.lock_batch
-    if connection.execute(find_batch, _parameters(token)).first() is None:
+    if connection.execute(SHARE_BATCH if shared else LOCK_BATCH, _parameters(token)).first() is None:
         raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
     # A statement of its own: it sees what was committed while this one waited for the batch's row.
     of_lease = {"of_instance": token.instance, "for_job": token.lease.job}
-    _check_lease(connection.execute(statements.find_lease, of_lease).one_or_none(), token, now)
+    _check_lease(connection.execute(FIND_LEASE, of_lease).one_or_none(), token, now)
 
 
 def _parameters(token: WriteToken) -> dict[str, int]:
@@ -204,42 +209,6 @@ def _check_lease(lease: Any, token: WriteToken, now: int | None) -> None:
         or (now is not None and lease.expires_at <= now)
     ):
         raise LeaseLost(f"the lease on {token.instance} (epoch {token.lease.epoch}) has expired or was taken over")
-
-
-class _Statements(NamedTuple):
-    """``find_file`` returns the list of one file, and the lease; the next two lock the batch's row.
-
-    These three return nothing if the token is not the latest of its batch.
-    """
-
-    find_file: Any
-    lock_batch: Any
-    share_batch: Any
-    find_lease: Any
-
-
-@cache  # used before every write of a batch: the statements are built once
-def _statements() -> _Statements:
-    batch, lease, files = TABLES.batch, TABLES.lease, TABLES.file_list
-    of_token = and_(
-        batch.c.id == bindparam("of"),
-        batch.c.lease_epoch == bindparam("in_epoch"),
-        batch.c.attempt == bindparam("tried"),
-        batch.c.open_count == bindparam("opened"),
-    )
-    is_lease = and_(lease.c.instance == bindparam("of_instance"), lease.c.job == bindparam("for_job"))
-    of_lease = (lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at)
-    find_batch = select(batch.c.id).where(of_token)
-    may_have_file = and_(files.c.batch == bindparam("of"), files.c.last >= bindparam("file"))
-    now = now_column().label("now")
-    find_file = select(files.c.first, files.c.results, now, *of_lease).select_from(files.join(lease, is_lease))
-    find_file = find_file.where(may_have_file, files.c.first <= bindparam("file"), exists().where(of_token))
-    return _Statements(
-        find_file=find_file.order_by(files.c.last).limit(1),
-        lock_batch=find_batch.with_for_update(key_share=True),
-        share_batch=find_batch.with_for_update(read=True, key_share=True),
-        find_lease=select(*of_lease).where(is_lease),
-    )
 
 
 def add_to_round(

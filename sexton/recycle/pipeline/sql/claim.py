@@ -24,9 +24,10 @@ from sexton.marks.model import (
     ClaimResult,
     MarkState,
     Ref,
+    Span,
     WriteToken,
 )
-from sexton.marks.sql.file_lists import Span, drop_files
+from sexton.marks.sql.file_lists import drop_files
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
@@ -56,7 +57,7 @@ class ClaimStore:
             raise ValueError(f"{len(request.candidates)} marks in one claim; at most {CHUNK_MARKS}")
         # Before the guard: each keeper checks under it what has changed since.
         refs = list(dict.fromkeys([*request.refs, *request.resolved]))
-        snapshots = [keeper.snapshot(request.token, refs, _files_of(request)) for keeper in self._keepers]
+        snapshots = [keeper.snapshot(request.token, refs, request.files) for keeper in self._keepers]
         reached("claim.asked")
         with deciding(self._db, request.instance) as tx:
             reached("claim.guarded")
@@ -64,7 +65,17 @@ class ClaimStore:
             verify(tx, request.token, now=now)
             self._controls.check_in(tx, request.instance)
             locked = self._lock(tx, request)
-            decision = self._decide(tx, request, locked, now, snapshots)
+            children = self._lock_children(tx, request, locked, now)
+            judged = [candidate for candidate in request.candidates if candidate.ref in locked]
+            resolved = [request.resolved.get(child.ref, Candidate(child.ref)) for child in children]
+            judged += [c._replace(parent=child.parent) for c, child in zip(resolved, children, strict=True)]
+            blocked = _first_answers(
+                keeper.blocking(tx, request.token, judged, request.files, now, snapshot)
+                for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
+            )
+            is_limited = request.allowance is not None
+            claimed_before = limited_objects_claimed(self._db, tx, request.instance, now) if is_limited else 0
+            decision = decide(request, locked, children, blocked, claimed_before)
             reached("claim.checked")
             self._record(tx, request, decision, locked, now)
             reached("claim.written")
@@ -85,22 +96,6 @@ class ClaimStore:
             verify(tx, token, now=now)
             keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
             return _first_answers(keeper.blocking(tx, token, candidates, files, now, None) for keeper in keepers)
-
-    def _decide(
-        self,
-        tx: Connection,
-        request: ClaimRequest,
-        locked: Mapping[Ref, LockedMark],
-        now: int,
-        snapshots: Sequence[Any],
-    ) -> ClaimDecision:
-        """Lock the children, ask the keepers, read the limits, and decide."""
-        children = self._lock_children(tx, request, locked, now)
-        candidates = _to_be_judged(request, locked, children)
-        blocked = self._ask_keepers(tx, request, candidates, now, snapshots)
-        is_limited = request.allowance is not None
-        claimed_before = limited_objects_claimed(self._db, tx, request.instance, now) if is_limited else 0
-        return decide(request, locked, children, blocked, claimed_before)
 
     def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
         """Lock the candidates' rows, except those that another transaction has locked.
@@ -129,7 +124,7 @@ class ClaimStore:
         self, tx: Connection, request: ClaimRequest, locked: Mapping[Ref, LockedMark], now: int
     ) -> list[ChildMark]:
         """Lock the children of candidates that absorb them; return also the children that could not be locked."""
-        parents = [ref for ref in request.parents if ref in locked]
+        parents = [c.ref for c in request.candidates if c.children is not None and c.ref in locked]
         if not parents:
             return []
         mark = self._db.t.mark
@@ -143,21 +138,6 @@ class ClaimStore:
         refs = {Ref(row.kind, row.id): row for row in rows}
         return [ChildMark(ref, Ref(r.parent_kind, r.parent_id), states.get(ref), r.waits) for ref, r in refs.items()]
 
-    def _ask_keepers(
-        self,
-        tx: Connection,
-        request: ClaimRequest,
-        candidates: Sequence[Candidate],
-        now: int,
-        snapshots: Sequence[Any],
-    ) -> Mapping[Ref, Kept]:
-        """Ask every keeper about the candidates of a claim, each with its snapshot."""
-        files = _files_of(request)
-        return _first_answers(
-            keeper.blocking(tx, request.token, candidates, files, now, snapshot)
-            for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
-        )
-
     def _record(
         self,
         tx: Connection,
@@ -167,49 +147,36 @@ class ClaimStore:
         now: int,
     ) -> None:
         """Write the decision: states, files, the batch's sums and the round's counts."""
-        token = request.token
+        token, mark, batch, claim = request.token, self._db.t.mark, self._db.t.batch, self._db.t.claim
         for keeper in self._keepers:
             keeper.on_claimed(tx, token, decision.claimed)
-        self._set_claimed(tx, request, decision.claimed_refs, now)
+        columns = {
+            "state": MarkState.CLAIMED,
+            "claimed_at": now,
+            "batch": token.batch,
+            "claimed_batch": token.batch,
+            "lease_epoch": token.lease.epoch,
+            "files_after": request.files_after,
+            "last_file": request.last_file,
+        }
+        of_instance = mark.c.instance == request.instance
+        tx.execute(update(mark).where(of_instance, refs_in(mark, decision.claimed_refs)).values(**columns))
         lacking = {candidate.ref: candidate.lacking for candidate in decision.claimed if candidate.lacking is not None}
         set_lacking(self._db, tx, token.instance, lacking)
-        self._absorb(tx, request, decision.absorbed, now)
-        self._add_to_batch(tx, request, decision, now)
-        self._add_to_round(tx, token, decision, locked)
-
-    def _set_claimed(self, tx: Connection, request: ClaimRequest, claimed_refs: Sequence[Ref], now: int) -> None:
-        mark = self._db.t.mark
-        is_claimed = and_(mark.c.instance == request.instance, refs_in(mark, claimed_refs))
-        tx.execute(update(mark).where(is_claimed).values(**_claimed_columns(request, now)))
-
-    def _absorb(self, tx: Connection, request: ClaimRequest, absorbed: Sequence[Ref], now: int) -> None:
-        """Claim children with their parents, and drop their files: the parent's files include them."""
-        if not absorbed:
-            return
-        mark = self._db.t.mark
-        is_absorbed = and_(mark.c.instance == request.instance, refs_in(mark, absorbed))
-        columns = _claimed_columns(request, now) | {"absorbed": True, "quarantined_reason": None}
-        tx.execute(update(mark).where(is_absorbed).values(**columns))
-        drop_files(self._db, tx, _files_of(request), absorbed)
-
-    def _add_to_batch(self, tx: Connection, request: ClaimRequest, decision: ClaimDecision, now: int) -> None:
-        """Add the claimed marks to the batch's sums; also their objects, if a limit applies. Store the claim."""
-        batch, claim = self._db.t.batch, self._db.t.claim
+        if decision.absorbed:  # children are claimed with their parents, whose files include theirs
+            columns |= {"absorbed": True, "quarantined_reason": None}
+            tx.execute(update(mark).where(of_instance, refs_in(mark, decision.absorbed)).values(**columns))
+            drop_files(self._db, tx, request.files, decision.absorbed)
         sums: dict[str, Any] = {"claimed": batch.c.claimed + len(decision.claimed)}
         if decision.claimed:  # vaults' markers name the claim before its first delete (docs/adr/0046)
-            insertion = insert(claim).values(round=request.token.round).returning(claim.c.id)
+            insertion = insert(claim).values(round=token.round).returning(claim.c.id)
             sums["claim"] = tx.execute(insertion).scalar_one()
-        if request.allowance is not None and decision.claimed:
-            sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
-        tx.execute(update(batch).where(batch.c.id == request.token.batch).values(**sums))
-
-    def _add_to_round(
-        self, tx: Connection, token: WriteToken, decision: ClaimDecision, locked: Mapping[Ref, LockedMark]
-    ) -> None:
-        """Add the claimed and absorbed marks to the round's counts."""
-        claimed_by_kind_and_vault = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
-        claimed_by_kind_and_vault.update((ref.kind, SEVERAL) for ref in decision.absorbed)
-        counts = {kind_and_vault: {"claimed": n} for kind_and_vault, n in claimed_by_kind_and_vault.items()}
+            if request.allowance is not None:  # objects count, where a limit applies
+                sums |= {"limited_objects": batch.c.limited_objects + decision.objects, "claimed_at": now}
+        tx.execute(update(batch).where(batch.c.id == token.batch).values(**sums))
+        claimed = Counter((ref.kind, locked[ref].vault or SEVERAL) for ref in decision.claimed_refs)
+        claimed.update((ref.kind, SEVERAL) for ref in decision.absorbed)
+        counts = {kind_and_vault: {"claimed": marks} for kind_and_vault, marks in claimed.items()}
         add_to_round(self._db, tx, token.round, counts)
 
     def _leave_unclaimed(
@@ -223,48 +190,16 @@ class ClaimStore:
             # so no round deletes them.
             with self._db.write() as tx:
                 verify(tx, request.token)
-                drop_files(self._db, tx, _files_of(request), unclaimed)
-        busy = self._locked_by_owner(request.instance, [ref for ref in unclaimed if ref not in locked])
-        return ClaimResult(claimed, {**decision.keep_reasons, **dict.fromkeys(busy, OWNER_BUSY)})
-
-    def _locked_by_owner(self, instance: str, unlocked: Sequence[Ref]) -> list[Ref]:
-        """Return the marks that an owner's transaction has locked: the claim could not lock them, and they exist."""
-        if not unlocked:
-            return []
-        mark = self._db.t.mark
-        is_unlocked = and_(mark.c.instance == instance, refs_in(mark, unlocked))
-        with self._db.read() as tx:
-            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(is_unlocked))]
-
-
-def _to_be_judged(
-    request: ClaimRequest, locked: Mapping[Ref, LockedMark], children: Sequence[ChildMark]
-) -> list[Candidate]:
-    """Return the locked candidates and their children, for the keepers. Pure."""
-    candidates = [candidate for candidate in request.candidates if candidate.ref in locked]
-    for child in children:
-        resolved = request.resolved.get(child.ref, Candidate(child.ref))
-        candidates.append(resolved._replace(parent=child.parent))
-    return candidates
-
-
-def _files_of(request: ClaimRequest) -> Span:
-    """Return where the files of the candidates are. Pure."""
-    return Span(request.token.batch, request.files_after, request.last_file)
-
-
-def _claimed_columns(request: ClaimRequest, now: int) -> dict[str, Any]:
-    """Return the columns of a mark that this batch claims. Pure."""
-    token = request.token
-    return {
-        "state": MarkState.CLAIMED,
-        "claimed_at": now,
-        "batch": token.batch,
-        "claimed_batch": token.batch,
-        "lease_epoch": token.lease.epoch,
-        "files_after": request.files_after,
-        "last_file": request.last_file,
-    }
+                drop_files(self._db, tx, request.files, unclaimed)
+        keep_reasons = dict(decision.keep_reasons)
+        if unlocked := [ref for ref in unclaimed if ref not in locked]:
+            # An owner's transaction has locked those that exist: the claim could not lock them.
+            mark = self._db.t.mark
+            is_unlocked = and_(mark.c.instance == request.instance, refs_in(mark, unlocked))
+            with self._db.read() as tx:
+                for row in tx.execute(select(mark.c.kind, mark.c.id).where(is_unlocked)):
+                    keep_reasons[Ref(*row)] = OWNER_BUSY
+        return ClaimResult(claimed, keep_reasons)
 
 
 def _first_answers(answers: Iterable[Mapping[Ref, Kept]]) -> dict[Ref, Kept]:

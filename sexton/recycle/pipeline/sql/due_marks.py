@@ -1,15 +1,16 @@
 """Select the marks that a batch works on: due, claimed, or due for their second pass."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.ranges import beyond
 from sexton.marks.model import (
+    CHUNK_MARKS,
     NO_LAST_FILE,
     POISON_RETRY_SECONDS,
-    ClaimedMark,
     DueMark,
     MarkState,
     Reason,
@@ -50,23 +51,26 @@ class DueMarkStore:
                 position,
             )
 
-    def claimed_marks(self, token: WriteToken, after: ClaimedMark, limit: int) -> Sequence[ClaimedMark]:
-        """Return claimed, unquarantined marks of the batch in the order of their files, but for absorbed ones."""
+    def claimed_marks(self, token: WriteToken) -> Iterator[Sequence[Ref]]:
+        """Yield pages of the claimed, unquarantined, not absorbed marks of the batch in the order of their files."""
         mark = self._db.t.mark
         order = (mark.c.last_file, mark.c.kind, mark.c.id)
-        is_later = beyond(order, (after.last_file, *after.ref))
-        with self._db.read() as c:
-            rows = c.execute(
-                select(*order)
-                .where(
-                    mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch
-                )
-                .where(mark.c.quarantined_reason.is_(None), mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False))
-                .where(is_later)
-                .order_by(*order)
-                .limit(limit)
-            )
-            return [ClaimedMark(row.last_file, Ref(row.kind, row.id)) for row in rows]
+        is_claimed = and_(mark.c.instance == token.instance, mark.c.state == MarkState.CLAIMED)
+        in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.absorbed.is_(False))
+        in_order = (
+            select(*order)
+            .where(is_claimed, mark.c.batch == token.batch, in_first_pass, mark.c.quarantined_reason.is_(None))
+            .order_by(*order)
+            .limit(CHUNK_MARKS)
+        )
+        after: Any = (0, "", "")
+        while True:
+            with self._db.read() as c:
+                rows = c.execute(in_order.where(beyond(order, after))).all()
+            if not rows:
+                return
+            yield [Ref(row.kind, row.id) for row in rows]
+            after = rows[-1]
 
     def take_second_pass(
         self, token: WriteToken, after: Ref, limit: int, upload_grace_seconds: int

@@ -11,9 +11,8 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, ListedFile, lists_of
 from sexton.marks.file_results import UNDONE_CODES, DamagedList
-from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, WriteToken
+from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import (
-    Span,
     add_list,
     damage_of,
     drop_files,
@@ -90,26 +89,23 @@ class FileStore:
         checked files of a second pass yet: of these, undeleted ones are dropped too, to be listed and checked again,
         but only with ``second_pass``.
         """
+        db = self._db
         try:
-            return self._drop_unclaimed(token, after, second_pass=second_pass)
+            with db.write() as tx:
+                verify(tx, token)
+                files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
+                if files is None:
+                    return None
+                claimed = claimed_marks(db, tx, token, files.refs)
+                leftovers = sort_leftovers(files.files(), claimed, second_pass=second_pass)
+                for number in leftovers.dropped:
+                    files.results.drop(number - files.first)
+                for number in leftovers.retried:
+                    files.results.retry(number - files.first)
+                if leftovers.dropped or leftovers.retried:
+                    save_results(db, tx, files)
         except DamagedList:  # the list is no longer locked: marks are locked before lists, here as everywhere
             return self._give_up(token, after, second_pass=second_pass)
-
-    def _drop_unclaimed(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles | None:
-        db = self._db
-        with db.write() as tx:
-            verify(tx, token)
-            files = next(read_lists(db, tx, in_span(db, Span(token.batch, after)), lock=True, at_once=1), None)
-            if files is None:
-                return None
-            claimed = claimed_marks(db, tx, token, files.refs)
-            leftovers = sort_leftovers(files.files(), claimed, second_pass=second_pass)
-            for number in leftovers.dropped:
-                files.results.drop(number - files.first)
-            for number in leftovers.retried:
-                files.results.retry(number - files.first)
-            if leftovers.dropped or leftovers.retried:
-                save_results(db, tx, files)
         return DroppedFiles(files.last, leftovers.unchecked)
 
     def _give_up(self, token: WriteToken, after: int, *, second_pass: bool) -> DroppedFiles:

@@ -1,6 +1,6 @@
 """Store the outcome of each file, page by page; read outcomes for the log of deletions."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
@@ -10,8 +10,8 @@ from sexton.database.rows import sum_of
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList
 from sexton.marks.file_results import OUTCOMES
-from sexton.marks.model import FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
+from sexton.marks.model import FilePage, Ref, Span, WriteToken
+from sexton.marks.sql.file_lists import in_span, read_lists, save_results
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.recycle.pipeline.sql.files import own_spans
@@ -90,12 +90,16 @@ class OutcomeStore:
         What an earlier round deleted is logged as of that round, which may have ended before it logged all of it.
         """
         rows: list[AuditRow] = []
-        after = span.after
+        t, after = self._db.t.round, span.after
         while (page := self._read_page(span._replace(after=after), skip_damaged=refs is None)) is not None:
             now, files = page
             after = files.last
             tried = [f for f in files.files(refs) if f.outcome is not None and span.after < f.number <= span.to]
-            ends = self._ends_of_rounds({f.origin.round for f in tried} - {token.round})
+            ends: dict[int, int] = {}  # no earlier round works beside this one
+            if earlier := sorted({f.origin.round for f in tried} - {token.round}):
+                ended = select(t.c.id, t.c.ended_at).where(t.c.id.in_(earlier), t.c.ended_at.is_not(None))
+                with self._db.read() as tx:
+                    ends = {row.id: row.ended_at for row in tx.execute(ended)}
             rows += [
                 AuditRow(
                     ends.get(f.origin.round, now), token.instance, f.origin.round, f.origin.batch, f.number, *f.ref,
@@ -108,15 +112,6 @@ class OutcomeStore:
                 rows = []
         if rows:
             yield rows
-
-    def _ends_of_rounds(self, rounds: Collection[int]) -> Mapping[int, int]:
-        """Return when earlier rounds ended, in ms since 1970: none works beside this one."""
-        if not rounds:
-            return {}
-        t = self._db.t.round
-        ended = select(t.c.id, t.c.ended_at).where(t.c.id.in_(sorted(rounds)), t.c.ended_at.is_not(None))
-        with self._db.read() as tx:
-            return {row.id: row.ended_at for row in tx.execute(ended)}
 
     def _read_page(self, span: Span, *, skip_damaged: bool) -> tuple[int, FileList] | None:
         """Return the next list of a span, and the time; None: there is none. In a transaction of its own."""

@@ -4,16 +4,14 @@ Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DEL
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, delete, func, literal, or_, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import ColumnElement, Connection, Text, and_, or_, select, true, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.rows import MOST_SUM, as_rows, in_list, plus
+from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
-from sexton.marks.file_list import FileSums
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
@@ -21,17 +19,10 @@ from sexton.marks.sql.rows import children_of, named_by, refs_in
 from sexton.recycle.errors import NotQuarantined
 from sexton.recycle.pipeline.model import Quarantined
 from sexton.recycle.pipeline.sql.batches import verify
+from sexton.recycle.pipeline.sql.settlement import move_to_history, sums_row
 
 AWAITS_SECOND_PASS = "SWEPT"
 """The reason shown for a mark that waits for its second pass."""
-
-
-class _Deleted(NamedTuple):
-    """When a mark was discarded, and the files and bytes of it that had been deleted before."""
-
-    at: int
-    files: int = 0
-    bytes: int = 0
 
 
 class QuarantineStore:
@@ -168,7 +159,8 @@ class QuarantineStore:
                     f"marks were made because of {ref.kind} {ref.id}, and rounds would delete them: let the owner "
                     f"undrop it, or discard those first; see: sexton marks list {instance} --parent {ref.kind}/{ref.id}"
                 )
-            sums = self._file_sums(c, instance, ref)
+            spans = find_spans(self._db, c, instance, [ref])
+            sums = sum_files(self._db, c, spans, {ref}, skip_damaged=True).get(ref, [])
             is_open = locked.finished or (locked.quarantined_reason is None and bool(sums))
             if is_open and may_be_deleting(self._db, c, instance):
                 raise BadInput(
@@ -182,14 +174,12 @@ class QuarantineStore:
                     f"a request may still delete files of {ref.kind} {ref.id} of {instance}: wait {seconds:.0f} s, "
                     "then try again"
                 )
-            done_sums = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
+            done = [of_outcome for of_outcome in sums if of_outcome.outcome in DONE]
             absorbed = [Ref(*row) for row in c.execute(children.where(mark.c.absorbed.is_(True)))]
-            spans = find_spans(self._db, c, instance, [ref])
-            now = self._db.now(c)
-            deleted = _Deleted(now, sum(n.files for n in done_sums), sum(n.bytes for n in done_sums))
-            self._move_to_history(c, instance, ref, why, deleted)
-            for child in absorbed:
-                self._move_to_history(c, instance, child, why, _Deleted(now))
+            moved = [sums_row(ref, sum(n.files for n in done), sum(n.bytes for n in done))]
+            moved += [sums_row(child, 0, 0) for child in absorbed]
+            constants = {"gone_at": self._db.now(c), "round": 0, "discarded": why[:500]}
+            move_to_history(self._db, c, instance, moved, true(), **constants)
             for span in spans:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
@@ -205,31 +195,6 @@ class QuarantineStore:
                 f"{row.parent_kind} {row.parent_id} is marked, and deletes all of its files, also those of {ref.kind} "
                 f"{ref.id}: let the owner undrop it first, or discard its mark"
             )
-
-    def _move_to_history(self, c: Connection, instance: str, ref: Ref, why: str, deleted: _Deleted) -> None:
-        """Move a record to history as discarded. ``deleted``: what was deleted before."""
-        mark, history, now = self._db.t.mark, self._db.t.mark_history, deleted.at
-        copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
-        computed = {
-            "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
-            "gone_at": literal(now, mark.c.claimed_at.type),
-            "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
-            "round": literal(0),
-            "objects": mark.c.objects_gone + deleted.files,
-            "bytes": plus(mark.c.bytes_gone, min(deleted.bytes, MOST_SUM)),
-            "discarded": literal(why[:500]),
-        }
-        is_mark = and_(mark.c.instance == instance, self._is(ref))
-        row = select(*[mark.c[n] for n in copied], *[v.label(n) for n, v in computed.items()]).where(is_mark)
-        insert = upsert(history).from_select([*copied, *computed], row)
-        replace = {n: insert.excluded[n] for n in computed}  # an id that was marked again from an old snapshot
-        c.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
-        c.execute(delete(mark).where(is_mark))
-
-    def _file_sums(self, c: Connection, instance: str, ref: Ref) -> Sequence[FileSums]:
-        """Return sums over the stored files of a claimed mark, by vault and outcome."""
-        spans = find_spans(self._db, c, instance, [ref])
-        return sum_files(self._db, c, spans, {ref}, skip_damaged=True).get(ref, [])
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

@@ -35,7 +35,7 @@ from sexton.marks.model import (
 )
 from sexton.marks.sql.file_lists import drop_files, sum_files
 from sexton.marks.sql.rows import children_of, named_by, refs_in
-from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.recycle.pipeline.sql.files import claimed_marks, own_spans
 
@@ -98,9 +98,10 @@ class SettlementStore:
         """Remove marks whose files are gone, count failures, leave the rest claimed."""
         if not marks:
             return
+        mark = self._db.t.mark
         by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
-        for mark in marks:
-            by_settlement[mark.settlement].append(mark)
+        for progress in marks:
+            by_settlement[progress.settlement].append(progress)
         with self._db.write() as tx:
             now = self._db.now(tx)
             verify(tx, token)
@@ -109,14 +110,22 @@ class SettlementStore:
             still_needed = (Settlement.FAILED, Settlement.WAITING)
             settled = [m.ref for how, of_how in by_settlement.items() if how not in still_needed for m in of_how]
             spans = own_spans(self._db, tx, token, settled)
-            moved = self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
+            gone, failed = by_settlement[Settlement.GONE], by_settlement[Settlement.FAILED]
+            sums = [*map(_sums, gone), *(sums_row(ref, 0, 0) for m in gone for ref in m.absorbed)]
+            constants = {"gone_at": now, "round": token.round, "discarded": None}
+            moved = move_to_history(self._db, tx, token.instance, sums, _is_of(token, mark), **constants)
             # A mark that an operator discarded meanwhile was counted then.
-            by_settlement[Settlement.GONE] = [m for m in by_settlement[Settlement.GONE] if m.ref in moved]
-            next_try_at = now + upload_grace_seconds * 1000
-            self._await_second_pass(tx, token, by_settlement[Settlement.SECOND_PASS], next_try_at, now)
-            quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
-            self._quarantine(tx, token, quarantined)
-            self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
+            by_settlement[Settlement.GONE] = [m for m in gone if m.ref in moved]
+            # A prefix is listed again once no upload can end.
+            second_pass = {"first_pass_at": now, "next_try_at": now + upload_grace_seconds * 1000}
+            self._keep_claimed(tx, token, by_settlement[Settlement.SECOND_PASS], **second_pass)
+            self._keep_claimed(tx, token, by_settlement[Settlement.LACKING], quarantined_reason=mark.c.lacking)
+            self._keep_claimed(tx, token, by_settlement[Settlement.CHANGED], quarantined_reason=Reason.CHANGED)
+            often = [m for m in failed if m.failures + 1 >= MAX_FAILURES]
+            once_more = {"failures": mark.c.failures + 1}
+            self._keep_claimed(tx, token, [m for m in failed if m.failures + 1 < MAX_FAILURES], **once_more)
+            poisoned = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
+            self._keep_claimed(tx, token, often, **once_more, **poisoned)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)
             add_to_round(self._db, tx, token.round, _counts(by_settlement))
@@ -125,11 +134,7 @@ class SettlementStore:
     def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
         """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
         mark = self._db.t.mark
-        parents = [
-            ref
-            for ref, p in progress.items()
-            if p.settlement is Settlement.GONE and p.deletion_counts.prefix is not None
-        ]
+        parents = [r for r, p in progress.items() if p.settlement is Settlement.GONE and p.prefix is not None]
         if not parents:
             return
         absorbed = and_(mark.c.instance == token.instance, children_of(mark, parents), mark.c.absorbed.is_(True))
@@ -137,82 +142,70 @@ class SettlementStore:
         for row in tx.execute(select(*columns).where(absorbed)):
             progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
 
-    def _move_to_history(
-        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int
-    ) -> frozenset[Ref]:
-        """Write a history row for each mark and its absorbed children, then delete the records; return those moved."""
-        if not marks:
-            return frozenset()
-        mark, history = self._db.t.mark, self._db.t.mark_history
-        names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
-        copied = names.split()
-        constants = {"gone_at": now, "round": token.round}
-        absorbed = [ref for m in marks for ref in m.absorbed]
-        absorbed_sums = [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
-        deleted = as_rows([*map(_sums, marks), *absorbed_sums], **SUMS)
-        row = select(
-            *[mark.c[n] for n in copied],
-            func.coalesce(mark.c.claimed_batch, token.batch).label("batch"),
-            (mark.c.objects_gone + deleted.c.objects).label("objects"),
-            plus(mark.c.bytes_gone, deleted.c.bytes).label("bytes"),
-            *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
-        ).where(named_by(mark, deleted, token.instance), _is_of(token, mark))
-        insert = upsert(history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
-        # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
-        changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
-        replace = {n: insert.excluded[n] for n in changed}
-        insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
-        moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
-        tx.execute(delete(mark).where(mark.c.instance == token.instance, refs_in(mark, moved)))
-        return moved
-
-    def _await_second_pass(
-        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
+    def _keep_claimed(
+        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], **values: Any
     ) -> None:
-        """Keep marks claimed after a clean first pass: their prefix is listed again once no upload can end."""
-        if not marks:
-            return
-        mark = self._db.t.mark
-        deleted = as_rows(map(_sums, marks), **SUMS)
-        values = {"first_pass_at": now, "next_try_at": next_try_at, **self._added(deleted)}
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
+        """Set columns of marks that stay claimed, with their errors, and add what is gone of them now.
 
-    def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        """Quarantine marks that still have files: the owner could not name some, or one has changed."""
+        What is gone of a mark that failed is added when it is settled: its stored files stay until then.
+        """
         if not marks:
             return
         mark = self._db.t.mark
-        rows = [{**_sums(m), "reason": _quarantine_reason(m), "error": m.reason} for m in marks]
-        deleted = as_rows(rows, **SUMS, reason=Text(), error=Text())
-        values: dict[str, Any] = {
-            "quarantined_reason": deleted.c.reason,
-            "last_error": func.coalesce(deleted.c.error, mark.c.last_error),
-            **self._added(deleted),
+        now_gone = [sums_row(m.ref, 0, 0) if m.settlement is Settlement.FAILED else _sums(m) for m in marks]
+        rows = [sums | {"error": m.reason} for sums, m in zip(now_gone, marks, strict=True)]
+        given = as_rows(rows, **SUMS, error=Text())
+        values |= {
+            "objects_gone": mark.c.objects_gone + given.c.objects,
+            "bytes_gone": plus(mark.c.bytes_gone, given.c.bytes),
+            "last_error": func.coalesce(given.c.error, mark.c.last_error),
         }
-        tx.execute(update(mark).where(named_by(mark, deleted, token.instance), _is_of(token, mark)).values(**values))
+        tx.execute(update(mark).where(named_by(mark, given, token.instance), _is_of(token, mark)).values(**values))
 
-    def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
-        """Count one more failure of each mark; quarantine those that failed too often."""
-        if not marks:
-            return
-        mark = self._db.t.mark
-        rows = [{**_sums(m), "error": m.reason} for m in marks]
-        failed = as_rows(rows, **SUMS, error=Text())
-        values = {"failures": mark.c.failures + 1, "last_error": failed.c.error}
-        tx.execute(update(mark).where(named_by(mark, failed, token.instance), _is_of(token, mark)).values(**values))
-        if poisoned := [m.ref for m in marks if m.failures + 1 >= MAX_FAILURES]:
-            is_poisoned = and_(mark.c.instance == token.instance, refs_in(mark, poisoned), _is_of(token, mark))
-            next_try_at = now + POISON_RETRY_SECONDS * 1000
-            quarantined = update(mark).where(is_poisoned).values(quarantined_reason=Reason.DELETE_FAILED)
-            tx.execute(quarantined.values(next_try_at=next_try_at))
 
-    def _added(self, deleted: FromClause) -> dict[str, Any]:
-        """Return the columns to which the objects and bytes deleted now are added."""
-        mark = self._db.t.mark
-        return {
-            "objects_gone": mark.c.objects_gone + deleted.c.objects,
-            "bytes_gone": plus(mark.c.bytes_gone, deleted.c.bytes),
-        }
+def move_to_history(
+    db: Database,
+    tx: Connection,
+    instance: str,
+    sums: Sequence[Mapping[str, Any]],
+    condition: ColumnElement[bool],
+    **constants: Any,
+) -> frozenset[Ref]:
+    """Write a history row for each of some marks, then delete their records; return those moved.
+
+    Args:
+        db: the database.
+        tx: the transaction.
+        instance: whose marks they are.
+        sums: what was deleted of each mark now, as rows of ``SUMS``.
+        condition: which of the marks are moved.
+        constants: ``gone_at``, in ms since 1970, and the columns ``round`` and ``discarded`` of all their rows.
+    """
+    if not sums:
+        return frozenset()
+    mark, history, deleted = db.t.mark, db.t.mark_history, as_rows(sums, **SUMS)
+    copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at", "absorbed")
+    gone_at = literal(constants["gone_at"], history.c.gone_at.type)
+    computed: dict[str, ColumnElement[Any]] = {
+        "claimed_at": func.coalesce(mark.c.claimed_at, gone_at),
+        "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
+        "objects": mark.c.objects_gone + deleted.c.objects,
+        "bytes": plus(mark.c.bytes_gone, deleted.c.bytes),
+        **{name: literal(value, history.c[name].type) for name, value in constants.items()},
+    }
+    row = select(*[mark.c[n] for n in copied], *[value.label(n) for n, value in computed.items()])
+    insert = upsert(history).from_select([*copied, *computed], row.where(named_by(mark, deleted, instance), condition))
+    # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
+    replace = {n: insert.excluded[n] for n in computed}
+    insert = insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace)
+    moved = frozenset(Ref(*row) for row in tx.execute(insert.returning(history.c.kind, history.c.id)).all())
+    tx.execute(delete(mark).where(mark.c.instance == instance, refs_in(mark, moved)))
+    return moved
+
+
+def sums_row(ref: Ref, objects: int, size: int) -> dict[str, Any]:
+    """Return what was deleted of a mark, as a row of ``SUMS``; ``size`` in bytes."""
+    return {"kind": ref.kind, "id": ref.id, "objects": objects, "bytes": min(size, MOST_SUM)}
 
 
 def _is_of(token: WriteToken, mark: FromClause) -> ColumnElement[bool]:
@@ -227,12 +220,7 @@ def _is_of(token: WriteToken, mark: FromClause) -> ColumnElement[bool]:
 
 def _sums(mark: DeletionProgress) -> dict[str, Any]:
     """Return what was deleted of a mark now, as a row of ``SUMS``."""
-    objects, size = mark.gone
-    return {"kind": mark.ref.kind, "id": mark.ref.id, "objects": objects, "bytes": min(size, MOST_SUM)}
-
-
-def _quarantine_reason(mark: DeletionProgress) -> str | None:
-    return mark.deletion_counts.lacking if mark.settlement is Settlement.LACKING else Reason.CHANGED
+    return sums_row(mark.ref, mark.objects, mark.bytes)
 
 
 def _counts(

@@ -8,7 +8,6 @@ from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
-from sexton.recycle.pipeline.sql.fencing import FenceStore
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
 from sexton.recycle.pipeline.sql.owner_marks import OwnerMarkStore
@@ -24,7 +23,6 @@ class Stores:
         self.batches = BatchStore(db)
         self.due_marks = DueMarkStore(db)
         self.files = FileStore(db)
-        self.fences = FenceStore(db)
         self.owner_marks = OwnerMarkStore(db)
         self.claims = ClaimStore(db, controls, keepers)
         self.outcomes = OutcomeStore(db)

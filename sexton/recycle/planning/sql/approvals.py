@@ -50,9 +50,12 @@ class ApprovalStore:
         with self._db.read() as c:
             return plan_row(self._row(c, plan), self._db.now(c))
 
-    def _row(self, c: Connection, plan: int, *, lock: bool = False) -> Any:
+    def _row(self, c: Connection, plan: int, *, lock: bool = False, of: str | None = None) -> Any:
+        """Return a plan's row, or raise ``UnknownPlan``; ``of``: raise ``PlanRefused`` if it is not this instance's."""
         query = select(self._db.t.plan).where(self._db.t.plan.c.id == plan)
         row = c.execute(query.with_for_update() if lock else query).one_or_none()
+        if of is not None and (row is None or row.instance != of):
+            raise PlanRefused(f"plan {plan} is not an open plan of {of}; {_remedy(of)}")
         if row is None:
             raise UnknownPlan(plan)
         return row
@@ -202,13 +205,14 @@ class ApprovalStore:
 
     def _open_row(self, c: Connection, plan: int, instance: str, *, lock: bool = False) -> Any:
         """Return the row of an open plan of an instance; raise ``PlanRefused`` if it is none."""
-        query = select(self._db.t.plan).where(self._db.t.plan.c.id == plan)
-        row = c.execute(query.with_for_update() if lock else query).one_or_none()
-        if row is None or row.instance != instance:
-            raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {_remedy(instance)}")
+        row = self._row(c, plan, lock=lock, of=instance)
         if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
-            why = f"is {state} and cannot be applied{why_closed(row, state)}; {_remedy(instance)}"
-            raise PlanRefused(f"plan {plan} of {instance} {why}")
+            why = f": approved by {row.approved_by}" if row.approved_by else ""
+            if state == PlanState.EXPIRED:
+                why = ": it is more than a day old"
+            elif state == PlanState.REJECTED:
+                why = f": {row.awaits}"
+            raise PlanRefused(f"plan {plan} of {instance} is {state} and cannot be applied{why}; {_remedy(instance)}")
         return row
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
@@ -315,15 +319,6 @@ def plan_row(row: Any, now: int) -> PlanRow:
         approved_by=row.approved_by or "",
         **{n: getattr(row, n) for n in ("id", "instance", "created_at", "planned_by", "expires_at", "approved_at")},
     )
-
-
-def why_closed(row: Any, state: str) -> str:
-    """Return why a plan is no longer open, and who closed it."""
-    if state == PlanState.EXPIRED:
-        return ": it is more than a day old"
-    if state == PlanState.REJECTED:
-        return f": {row.awaits}"
-    return f": approved by {row.approved_by}" if row.approved_by else ""
 
 
 def awaits_since(db: Database, c: Connection, awaiting: Plan) -> int:

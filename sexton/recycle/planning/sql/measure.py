@@ -33,16 +33,17 @@ from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
-from sexton.recycle.planning.limits import is_limited
+from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
 from sexton.recycle.planning.model import HeldMarks, InstancePolicy, KindPlan, PlannedShard, Policy
 from sexton.recycle.planning.policy import for_owner, shard_count
-from sexton.recycle.planning.sql.means import MeanObjects
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""
 MOST_KINDS, MOST_COUNTED = 20, 1_000
 """Kinds without a retention that are named, and further ones that are counted."""
 PAGE_MARKS = 50_000  # that one statement counts
+SAMPLE_ROWS = 1_000
+"""The newest rows from which the number of objects under a prefix is estimated."""
 SUMMED = ("marks", "keys", "prefixes", "bytes")
 """Sums that are counted in rows, the same for all marks and for held ones."""
 
@@ -94,7 +95,8 @@ class Measure:
         self._c = c
         self._instance = instance
         self._policy = policy
-        self._means = MeanObjects(db, c, instance)
+        self._means: dict[str, float | None] = {}
+        """Kind → how many objects one recent mark had, of marks that named no keys; None: no round deleted any."""
 
     def count_waiting(self, kind: str) -> int:
         """Return how many marks of a kind are neither claimed nor quarantined, due or not."""
@@ -128,15 +130,15 @@ class Measure:
                 before = or_(false(), *(condition for number, condition in self._holds.items() if number < hold))
                 of_page = self._sums().where(page, and_(self._holds[hold], not_(before)))
                 of_hold.update(_counts(self._c.execute(of_page).one()._mapping))
-        objects = self._objects(kind, sums)
+        objects, is_estimated = self._objects(kind, sums), self._unlisted(kind, sums) > 0
         return KindPlan(
             kind=kind,
             cutoff=cutoff,
             since=since,
             oldest=oldest,
             objects=objects,
-            estimated=self._unlisted(kind, sums) > 0,
-            guessed=self._unlisted(kind, sums) > 0 and not self._means.knows(kind),
+            estimated=is_estimated,
+            guessed=is_estimated and self._mean(kind) is None,
             limited=is_limited(kind, self._policy),
             shards=tuple(self._shards(due, sums["marks"], shard_count(sums["marks"], objects))),
             held=tuple(
@@ -149,12 +151,44 @@ class Measure:
 
     def _objects(self, kind: str, sums: Mapping[str, int]) -> int:
         """Return for how many objects marks stand: the keys that they name, and estimates of their prefixes."""
-        unlisted = self._unlisted(kind, sums)
-        return sums["keys"] + (round(unlisted * self._means.of(kind)) if unlisted else 0)
+        if not (unlisted := self._unlisted(kind, sums)):
+            return sums["keys"]
+        mean = self._mean(kind)
+        return sums["keys"] + round(unlisted * (ASSUMED_OBJECTS if mean is None else mean))
 
     def _unlisted(self, kind: str, sums: Mapping[str, int]) -> int:
         """Return how many of these marks have files that only a listing would show."""
         return 0 if kind in self._policy.fileless else sums["unlisted"]
+
+    def _mean(self, kind: str) -> float | None:
+        """Return how many objects one recent mark of the kind had, of marks that named no keys; None: it is unknown."""
+        if not self._means:
+            mark, history = self._db.t.mark, self._db.t.mark_history
+            # Marks that wait for their second pass are all there is to learn from on the first days.
+            waiting = select(mark.c.kind, mark.c.objects_gone.label("objects"), mark.c["keys"].label("named"))
+            waiting = waiting.where(mark.c.instance == self._instance, mark.c.state == CLAIMED)
+            gone = select(history.c.kind, history.c.objects, history.c["keys"].label("named"))
+            gone = gone.where(history.c.instance == self._instance, history.c.absorbed.is_(False))
+            gone = gone.where(history.c.discarded.is_(None)).order_by(history.c.gone_at.desc())
+            for rows in (waiting.where(mark.c.first_pass_at.is_not(None), mark.c["keys"].is_(None)), gone):
+                sample = rows.limit(SAMPLE_ROWS).subquery()
+                means = select(sample.c.kind, func.avg(sample.c.objects)).where(sample.c.named.is_(None))
+                self._means |= {one: float(mean) for one, mean in self._c.execute(means.group_by(sample.c.kind))}
+        if kind not in self._means:  # the newest history rows are all of other kinds
+            self._means[kind] = self._mean_of_rounds(kind)
+        return self._means[kind]
+
+    def _mean_of_rounds(self, kind: str) -> float | None:
+        """Return how many objects a mark of the kind had, by the tallies of rounds; None: no round removed one."""
+        tally, round_ = self._db.t.tally, self._db.t.round
+        of_instance = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
+        objects = tally.c.deleted + tally.c.absent + tally.c.hidden
+        tallies = select(tally.c.removed, objects.label("objects")).join(round_, of_instance)
+        tallies = tallies.where(tally.c.kind == kind, tally.c.removed > 0)
+        recent = tallies.order_by(tally.c.round.desc()).limit(SAMPLE_ROWS).subquery()
+        sums = select(func.sum(recent.c.objects).label("objects"), func.sum(recent.c.removed).label("removed"))
+        row = self._c.execute(sums).one()
+        return float(row.objects) / float(row.removed) if row.removed else None
 
     def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
         """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""

@@ -39,63 +39,15 @@ class DueInstants(NamedTuple):
     in_force: Mapping[str, int]
 
 
-class RetentionStore:
-    """Agreed retentions, a column of ``instance``."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def due_instants(self, instance: str, policy: Policy) -> DueInstants:
-        """Return what is due now by agreed retentions, and by those in force.
-
-        By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
-        """
-        with self._db.read() as tx:
-            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
-        retentions = instance_policy.policy.retention_seconds
-        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
-        return DueInstants(
-            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
-            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
-        )
-
-    def agree_first(self, instance: str, policy: Policy) -> None:
-        """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""
-        with self._db.write() as tx:
-            instance_policy = policy_of(self._db, tx, instance, policy)
-            if instance_policy.agreed is None:
-                self.agree_undisputed(tx, instance_policy, ())
-
-    def agree_undisputed(self, tx: Connection, instance_policy: InstancePolicy, disputed: Sequence[str]) -> None:
-        """Agree to the retentions of all kinds but those that need an approval; to the first policy as it is."""
-        before = dict(instance_policy.agreed or {})
-        agreed = before | {k: s for k, s in instance_policy.policy.retention_seconds.items() if k not in disputed}
-        if instance_policy.agreed is None or agreed != before:
-            t = self._db.t.instance
-            tx.execute(update(t).where(t.c.id == instance_policy.instance).values(retentions=agreed))
-
-    def agree_plan(self, tx: Connection, plan: int) -> None:
-        """Agree to the retentions of a plan that was applied, if its operator saw everything that they make due."""
-        t, instance = self._db.t.plan, self._db.t.instance
-        row = tx.execute(select(t.c.instance, t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
-        if row is None or row.approved_at is None:
-            return
-        applied = Plan.model_validate(row.body)
-        if not applied.whole:
-            return
-        of_instance = select(instance.c.retentions).where(instance.c.id == row.instance)
-        before = tx.execute(of_instance).scalar_one_or_none() or {}
-        agreed = {**before, **applied.policy.retention_seconds}
-        tx.execute(update(instance).where(instance.c.id == row.instance).values(retentions=agreed))
-
-
 class PlanStore:
-    """Makes and finds plans. ``approvals``: what happens to a plan after it was made."""
+    """Makes and finds plans, and the retentions that operators have agreed to, a column of ``instance``.
+
+    ``approvals``: what happens to a plan after it was made.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.approvals = ApprovalStore(db)
-        self.retentions = RetentionStore(db)
 
     def plan_for_operator(
         self,
@@ -167,7 +119,7 @@ class PlanStore:
                 facts.instance_policy.agreed or {}, facts.instance_policy.policy.retention_seconds
             )
             disputed = [due.whole.kind for due in facts.due if due.whole.kind in shortened]
-            self.retentions.agree_undisputed(tx, facts.instance_policy, disputed)
+            self.agree_undisputed(tx, facts.instance_policy, disputed)
             return insert_plan(self._db, tx, plan, by) if plan.kinds else plan
 
     def next_due(self, instance: str, policy: Policy) -> tuple[int, str] | None:
@@ -194,6 +146,49 @@ class PlanStore:
             raise UnknownPlan(plan)
         stored = Plan.model_validate(row.body | {"id": plan})
         return stored if row.approved_at is None else stored.model_copy(update={"allowance": None})
+
+    def due_instants(self, instance: str, policy: Policy) -> DueInstants:
+        """Return what is due now by agreed retentions, and by those in force.
+
+        By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
+        """
+        with self._db.read() as tx:
+            instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
+        retentions = instance_policy.policy.retention_seconds
+        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
+        return DueInstants(
+            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
+            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
+        )
+
+    def agree_first(self, instance: str, policy: Policy) -> None:
+        """Agree to a policy where none is agreed yet: the operator who enables an instance knows today's settings."""
+        with self._db.write() as tx:
+            instance_policy = policy_of(self._db, tx, instance, policy)
+            if instance_policy.agreed is None:
+                self.agree_undisputed(tx, instance_policy, ())
+
+    def agree_undisputed(self, tx: Connection, instance_policy: InstancePolicy, disputed: Sequence[str]) -> None:
+        """Agree to the retentions of all kinds but those that need an approval; to the first policy as it is."""
+        before = dict(instance_policy.agreed or {})
+        agreed = before | {k: s for k, s in instance_policy.policy.retention_seconds.items() if k not in disputed}
+        if instance_policy.agreed is None or agreed != before:
+            t = self._db.t.instance
+            tx.execute(update(t).where(t.c.id == instance_policy.instance).values(retentions=agreed))
+
+    def agree_plan(self, tx: Connection, plan: int) -> None:
+        """Agree to the retentions of a plan that was applied, if its operator saw everything that they make due."""
+        t, instance = self._db.t.plan, self._db.t.instance
+        row = tx.execute(select(t.c.instance, t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
+        if row is None or row.approved_at is None:
+            return
+        applied = Plan.model_validate(row.body)
+        if not applied.whole:
+            return
+        of_instance = select(instance.c.retentions).where(instance.c.id == row.instance)
+        before = tx.execute(of_instance).scalar_one_or_none() or {}
+        agreed = {**before, **applied.policy.retention_seconds}
+        tx.execute(update(instance).where(instance.c.id == row.instance).values(retentions=agreed))
 
     def _read(self, instance: str, policy: Policy, heartbeat: Callable[[], None] = no_heartbeat) -> PlanFacts:
         """Read what a plan is built from; the cost follows what is due."""
@@ -290,8 +285,9 @@ def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterat
             old_seconds, new_seconds = old.policy.retention_seconds.get(kind), new.policy.retention_seconds.get(kind)
             if old_seconds == new_seconds:
                 continue
-            since, cutoff = _moved_instants(old_seconds, new_seconds, now)
-            moved = measure.measure_due(kind, cutoff, since)
+            # Only the shorter retention makes these due. Without a retention nothing is due, as if it were endless.
+            shorter, *longer = sorted(s for s in (old_seconds, new_seconds) if s is not None)
+            moved = measure.measure_due(kind, now - 1000 * shorter, now - 1000 * longer[0] if longer else 0)
             more = new_seconds is not None and (old_seconds is None or new_seconds < old_seconds)
             agreed = new.agreed is None or new_seconds is None or new_seconds >= new.agreed.get(kind, new_seconds)
             yield Shift(
@@ -302,22 +298,3 @@ def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterat
                 asks=new.enabled and more and moved.marks > 0 and not agreed,
                 **moved.model_dump(include={"kind", "marks", "objects", "estimated", "bytes"}),
             )
-
-
-def _moved_instants(before: int | None, after: int | None, now: int) -> tuple[int, int]:
-    """Return between which instants the marks lie that only the shorter of two different retentions makes due.
-
-    Without a retention nothing of a kind is due, as if the retention were endless.
-
-    Args:
-        before: the one retention in seconds, or None.
-        after: the other one.
-        now: in ms since 1970.
-
-    Returns:
-        ``since`` (0: no lower bound) and ``cutoff`` of ``Measure.measure_due``, in ms since 1970.
-    """
-    shorter = min(seconds for seconds in (before, after) if seconds is not None)
-    longer = max(before or 0, after or 0) if before and after else None
-    since = 0 if longer is None else now - 1000 * longer
-    return since, now - 1000 * shorter

@@ -15,7 +15,7 @@ from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState
 from sexton.recycle.errors import UnknownRound
 from sexton.recycle.model import Counts, KindReport, KindVaultCounts, RoundReport
-from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import CloseOrder, KindProgress, RoundRow
 from sexton.storage.port import NOT_LISTED
 
@@ -130,25 +130,21 @@ def _kinds(
     of_instance = select(db.t.instance.c.retentions).where(db.t.instance.c.id == order.opened.lease.instance)
     agreed = c.execute(of_instance).scalar_one_or_none() or {}
     kinds = sorted(planned.keys() | (progress.keys() & agreed.keys()) | {tally.kind for tally in tallies})
-    return tuple(
-        _kind_report(kind, planned.get(kind), progress.get(kind), [tally for tally in tallies if tally.kind == kind])
-        for kind in kinds
-    )
-
-
-def _kind_report(
-    kind: str, planned: KindPlan | None, progress: KindProgress | None, tallies: Sequence[KindVaultCounts]
-) -> KindReport:
     fields = {"scanned", "elapsed_ms", "kept", "error", "note"}
     summed = ("claimed", "removed", "deleted", "hidden", "size_unknown")
-    return KindReport(
-        kind=kind,
-        due=planned.marks if planned else 0,
-        due_bytes=planned.bytes if planned else 0,
-        bytes=sum(tally.bytes_freed + tally.bytes_estimated for tally in tallies),
-        **{name: sum(getattr(tally, name) for tally in tallies) for name in summed},
-        **progress.model_dump(include=fields) if progress else {},
-    )
+    reports = []
+    for kind in kinds:
+        of_kind = [tally for tally in tallies if tally.kind == kind]
+        report = KindReport(
+            kind=kind,
+            due=planned[kind].marks if kind in planned else 0,
+            due_bytes=planned[kind].bytes if kind in planned else 0,
+            bytes=sum(tally.bytes_freed + tally.bytes_estimated for tally in of_kind),
+            **{name: sum(getattr(tally, name) for tally in of_kind) for name in summed},
+            **progress[kind].model_dump(include=fields) if kind in progress else {},
+        )
+        reports.append(report)
+    return tuple(reports)
 
 
 def read_counters(db: Database, c: Connection) -> Mapping[tuple[str, str, str], int]:

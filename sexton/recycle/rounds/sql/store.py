@@ -12,9 +12,8 @@ from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
-from sexton.marks.lease import Lease, LeaseState
-from sexton.marks.model import BatchState, InstanceMode
-from sexton.marks.sql.leases import LeaseStore
+from sexton.marks.model import BatchState, InstanceMode, Lease
+from sexton.marks.sql.leases import LeaseStore, is_lease
 from sexton.operators.call_log.store import record_work
 from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
@@ -27,10 +26,9 @@ from sexton.recycle.planning.policy import for_owner
 from sexton.recycle.planning.sql import measure
 from sexton.recycle.planning.sql.approvals import NO_APPROVAL, withdraw
 from sexton.recycle.planning.sql.plans import PlanStore
-from sexton.recycle.rounds import orders
+from sexton.recycle.rounds import policy as policies
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
-from sexton.recycle.rounds.orders import RoundFacts
-from sexton.recycle.rounds.policy import after_round, counters_of, turn
+from sexton.recycle.rounds.policy import RoundFacts, after_round, counters_of, turn
 from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.recycle.rounds.sql.reports import Reports, build
 
@@ -99,10 +97,6 @@ class RoundStore:
                 c.execute(update(t).where(unplanned, t.c.waiting.is_(None)).values(plan=plan.id))
         return plan
 
-    def find_plan(self, plan: int) -> Plan:
-        """Return a stored plan, or raise ``PlanRefused``."""
-        return self.plans.find_plan(plan)
-
     def open(
         self,
         instance: str,
@@ -139,7 +133,7 @@ class RoundStore:
         if self._protections is not None:
             self._protections.end_due(instance)
         reached("round.opened")
-        cutoffs = dict(self.plans.retentions.due_instants(instance, policy).agreed)
+        cutoffs = dict(self.plans.due_instants(instance, policy).agreed)
         return OpenedRound(
             round=round_,
             lease=lease,
@@ -151,11 +145,11 @@ class RoundStore:
 
     def checked_range(self, order: RangeOrder, policy: Policy) -> RangeOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        return orders.checked_range(order, self._facts(order.round, order.plan, policy))
+        return policies.checked_range(order, self._facts(order.round, order.plan, policy))
 
     def checked_adoption(self, order: AdoptOrder, policy: Policy) -> AdoptOrder:
         """Return the order as far as the rows allow it, or raise ``OrderRefused``."""
-        return orders.checked_adoption(order, self._facts(order.round, 0, policy))
+        return policies.checked_adoption(order, self._facts(order.round, 0, policy))
 
     def _facts(self, round_: int, plan: int, policy: Policy) -> RoundFacts | None:
         """Return what the rows say about a round, and about a plan of its instance; None: there is no such round."""
@@ -170,7 +164,7 @@ class RoundStore:
             unannounced = frozenset(c.execute(select(t.vault.c.name).where(is_behind)).scalars())
             is_own = and_(t.plan.c.id == plan, t.plan.c.instance == row.instance)
             stored = c.execute(select(t.plan.c.body, t.plan.c.approved_at).where(is_own)).one_or_none()
-        instants = self.plans.retentions.due_instants(row.instance, policy)
+        instants = self.plans.due_instants(row.instance, policy)
         return RoundFacts(
             instance=row.instance,
             run=row.run_id,
@@ -186,12 +180,10 @@ class RoundStore:
     def release(self, opened: OpenedRound, why: str) -> None:
         """Release the lease while the round waits (paused, backing off), and store why; ``OrderRefused``."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
-        in_use = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == LeaseState.BUSY)
         with self._db.write() as c:
             row_of_round = c.execute(select(t).where(t.c.id == opened.round)).one_or_none()
-            orders.verified_row(lease.owner, lease.instance, row_of_round)
-            lease_query = select(row.c.owner).where(in_use, row.c.owner == lease.owner, row.c.epoch == lease.epoch)
-            has_lease = c.execute(lease_query).first() is not None
+            policies.verified_row(lease.owner, lease.instance, row_of_round)
+            has_lease = c.execute(select(row.c.owner).where(is_lease(row, lease))).first() is not None
             # This call may be a late repetition: without the lease, leave a round alone that continues already.
             condition = true() if has_lease else t.c.waiting.is_not(None)
             waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
@@ -217,7 +209,7 @@ class RoundStore:
             now = self._db.now(c)
             stored = c.execute(select(round_).where(round_.c.run_id == run_id)).one_or_none()
             if stored is not None:
-                orders.verified_row(run_id, instance, stored)
+                policies.verified_row(run_id, instance, stored)
             if stored is not None and stored.report is not None:
                 raise RoundEnded(f"round {stored.id} has ended; start a new one: sexton round run {instance}")
             if stored is None:
@@ -264,7 +256,7 @@ class RoundStore:
         with self._db.write() as c:
             # For update: two attempts to close must not both count it.
             stored = c.execute(select(t).where(t.c.id == order.opened.round).with_for_update()).one_or_none()
-            row = orders.verified_row(lease.owner, lease.instance, stored)
+            row = policies.verified_row(lease.owner, lease.instance, stored)
             if row.report is not None:
                 report = RoundReport.model_validate(row.report)
             else:
@@ -319,7 +311,7 @@ class RoundStore:
             values = {"state": PlanState.PLANNED, **NO_APPROVAL} if again else {"state": PlanState.APPLIED}
             c.execute(update(t.plan).where(t.plan.c.id == plan).values(**values))
             if not again:
-                self.plans.retentions.agree_plan(c, plan)
+                self.plans.agree_plan(c, plan)
         # The column is coarse: whether the round ran to its end. The report says how it ended.
         round_state = RoundState.SUCCEEDED if report.state == SUCCEEDED else RoundState.FAILED
         ended = {"state": round_state, "ended_at": now, "report": report.model_dump(mode="json")}

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select
 
 from sexton.contract import NewMark
 from sexton.interfaces.cli.commands import after_restore
-from sexton.marks.lease import LeaseLost
+from sexton.marks.model import LeaseLost
 from sexton.marks.sql.leases import EPOCHS_OF_A_COPY
 from tests.servers.postgres import new_database
 from tests.support.command import Printed, run

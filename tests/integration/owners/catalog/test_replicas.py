@@ -4,9 +4,7 @@ import pytest
 
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
-from sexton.marks.lease import Lease
-from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span
+from sexton.marks.model import Candidate, Lease, Ref, Span, WriteToken
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.recycle.model import RoundReport

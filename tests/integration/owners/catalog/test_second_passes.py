@@ -12,8 +12,7 @@ from config.settings import owner_policy
 from sexton.kernel import crash_points
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.marks.lease import LeaseLost
-from sexton.marks.model import Reason, Ref, WriteToken
+from sexton.marks.model import LeaseLost, Reason, Ref, WriteToken
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.catalog.layout import IndexFormat

@@ -11,11 +11,11 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.markers import MarkerStore
-from sexton.recycle.audit import naming, store, writer
+from sexton.recycle.audit import store, writer
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
-from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
+from sexton.recycle.model import DAY_MS as DAY
 from sexton.storage.model import PAGE_KEYS
 from sexton.storage.port import VaultFault
 from tests.servers.postgres import new_database
@@ -23,7 +23,6 @@ from tests.servers.s3 import RunningS3
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DEPLOYMENT, Rig, listing, put
 
-DAY = naming.DAY_MS
 NOON = 20_000 * DAY + DAY // 2
 DAYS = 400
 
@@ -359,4 +358,4 @@ def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_pat
 
     assert worker.count("mark_history") == 0
     assert [(r.round, r.id, r.outcome) for r in found] == [(done.round, "k", "deleted")]
-    assert now - found[0].at >= 31 * DAY_MS
+    assert now - found[0].at >= 31 * DAY

@@ -9,9 +9,8 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks import file_list
-from sexton.marks.lease import LeaseLost
-from sexton.marks.model import File, FilePage, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span, in_span, read_lists, save_results
+from sexton.marks.model import File, FilePage, LeaseLost, Ref, Span, WriteToken
+from sexton.marks.sql.file_lists import in_span, read_lists, save_results
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.sql.batches import verify

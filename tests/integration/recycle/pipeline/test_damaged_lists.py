@@ -1,18 +1,18 @@
 """A file list whose bytes were changed in the database keeps its own marks, and nothing else."""
 
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
 from sexton.contract import NewMark
-from sexton.marks.file_list import FileSums
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline import resolve
+from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.files import FileStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
@@ -187,7 +187,7 @@ def test_marks_of_other_chunks_are_not_quarantined(rig: Rig) -> None:
 
 
 def test_a_damaged_list_is_given_up_beside_a_discard(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    file_sums = QuarantineStore._file_sums
+    sum_files = quarantine.sum_files
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
     write_token = token(rig)
     claim(rig, write_token, "dropped", "m")
@@ -196,14 +196,14 @@ def test_a_damaged_list_is_given_up_beside_a_discard(rig: Rig, monkeypatch: pyte
 
     with ThreadPoolExecutor(1) as pool:
 
-        def sums_after_take_over(*given: object) -> Sequence[FileSums]:
+        def sums_after_take_over(*given: Any, **options: Any) -> Any:
             """Take over while the mark is locked, and wait until the take-over waits for it."""
             taking_over.append(pool.submit(drop_unclaimed, rig, write_token))
             wait_for_lock_waiter(rig.db)
-            return file_sums(*given)  # type: ignore[arg-type]
+            return sum_files(*given, **options)
 
         taking_over: list[Future[None]] = []
-        monkeypatch.setattr(QuarantineStore, "_file_sums", sums_after_take_over)
+        monkeypatch.setattr(quarantine, "sum_files", sums_after_take_over)
         QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
         taking_over[0].result()
 

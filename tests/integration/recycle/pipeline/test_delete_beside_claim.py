@@ -10,7 +10,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks import file_list
-from sexton.marks.lease import LeaseLost
+from sexton.marks.model import LeaseLost
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.pipeline import active_lease, delete, ranges
 from sexton.recycle.pipeline import resolve as resolving

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseLost
-from sexton.marks.model import Ref
+from sexton.marks.model import LeaseLost, Ref
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe

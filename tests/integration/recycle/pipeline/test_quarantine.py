@@ -16,7 +16,7 @@ from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.pipeline.sql import due_marks, settlement
+from sexton.recycle.pipeline.sql import due_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -303,22 +303,22 @@ def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, mon
     refused_round(rig, "m1/late2.dat", "m2/late.dat")
     rig.later(GRACE + 60)
     order, mark_is_locked, files_are_carried = adopt_order(rig), threading.Event(), threading.Event()
-    sums, carry = QuarantineStore._file_sums, due_marks.carry_over
+    sums, carry = quarantine.sum_files, due_marks.carry_over
 
-    def wait_for_the_other(*arguments: Any) -> Any:
+    def wait_for_the_other(*arguments: Any, **options: Any) -> Any:
         mark_is_locked.set()
         eventually(
             "the second pass has its files, or waits for the mark",
             lambda: files_are_carried.is_set() or lock_waiters(rig.db),
         )
-        return sums(*arguments)
+        return sums(*arguments, **options)
 
     def carry_slowly(*arguments: Any) -> None:
         carry(*arguments)
         files_are_carried.set()
         eventually("the discard is done, or waits for files", lambda: discarding.done() or lock_waiters(rig.db))
 
-    monkeypatch.setattr(QuarantineStore, "_file_sums", wait_for_the_other)
+    monkeypatch.setattr(quarantine, "sum_files", wait_for_the_other)
     monkeypatch.setattr(due_marks, "carry_over", carry_slowly)
     with ThreadPoolExecutor(1) as thread:
         discarding = thread.submit(QuarantineStore(rig.db).discard, "shop", Ref("dropped", "m2"), "its files stay")

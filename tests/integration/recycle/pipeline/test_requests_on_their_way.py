@@ -19,7 +19,7 @@ from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_unde
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.model import AdoptOrder
-from sexton.recycle.pipeline.settle import Finisher
+from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import IN_FLIGHT_SECONDS, KeyResult
@@ -230,10 +230,10 @@ def test_undelete_waits_for_tasks_of_a_take_over_on_spark(
     order = range_order(rig)
     with crash_points.installed(die_after_claim), suppress(Died):
         rig.recycler.recycle(order, 1, lambda: None)
-    drop_unclaimed, settled = Finisher.drop_unclaimed, threading.Event()
+    drop_unclaimed, settled = Settler.drop_unclaimed, threading.Event()
 
-    def take_over_slowly(finisher: Finisher, work: object) -> None:
-        drop_unclaimed(finisher, work)  # type: ignore[arg-type]
+    def take_over_slowly(settler: Settler, work: object) -> None:
+        drop_unclaimed(settler, work)  # type: ignore[arg-type]
         rig.later(38)  # earlier jobs of this take-over took so long
 
     def undelete_while_settling(point: str) -> None:
@@ -242,7 +242,7 @@ def test_undelete_waits_for_tasks_of_a_take_over_on_spark(
             assert rig.row("dropped", "m") is None
             assert not is_undelete_safe(rig, "a.dat")
 
-    monkeypatch.setattr(Finisher, "drop_unclaimed", take_over_slowly)
+    monkeypatch.setattr(Settler, "drop_unclaimed", take_over_slowly)
     with crash_points.installed(undelete_while_settling):
         rig.recycler.recycle(order, 2, lambda: None)
 

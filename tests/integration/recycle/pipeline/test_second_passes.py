@@ -100,14 +100,14 @@ def test_a_moved_mark_takes_its_done_files_along(rig: Rig) -> None:
         (second.batch, 2, "m", KeyOutcome.ABSENT),
     ]
     [progress] = rig.stores.settlements.progress(second, [mark.ref])
-    assert (progress.deletion_counts.files, progress.deletion_counts.done) == (2, 2)
+    assert (progress.files, progress.done) == (2, 2)
 
 
 def test_a_mark_that_was_found_finished_is_settled_unasked(rig: Rig, root: Path) -> None:
     claimed_prefix(rig, root)
     rig.later(GRACE + 1)
     order = adopt_order(rig)
-    token = rig.stores.batches.open_second_pass(order, 1)
+    token = rig.stores.batches.open(order, 1)[0]
     [mark] = rig.stores.due_marks.take_second_pass(token, Ref("", ""), 10, 0)
     assert rig.stores.settlements.record_finished(token, [mark.ref]) == {mark.ref}
     rig.holds.place(Hold(instance="shop", scope="instance", reason="x"), DAY)

@@ -13,8 +13,7 @@ from sqlalchemy import select, update
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
-from sexton.marks.lease import LeaseLost
-from sexton.marks.model import Ref
+from sexton.marks.model import LeaseLost, Ref
 from sexton.marks.sql.leases import may_be_deleting
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold

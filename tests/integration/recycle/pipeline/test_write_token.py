@@ -8,13 +8,12 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.lease import LeaseLost
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,
-    DeletionCounts,
     File,
     FilePage,
+    LeaseLost,
     MarkState,
     Reason,
     Ref,
@@ -23,8 +22,8 @@ from sexton.marks.model import (
 )
 from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
-from sexton.recycle.pipeline.progress import DeletionProgress
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -36,17 +35,15 @@ from tests.support.rig import Rig
 M = Ref("dropped", "m")
 NEW = Candidate(Ref("dropped", "new"))
 DELETED = KeyResult(key="m.dat", outcome=KeyOutcome.DELETED)
-GONE = DeletionProgress(
-    M, "disk", 0, DeletionCounts(prefix=None, first_pass_at=None, files=1, done=1, failed=0), None, (1, 0), {}
-)
+GONE = DeletionProgress(M, "disk", files=1, done=1, objects=1)
 Write = Callable[[Stores, WriteToken], object]
 WRITES: dict[str, Write] = {
     "open": lambda s, t: s.batches.ensure_latest(t, [1]),
     "store": lambda s, t: s.files.store(t, [File("dropped", "m", "disk", "m.dat", 1)]),
     "drop": lambda s, t: s.files.drop(t, [M]),
     "drop unclaimed": lambda s, t: s.files.drop_unclaimed(t, 0, second_pass=True),
-    "fence": lambda s, t: s.fences.fence(t, [M]),
-    "unfence": lambda s, t: s.fences.unfence(t, {M: "in use"}),
+    "fence": lambda s, t: s.owner_marks.fence(t, [M]),
+    "unfence": lambda s, t: s.owner_marks.unfence(t, {M: "in use"}, []),
     "ask keepers": lambda s, t: s.claims.ask_keepers_outside_claim(t, [NEW]),
     "claim": lambda s, t: s.claims.claim(ClaimRequest(t, [NEW], FAR_MS)),
     "record": lambda s, t: s.outcomes.record(t, FilePage("disk", [1], ["m.dat"]), [DELETED]),
@@ -66,7 +63,7 @@ WRITES: dict[str, Write] = {
     "take finished": lambda s, t: s.due_marks.take_finished(t, Ref("", ""), 10),
     "shorten waits": lambda s, t: s.due_marks.shorten_waits(t, 600),
     "close": lambda s, t: s.batches.close(t, RangeReceipt(last=Cursor())),
-    "end": lambda s, t: s.batches.end(t),
+    "end": lambda s, t: s.batches.close(t),
 }
 BEFORE_EXPIRY = ("fence", "claim", "take second pass", "take finished")
 """Writes that decide something, and so need a lease that has not expired."""

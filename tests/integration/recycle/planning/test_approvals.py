@@ -39,7 +39,7 @@ def test_a_waiting_plan_has_no_limit_once_it_is_applied(shop: Limited) -> None:
     applied = next(p for p in shop.rounds.plans.approvals.plans("shop") if p.id == number)
     assert (applied.state, applied.approved_by) == ("APPLYING", "anna")
     assert applied.approved_at is not None
-    assert shop.rounds.find_plan(number).allowance is None
+    assert shop.rounds.plans.find_plan(number).allowance is None
     assert waiting_plans(shop) == []
 
 
@@ -47,10 +47,10 @@ def test_a_rounds_plan_has_no_limit_once_an_operator_applies_it(shop: Limited) -
     shop.garbage("dropped", 3)
     shop.later(10_801)
     plan = shop.plan()
-    before = shop.rounds.find_plan(plan.id).allowance
+    before = shop.rounds.plans.find_plan(plan.id).allowance
     shop.begin_apply(plan.id)
 
-    assert (before, shop.rounds.find_plan(plan.id).allowance) == (2_000, None)
+    assert (before, shop.rounds.plans.find_plan(plan.id).allowance) == (2_000, None)
 
 
 def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
@@ -130,9 +130,9 @@ def test_marks_made_while_a_plan_is_applied_are_not_in_it(shop: Limited) -> None
     shop.later(10_801)
     shop.begin_apply(plan.id)  # R45: what was marked since does not change it
 
-    assert kind_plan(shop.rounds.find_plan(plan.id), "dropped").marks == 3
+    assert kind_plan(shop.rounds.plans.find_plan(plan.id), "dropped").marks == 3
     assert marks_by_kind(shop.plan()) == {}  # and waits for somebody itself
-    assert marks_by_kind(shop.rounds.find_plan(waiting_plans(shop)[0])) == {"dropped": 503}
+    assert marks_by_kind(shop.rounds.plans.find_plan(waiting_plans(shop)[0])) == {"dropped": 503}
 
 
 def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
@@ -147,7 +147,7 @@ def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
     plan = shop.plan()
 
     [number] = waiting_plans(shop)
-    other = shop.rounds.find_plan(number)
+    other = shop.rounds.plans.find_plan(number)
     assert (marks_by_kind(plan), marks_by_kind(other)) == ({"dropped": 2}, {"dropped": 5})
     assert kind_plan(other, "dropped").since == kind_plan(plan, "dropped").cutoff
     assert "5 marks are due only because its retention was shortened from 3 d to 1 h" in other.awaits
@@ -169,7 +169,7 @@ def test_loki_8359_a_shorter_retention_waits_for_approval(shop: Limited) -> None
     after = shop.plan()
 
     assert [marks_by_kind(p) for p in rounds] == [{}, {}, {}]
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 4, "dropped": 4, "orphan": 4}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"compacted": 4, "dropped": 4, "orphan": 4}
     assert marks_by_kind(after) == {"compacted": 4, "dropped": 4, "orphan": 4}  # agreed; nobody deleted them here
     assert waiting_plans(shop) == []
 
@@ -183,13 +183,13 @@ def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -
     shop.later(7 * HOUR)
     shop.policy = limited_policy(dropped=HOUR)
     number = awaited(shop)
-    before = marks_by_kind(shop.rounds.find_plan(number))
+    before = marks_by_kind(shop.rounds.plans.find_plan(number))
     shop.later(2 * HOUR)
 
     plan = shop.plan()
 
     assert (before, waiting_plans(shop)) == ({"dropped": 7}, [number])
-    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
+    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.plans.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
     shop.begin_apply(number)
     assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
@@ -216,7 +216,7 @@ def test_a_longer_retention_needs_no_approval(shop: Limited) -> None:
 
     plan = shop.plan()
 
-    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.find_plan(waiting_plans(shop)[0]))) == (
+    assert (marks_by_kind(plan), marks_by_kind(shop.rounds.plans.find_plan(waiting_plans(shop)[0]))) == (
         {},
         {"dropped": 3, "snapshot": 1},
     )
@@ -247,14 +247,14 @@ def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
-    before = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed["dropped"]
+    before = shop.rounds.plans.due_instants("shop", shop.policy).agreed["dropped"]
     shop.policy = limited_policy(dropped=HOUR)
     shop.plan()
-    disputed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
+    disputed = shop.rounds.plans.due_instants("shop", shop.policy).agreed
     [number] = waiting_plans(shop)
     shop.begin_apply(number)
     shop.finish_apply(number)
-    agreed = shop.rounds.plans.retentions.due_instants("shop", shop.policy).agreed
+    agreed = shop.rounds.plans.due_instants("shop", shop.policy).agreed
 
     assert disputed["dropped"] - before < 60_000
     assert agreed["dropped"] - disputed["dropped"] > 70 * HOUR * 1000

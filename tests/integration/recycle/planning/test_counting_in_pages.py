@@ -47,7 +47,7 @@ def test_opening_a_round_that_applies_a_plan_beats(shop: Limited, heartbeats: He
 
     opened = shop.rounds.open("shop", "run", plan.id, shop.policy, heartbeats)
 
-    assert marks_by_kind(shop.rounds.find_plan(plan.id)) == {"dropped": MARKS}
+    assert marks_by_kind(shop.rounds.plans.find_plan(plan.id)) == {"dropped": MARKS}
     assert opened.may_delete
     assert heartbeats.count == PAGES
 

@@ -28,7 +28,7 @@ def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
     plan = shop.plan()
 
     [number] = waiting_plans(shop)
-    other = shop.rounds.find_plan(number)
+    other = shop.rounds.plans.find_plan(number)
     assert marks_by_kind(plan) == {"compacted": 30}
     assert kept_texts(plan) == {f"approval of plan {number}": 30}
     assert marks_by_kind(other) == {"dropped": 30}
@@ -99,7 +99,7 @@ def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None
 
     [number] = waiting_plans(shop)
     assert (marks_by_kind(plan), plan.allowance) == ({"compacted": 11}, 1_000)
-    assert "no answer from its catalog" in shop.rounds.find_plan(number).awaits
+    assert "no answer from its catalog" in shop.rounds.plans.find_plan(number).awaits
 
 
 def test_live_objects_are_not_counted_without_a_fraction(shop: Limited) -> None:
@@ -126,7 +126,7 @@ def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
 
     assert waiting_plans(shop) == [number]
     assert kept_texts(again) == {f"approval of plan {number}": 35}
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"dropped": 30}
 
 
 def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
@@ -139,7 +139,7 @@ def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
     shop.plan()
 
     [other] = waiting_plans(shop)
-    before, after = shop.rounds.find_plan(number), shop.rounds.find_plan(other)
+    before, after = shop.rounds.plans.find_plan(number), shop.rounds.plans.find_plan(other)
     assert other != number
     assert shop.rounds.plans.approvals.state(number) == PlanState.REPLACED
     assert marks_by_kind(after) == {"dropped": 27}
@@ -157,8 +157,8 @@ def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
 
     [other] = waiting_plans(shop)
     assert expired == ([], PlanState.EXPIRED)
-    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 31}
-    assert shop.rounds.find_plan(other).awaits_since == shop.rounds.find_plan(number).created_at
+    assert marks_by_kind(shop.rounds.plans.find_plan(other)) == {"dropped": 31}
+    assert shop.rounds.plans.find_plan(other).awaits_since == shop.rounds.plans.find_plan(number).created_at
 
 
 def test_no_plan_waits_once_the_marks_are_below_the_limit(shop: Limited) -> None:
@@ -251,5 +251,5 @@ def test_an_owners_kind_named_as_one_of_the_catalog_has_files(shop: Limited, kin
     plan = shop.plan()
 
     [number] = waiting_plans(shop)
-    waiting = kind_plan(shop.rounds.find_plan(number), kind)
+    waiting = kind_plan(shop.rounds.plans.find_plan(number), kind)
     assert (plan.marks, waiting.objects, waiting.estimated) == (0, 10, True)

@@ -52,7 +52,7 @@ def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
     assert kept_texts(plans[1]) == {f"approval of plan {other}": 30}
     assert other != number
     assert shop.rounds.plans.approvals.state(number) == PlanState.REJECTED
-    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.plans.find_plan(other)) == {"dropped": 30}
 
 
 def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
@@ -60,7 +60,7 @@ def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.later(60)
 
-    other = shop.rounds.find_plan(awaited(shop))
+    other = shop.rounds.plans.find_plan(awaited(shop))
 
     assert f"dropped: plan {number} with it was rejected by bert: {WHY}" in other.awaits
     assert f"sexton plan reject {other.id}" in other.awaits
@@ -231,7 +231,7 @@ def test_a_waiting_plan_with_exchanged_marks_is_replaced(shop: Limited) -> None:
 
     [other] = waiting_plans(shop)
     assert (other != number, shop.rounds.plans.approvals.state(number)) == (True, PlanState.REPLACED)
-    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.plans.find_plan(other)) == {"dropped": 30}
 
 
 def test_a_plan_survives_marks_that_came_and_vanished(shop: Limited) -> None:

@@ -58,7 +58,7 @@ def test_24_rounds_a_day_share_one_limit(shop: Limited) -> None:
 
     [number] = waiting_plans(shop)
     assert deleted == 1_188
-    assert "max_delete_fraction 0.1 of 12,000 live objects" in shop.rounds.find_plan(number).awaits
+    assert "max_delete_fraction 0.1 of 12,000 live objects" in shop.rounds.plans.find_plan(number).awaits
 
 
 def test_approved_deletions_do_not_count_against_the_limit(shop: Limited) -> None:
@@ -85,7 +85,7 @@ def test_a_round_above_its_estimate_stops_at_the_limit(shop: Limited, tmp_path: 
     first, second, third = shop.round(), shop.round(), shop.round()
 
     [number] = waiting_plans(shop)
-    waits = shop.rounds.find_plan(number)
+    waits = shop.rounds.plans.find_plan(number)
     assert (first.claimed, first.deleted, kept_texts(first)) == (2, 40, {"limit of 24 hours": 2})
     assert (second.claimed, third.claimed) == (0, 0)
     assert (marks_by_kind(waits), kept_texts(second), kept_texts(third)) == (
@@ -124,7 +124,7 @@ def test_r45_marks_made_while_a_plan_is_applied_wait(shop: Limited, tmp_path: Pa
     [number] = waiting_plans(shop)
     assert (applied.claimed, left) == (3, 60)
     assert [r.claimed for r in after] == [0, 0, 0]
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"dropped": 60}
     assert len(listing(root)) == 60
 
 
@@ -226,7 +226,7 @@ def test_rounds_killed_anywhere_stay_below_the_daily_limit(shop: Limited, tmp_pa
     assert all(died)
     assert left[-1] == 40  # two marks of 20; a third would have been too many
     assert max(left) <= LIMIT
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 2}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"dropped": 2}
 
 
 def test_the_limit_spans_all_ranges_of_a_round(shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,5 +289,5 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
     assert (applied.claimed, applied.deleted) == (len(meant), len(meant))
     assert at_once == mistake
     assert [r.claimed for r in unasked] == [0, 0, 0]
-    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
+    assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"dropped": 60}
     assert set(listing(root)) == mistake

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseLost
+from sexton.marks.model import LeaseLost
 from sexton.recycle.errors import OrderRefused, PlanRefused
 from sexton.recycle.model import FAILED
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
@@ -121,7 +121,7 @@ def test_h1_a_kind_without_a_retention_allows_no_range(rig: Rig) -> None:
 
 
 def test_h1_a_retention_not_agreed_to_allows_no_range(rig: Rig) -> None:
-    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    rig.rounds.plans.agree_first("shop", rig.policy)
     _, order = begun(rig)
     agreed = {"retentions": rig.policy.retention_seconds | {"dropped": 99_999}}
     with rig.db.write() as c:
@@ -132,7 +132,7 @@ def test_h1_a_retention_not_agreed_to_allows_no_range(rig: Rig) -> None:
 
 
 def test_h1_a_round_by_a_shorter_retention_is_not_refused(rig: Rig) -> None:
-    rig.rounds.plans.retentions.agree_first("shop", rig.policy)
+    rig.rounds.plans.agree_first("shop", rig.policy)
     rig.policy = rig.policy.model_copy(update={"retention_seconds": rig.policy.retention_seconds | {"dropped": 3_600}})
 
     _, order = begun(rig)

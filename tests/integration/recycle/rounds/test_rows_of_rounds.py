@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import LeaseBusy
+from sexton.marks.model import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.batches import add_to_round
 from sexton.recycle.planning import policy as rules
@@ -245,7 +245,7 @@ def test_ranges_without_shards_are_carried_as_one_shard(rig: Rig, root: Path, mo
     # The older workflow ignores the shards of the plan, and works on two ranges of one mark each.
     older_plan = plan.model_copy(update={"kinds": (KindPlan(**kind.model_dump(exclude={"shards"})),)})
     recycler = rig.recycler
-    recycler._ranges._group_files = 1
+    monkeypatch.setattr("sexton.recycle.pipeline.ranges.GROUP_FILES", 1)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.RANGE_OBJECTS", 1)
     monkeypatch.setattr("sexton.recycle.pipeline.resolve.CHUNK_FILES", 1)
     older = Ledger()

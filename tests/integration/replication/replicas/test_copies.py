@@ -9,9 +9,7 @@ from sqlalchemy import func, select
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput
-from sexton.marks.lease import Lease
-from sexton.marks.model import Candidate, Ref, WriteToken
-from sexton.marks.sql.file_lists import Span
+from sexton.marks.model import Candidate, Lease, Ref, Span, WriteToken
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, ReplicaSettings, Tablet, TabletReport

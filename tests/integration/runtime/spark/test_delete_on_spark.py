@@ -198,7 +198,7 @@ def test_an_audit_folder_is_not_written_on_other_machines(
 
     rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)
-    deleting(rig)._ranges._parts.deleter.work = Work(where=where(rig), requests=1, audits=False)  # type: ignore[attr-defined]
+    deleting(rig)._parts.deleter.work = Work(where=where(rig), requests=1, audits=False)  # type: ignore[attr-defined]
     report = rig.round()
 
     assert report.deleted == 5

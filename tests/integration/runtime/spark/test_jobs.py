@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.lease import Lease, LeaseLost
-from sexton.marks.model import WriteToken
+from sexton.marks.model import Lease, LeaseLost, WriteToken
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.runtime.spark import deleter, deletion
 from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion

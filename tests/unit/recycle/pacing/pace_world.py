@@ -15,7 +15,7 @@ SEEN_SECONDS = 15
 
 
 class Table:
-    """``Shares`` in memory."""
+    """``PaceStore.exchange`` in memory."""
 
     def __init__(self) -> None:
         self.now = 0.0

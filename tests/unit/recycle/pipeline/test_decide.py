@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
-from sexton.marks.lease import Lease
-from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref, WriteToken
+from sexton.marks.model import Candidate, ClaimRequest, Lease, MarkState, Ref, WriteToken
 from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
 
 TOKEN = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sexton.marks.model import CHUNK_MARKS, Ref, Settlement
 from sexton.recycle.pipeline.adopt import MarkPrefix, neighbours
-from sexton.recycle.pipeline.progress import DeletionProgress
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.ranges import marks_to_read
 from sexton.storage.model import KeyOutcome
 
@@ -37,7 +37,7 @@ def test_bytes_that_are_hidden_are_not_freed() -> None:
         make_mark(), [make_files(KeyOutcome.DELETED, 2, 20), make_files(KeyOutcome.HIDDEN, 1, 5)]
     )
 
-    assert progress.gone == (3, 20)
+    assert (progress.objects, progress.bytes) == (3, 20)
 
 
 def test_failures_are_counted_by_vault() -> None:

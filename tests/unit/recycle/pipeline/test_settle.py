@@ -3,7 +3,9 @@
 Log the outcomes, delete the owner's records, then the marks. Fakes stand for the stores.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +15,9 @@ from hypothesis import strategies as st
 
 from sexton.marks.file_list import ListedFile
 from sexton.marks.keepers import by_vault
-from sexton.marks.model import CHUNK_MARKS, DeletionCounts, Ref, Settlement
-from sexton.marks.policy import settlement_of
+from sexton.marks.model import CHUNK_MARKS, Ref, Settlement
 from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.settle import Settler, log_deletions
 from sexton.recycle.pipeline.sql.files import Leftovers, sort_leftovers
 from sexton.storage.model import KeyOutcome
@@ -83,8 +85,9 @@ class World:
 
         stores: Any = SimpleNamespace(outcomes=SimpleNamespace(of_marks=of_marks), settlements=self)
         log: Any = SimpleNamespace(write=self.write)
+        deleter: Any = None
         owner: Any = SimpleNamespace(forget=self.forget, keeps_records=lambda _: records)
-        return Settler(stores, owner, log).settle(self.work, refs, 600, logged=logged)
+        return Settler(stores, owner, log, deleter).settle(self.work, refs, 600, logged=logged)
 
     def done(self) -> list[tuple[str, Any]]:
         """Return the calls but for heartbeats."""
@@ -183,47 +186,50 @@ def test_each_vaults_outcomes_are_logged_together() -> None:
     assert world.done() == [("log", [REFS[1]]), ("log", [REFS[0], REFS[2]])]
 
 
-DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
+FAILED = Counter({"disk": 1})
+DONE = DeletionProgress(Ref("dropped", "m"), "disk", files=3, done=3)
 
 
 @pytest.mark.parametrize(
-    ("counts", "settlement"),
+    ("progress", "settlement"),
     [
         (DONE, Settlement.GONE),
-        (DONE._replace(files=0, done=0), Settlement.GONE),
-        (DONE._replace(done=2), Settlement.WAITING),
-        (DONE._replace(done=2, failed=1), Settlement.FAILED),
-        (DONE._replace(done=2, changed=1), Settlement.CHANGED),
-        (DONE._replace(done=1, changed=1, failed=1), Settlement.CHANGED),
-        (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
-        (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
-        (DONE._replace(prefix="data/"), Settlement.SECOND_PASS),
-        (DONE._replace(prefix="data/", first_pass_at=1), Settlement.GONE),
-        (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
+        (replace(DONE, files=0, done=0), Settlement.GONE),
+        (replace(DONE, done=2), Settlement.WAITING),
+        (replace(DONE, done=2, failed=FAILED), Settlement.FAILED),
+        (replace(DONE, done=2, changed=True), Settlement.CHANGED),
+        (replace(DONE, done=1, changed=True, failed=FAILED), Settlement.CHANGED),
+        (replace(DONE, lacking="SCHEMA_MISSING"), Settlement.LACKING),
+        (replace(DONE, lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
+        (replace(DONE, prefix="data/"), Settlement.SECOND_PASS),
+        (replace(DONE, prefix="data/", first_pass_at=1), Settlement.GONE),
+        (replace(DONE, prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
     ],
 )
-def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: Settlement) -> None:
-    assert settlement_of(counts) is settlement
+def test_a_mark_is_settled_by_its_outcomes(progress: DeletionProgress, settlement: Settlement) -> None:
+    assert progress.settlement is settlement
 
 
 @given(
     st.builds(
-        DeletionCounts,
+        DeletionProgress,
+        ref=st.just(DONE.ref),
+        vault=st.just("disk"),
         prefix=st.none() | st.just("p/"),
         first_pass_at=st.none() | st.just(1),
         files=st.integers(0, 3),
         done=st.integers(0, 3),
-        failed=st.integers(0, 1),
-        changed=st.integers(0, 1),
+        failed=st.sampled_from((Counter(), FAILED)),
+        changed=st.booleans(),
         lacking=st.none() | st.just("SCHEMA_MISSING"),
     )
 )
-def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) -> None:
-    confirmed = counts.done >= counts.files and not counts.failed and not counts.changed
-    seen_twice = counts.prefix is None or counts.first_pass_at is not None
+def test_a_record_is_removed_only_if_all_is_confirmed(progress: DeletionProgress) -> None:
+    confirmed = progress.done >= progress.files and not progress.failed and not progress.changed
+    seen_twice = progress.prefix is None or progress.first_pass_at is not None
 
-    assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
-    assert (settlement_of(counts) is Settlement.SECOND_PASS) == (confirmed and not counts.lacking and not seen_twice)
+    assert (progress.settlement is Settlement.GONE) == (confirmed and not progress.lacking and seen_twice)
+    assert (progress.settlement is Settlement.SECOND_PASS) == (confirmed and not progress.lacking and not seen_twice)
 
 
 MARK = Ref("dropped", "m")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.policy import after_round, retry_at, turn
+from sexton.recycle.rounds.policy import after_round, turn
 
 MINUTE = 60_000
 
@@ -25,6 +25,11 @@ def test_early_round_or_long_absence_restarts_the_slots() -> None:
 
 def ended(state: str, faults: int = 0) -> RoundReport:
     return RoundReport(round=1, instance="shop", state=state, faults=faults)
+
+
+def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
+    waits: int | None = after_round(report, failures, now)["retry_at"]
+    return waits
 
 
 def test_wait_after_failed_rounds_doubles_up_to_an_hour() -> None:

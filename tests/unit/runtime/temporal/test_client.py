@@ -16,7 +16,7 @@ from sexton.insight.views import RunningWork
 from sexton.interfaces.cli.render.results import RENDERERS
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.trust import PlainHttp
-from sexton.marks.lease import Lease
+from sexton.marks.model import Lease
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder

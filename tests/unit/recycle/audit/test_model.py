@@ -3,10 +3,10 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.audit import naming, parquet
+from sexton.recycle.audit import model, parquet
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 
-NOON = 20_000 * naming.DAY_MS + 43_200_000
+NOON = 20_000 * model.DAY_MS + 43_200_000
 ODD_KEYS = ("data/é", "data/e\u0301", "data/\U0001f600", "data/a b+c%20", "data/n\nn", "data/\uffee", "data/'q\"")
 
 
@@ -17,28 +17,28 @@ def row(key: str, *, at: int = NOON, seq: int = 1, outcome: str = "deleted", rea
 def test_the_same_rows_written_later_that_day_have_the_same_name() -> None:
     early, late = [row("a"), row("b")], [row("a", at=NOON + 60_000, seq=9), row("b", at=NOON + 60_000, seq=10)]
 
-    name = naming.file_name(early)
+    name = model.file_name(early)
 
-    assert name == naming.file_name(late)
+    assert name == model.file_name(late)
     assert name.startswith("audit/shop/2024-10-04/round-7/batch-3-")
-    assert naming.parse(name, 5) == naming.AuditFile(name, 5, "2024-10-04", 7, 3)
+    assert model.parse(name, 5) == model.AuditFile(name, 5, "2024-10-04", 7, 3)
 
 
 @pytest.mark.parametrize(
     "other", [[row("a")], [row("a"), row("c")], [row("a"), row("b", outcome="failed")], [row("a\0b")]]
 )
 def test_other_objects_or_outcomes_have_another_name(other: list[AuditRow]) -> None:
-    assert naming.file_name(other) != naming.file_name([row("a"), row("b")])
+    assert model.file_name(other) != model.file_name([row("a"), row("b")])
 
 
 @pytest.mark.parametrize("name", ["audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"])
 def test_foreign_file_is_no_audit_file(name: str) -> None:
-    assert naming.parse(name, 1) is None
+    assert model.parse(name, 1) is None
 
 
 def test_days_run_from_one_instant_to_another_over_midnight() -> None:
-    assert list(naming.days(NOON, NOON + naming.DAY_MS)) == ["2024-10-04", "2024-10-05"]
-    assert list(naming.days(NOON, NOON)) == ["2024-10-04"]
+    assert list(model.days(NOON, NOON + model.DAY_MS)) == ["2024-10-04", "2024-10-05"]
+    assert list(model.days(NOON, NOON)) == ["2024-10-04"]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
     ],
 )
 def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = naming.separate_location(url, "d-1")
+    spec = model.separate_location(url, "d-1")
 
     assert spec is not None
     assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
@@ -66,11 +66,11 @@ def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, locatio
 )
 def test_malformed_audit_url_or_one_in_a_vault_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
-        naming.separate_location(url, "d-1")
+        model.separate_location(url, "d-1")
 
 
 def test_empty_audit_url_names_no_place() -> None:
-    assert naming.separate_location("", "d-1") is None
+    assert model.separate_location("", "d-1") is None
 
 
 def test_file_returns_its_rows_unchanged() -> None:
