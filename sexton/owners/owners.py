@@ -20,7 +20,6 @@ class Owners(Owner):
 
     def __init__(
         self,
-        name_of: Callable[[str], str],
         owner_of: Callable[[str], Owner],
         vaults_of: Callable[[str], Sequence[VaultSpec]],
         unproven: Callable[[str, Collection[str]], Collection[str]] = lambda _, ids: ids,
@@ -28,13 +27,11 @@ class Owners(Owner):
         """Store the owners.
 
         Args:
-            name_of: returns the name of an instance's owner, which never changes.
-            owner_of: returns an owner by its name; ``OwnerSilent``: it is not installed here.
+            owner_of: returns the owner of an instance, which never changes; ``OwnerSilent``: it is not installed here.
             vaults_of: returns the vaults of an instance.
             unproven: returns which of an instance's orphan marks (ids) no recent whole check has found again.
         """
         self._unproven = unproven
-        self._name_of = name_of
         self._owner_of = owner_of
         self._vaults_of = vaults_of
         self._owner_by_instance: dict[str, Owner] = {}
@@ -96,7 +93,7 @@ class Owners(Owner):
     def _declared(self, instance: str) -> Owner:
         """Return the owner of an instance, for what it declares without a look at its records."""
         if instance not in self._owner_by_instance:
-            self._owner_by_instance[instance] = self._owner_of(self._name_of(instance))
+            self._owner_by_instance[instance] = self._owner_of(instance)
         return self._owner_by_instance[instance]
 
 

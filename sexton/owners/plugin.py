@@ -28,17 +28,8 @@ class OwnerContext(NamedTuple):
     trust: Trust = STRICT
 
 
-class RetentionMissing(BadInput):
-    """A kind states no retention: its marks would be due at once, or never."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(
-            f"kind {kind!r} states no retention: declare OwnerKind({kind!r}, retention_seconds=SECONDS), which "
-            f"operators change with kinds.{kind}.retention_seconds, or OwnerKind({kind!r}, setting=NAME)"
-        )
-
-
-class OwnerKind(NamedTuple):
+@dataclass(frozen=True)
+class OwnerKind:
     """A kind of marks that only instances of this owner have.
 
     ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set; it must be
@@ -48,18 +39,20 @@ class OwnerKind(NamedTuple):
     """
 
     name: str
-    retention_seconds: int | None = None
+    retention_seconds: int = -1
     setting: str = ""
     fixed: bool = False
     has_files: bool = True
     limited: bool = True
 
-    @property
-    def own_retention(self) -> int:
-        """Return the stated retention in seconds; raise ``RetentionMissing``."""
-        if self.retention_seconds is None:
-            raise RetentionMissing(self.name)
-        return self.retention_seconds
+    def __post_init__(self) -> None:
+        """Raise ``BadInput`` without a retention: marks of the kind would be due at once, or never."""
+        if not self.setting and self.retention_seconds < 0:
+            raise BadInput(
+                f"kind {self.name!r} states no retention: declare OwnerKind({self.name!r}, retention_seconds=SECONDS), "
+                f"which operators change with kinds.{self.name}.retention_seconds, or "
+                f"OwnerKind({self.name!r}, setting=NAME)"
+            )
 
 
 class OwnerOperation(NamedTuple):
@@ -104,9 +97,3 @@ class OwnerPlugin:
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""
-
-    def __post_init__(self) -> None:
-        """Raise ``RetentionMissing`` if a kind states neither a retention nor a setting."""
-        for kind in self.kinds:
-            if not kind.setting and kind.retention_seconds is None:
-                raise RetentionMissing(kind.name)

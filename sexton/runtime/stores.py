@@ -5,7 +5,7 @@ that reads one table must not wait for the libraries of S3 and Parquet.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from config.engine_settings import EngineSettings
@@ -117,10 +117,13 @@ class DeploymentStores:
         """The owner adapters, by which each instance's owner is queried."""
         from sexton.owners.owners import Owners
         from sexton.owners.plugin import OwnerContext
-        from sexton.owners.plugins import Builder
+        from sexton.owners.plugins import build
 
         context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds, self.settings.trust)
-        return Owners(self.registry.owner, Builder(context).owner, self.registry.vaults, self.orphans.unproven)
+        built = cache(partial(build, context))  # one owner for all of its instances
+        return Owners(
+            lambda instance: built(self.registry.instance(instance).owner), self.registry.vaults, self.orphans.unproven
+        )
 
     @cached_property
     def protections(self) -> "ProtectionStore":

@@ -131,10 +131,6 @@ class Registry:
             raise BadInput(f"name an instance, one of: {', '.join(names)}")
         return names[0]
 
-    def owner(self, name: str) -> str:
-        """Return the name of an instance's owner, or raise ``UnknownInstance``."""
-        return self.instance(name).owner
-
     def enable(self, instance: str) -> None:
         """Permit rounds of this instance to delete."""
         t = self._db.t.instance
