@@ -28,6 +28,20 @@ class OwnerContext(NamedTuple):
     trust: Trust = STRICT
 
 
+class CallOptions(Message):
+    """Where a program answers, and the credentials for it. Files are read on the machine that calls, at each call.
+
+    ``url``: where it answers, without ``/v1``. ``token_file``: a bearer token. ``certificate_file``, ``key_file``: a
+    client certificate in PEM. ``ca_certs``: the authorities of its certificate; by default those of the settings.
+    """
+
+    url: str
+    token_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    ca_certs: str = ""
+
+
 @dataclass(frozen=True)
 class OwnerKind:
     """A kind of marks that only instances of this owner have.

@@ -16,13 +16,12 @@ from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.call_options import CallOptions
 from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import CallOptions, OwnerContext
 from sexton.owners.port import (
     COUNT_SECONDS,
     FindRefs,
