@@ -53,10 +53,7 @@ class Schema(StrictMessage):
 
 
 class NewTable(StrictMessage):
-    """A new table: index → schema (version 1), and partition → tablets for each index.
-
-    The first index is the base one.
-    """
+    """A new table: index → schema (version 1), and partition → tablets for each index."""
 
     id: str
     indexes: Mapping[str, Schema] = Field(min_length=1)

@@ -178,12 +178,12 @@ class Catalog(Hierarchy):
         check_seconds("expiry_seconds", expiry_seconds)
         with self._write() as tx:
             rows = _inputs(tx, tablet, inputs)
-            job, expires = new_id(), tx.db.now(tx.c) + expiry_seconds * 1000
+            job = new_id()
             [output] = _prepare(tx, JOB + job, [tablet], vault, expiry_seconds)
             first, last = min(r.first_version for r in rows), max(r.last_version for r in rows)
             tx.change(tx.t.rowsets.c.id, [output.rowset], first_version=first, last_version=last)
             row = {"id": job, "tablet_id": tablet, "output_id": output.rowset, "inputs": list(inputs)}
-            add(tx, tx.t.jobs, [{**row, "expires_at": expires}])
+            add(tx, tx.t.jobs, [row])
             return Job(id=job, inputs=tuple(inputs), output=output)
 
     def finish_compaction(self, job: str) -> None:
