@@ -223,33 +223,14 @@ class Catalog(Hierarchy):
             update_counters(tx, {r.tablet_id for r in rows})
 
 
-_CHANGES = (
-    Catalog.create_table,
-    Catalog.add_partition,
-    Catalog.add_index,
-    Catalog.alter_index,
-    Catalog.begin,
-    Catalog.begin_sub,
-    Catalog.prepare_rowsets,
-    Catalog.write_rowset,
-    Catalog.precommit,
-    Catalog.commit,
-    Catalog.abort,
-    Catalog.start_compaction,
-    Catalog.finish_compaction,
-    Catalog.drop_table,
-    Catalog.drop_index,
-    Catalog.drop_partition,
-    Catalog.drop_rowset,
-    Catalog.undrop_table,
-    Catalog.undrop_index,
-    Catalog.undrop_partition,
+READS = ("show", "tablets", "rowsets")
+OPERATIONS = tuple(
+    from_method(Catalog, method, reads=name in READS)
+    for methods in (Hierarchy, Catalog)
+    for name, method in vars(methods).items()
+    if not name.startswith("_")
 )
-OPERATIONS = (
-    *(from_method(Catalog, method, reads=True) for method in (Catalog.show, Catalog.tablets, Catalog.rowsets)),
-    *(from_method(Catalog, method) for method in _CHANGES),
-)
-"""What a meta service without a catalog of its own does through Sexton: the methods as operations."""
+"""What a meta service without a catalog of its own does through Sexton: each public method is an operation."""
 
 
 def _begin(tx: CatalogTransaction, label: str | None, timeout_at: int, parent: str | None) -> str:
