@@ -20,6 +20,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sexton.database.engine import LOCK_NOT_AVAILABLE, Database, first_line, reached_limit
 from sexton.database.live_login import login_faults, statements
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_view
+from sexton.owners.sql.live_view import LiveView
 
 STATEMENT_SECONDS = 20
 """Longest statement that reads a view: below the heartbeat timeout."""
@@ -43,8 +45,8 @@ def reading(
     moment: str | None = None,
     seconds: int | None = None,
     look_seconds: int | None = None,
-) -> Iterator[Connection]:
-    """Open a transaction that reads an instance's live view.
+) -> Iterator[LiveView]:
+    """Open an instance's live view in a transaction that reads it.
 
     Args:
         db: the database.
@@ -71,7 +73,7 @@ def reading(
             is_open = True
             with _limited(c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS):
                 _verify(db, c, login)
-                yield c
+                yield live_view.load(c, view, instance)
     except SQLAlchemyError as e:  # without its cause, whose text the owner's view decides: it can be very long
         if is_open or getattr(getattr(e, "orig", None), "sqlstate", None):
             raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from None
