@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
+from sexton.database.engine import Database, is_locked
 from sexton.database.tables import Tables
 from sexton.kernel.errors import GuardBusy, NotFound
 
@@ -46,7 +46,7 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
                     connection.execute(text(f"SET LOCAL lock_timeout = '{SECOND_LOCK_MS}ms'"))
                 take_guard(connection, db.t, instance)
         except OperationalError as e:
-            if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+            if is_locked(e):
                 raise GuardBusy(
                     f"another transaction holds the guard of {' or '.join(instances)}; retry when it ends"
                 ) from e
