@@ -202,19 +202,17 @@ class Registry:
         """
         self.instance(spec.instance)
         with self._db.write() as c:
-            self._check_new_vault(c, spec, endpoint_url)
             trial = c.begin_nested()
-            self._insert_vault(c, spec.model_copy(update={"uuid": uuid.uuid4().hex}))
+            self._insert_vault(c, spec.model_copy(update={"uuid": uuid.uuid4().hex}), endpoint_url)
             trial.rollback()
 
     def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Store a vault whose marker is written, and release the marks that were quarantined because it was unknown."""
         t = self._db.t
         with deciding(self._db, EVERYTHING, spec.instance) as c:
-            self._check_new_vault(c, spec, endpoint_url)
             if spec.probe is not None:
                 spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
-            self._insert_vault(c, spec)
+            self._insert_vault(c, spec, endpoint_url)
             c.execute(
                 update(t.mark)
                 .where(t.mark.c.instance == spec.instance, or_(t.mark.c.vault == spec.name, t.mark.c.vault.is_(None)))
@@ -229,16 +227,7 @@ class Registry:
             stamped = probe.model_copy(update={"at": self._db.now(c)})
             c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=stamped.model_dump()))
 
-    def _insert_vault(self, c: Connection, spec: VaultSpec) -> None:
-        try:
-            c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
-        except IntegrityError as e:
-            raise BadInput(
-                f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
-                f"begins with a letter or digit ({first_line(e)})"
-            ) from e
-
-    def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+    def _insert_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")
@@ -247,6 +236,13 @@ class Registry:
                     f"{spec.location}/{spec.prefix} overlaps vault {other.name} of instance {other.instance} "
                     f"({other.location}/{other.prefix}): dropping one would erase the other; use separate prefixes"
                 )
+        try:
+            c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
+        except IntegrityError as e:
+            raise BadInput(
+                f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
+                f"begins with a letter or digit ({first_line(e)})"
+            ) from e
 
     def _vaults(self, c: Connection, instance: str | None, name: str | None = None) -> list[VaultSpec]:
         t = self._db.t.vault
