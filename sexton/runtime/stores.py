@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.insight.stores import InsightStores
     from sexton.marks.sql.keeper import Keeper
-    from sexton.operators.access.sql.tokens import TokenStore
+    from sexton.operators.access.store import TokenStore
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
@@ -84,7 +84,7 @@ class DeploymentStores:
     @cached_property
     def tokens(self) -> "TokenStore":
         """The API's tokens."""
-        from sexton.operators.access.sql.tokens import TokenStore
+        from sexton.operators.access.store import TokenStore
 
         return TokenStore(self.db)
 

@@ -24,7 +24,7 @@ from sexton.insight.stores import InsightStores
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
 from sexton.marks.sql.rows import waits
-from sexton.operators.access.sql.tokens import is_expiring
+from sexton.operators.access.store import is_expiring
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
 from sexton.recycle.model import RoundReport
