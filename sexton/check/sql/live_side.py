@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 from sexton.check.model import Moment
 from sexton.check.port import Heartbeat
 from sexton.database.engine import Database
-from sexton.database.ranges import ALL_ROWS, beyond
+from sexton.database.rows import ALL_ROWS, beyond
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Text, cast, delete, func, insert, literal_column, select
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.database.ranges import newest
-from sexton.database.rows import in_list
+from sexton.database.rows import in_list, newest
 from sexton.kernel.errors import SextonError, code_of
 from sexton.operators.call_log.model import DONE, CallRecord, CallRow
 

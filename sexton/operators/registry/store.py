@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
-from sexton.database.live_login import make_login
+from sexton.database.roles import make_login
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, and_, exists, select, text
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.database.ranges import within
+from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part

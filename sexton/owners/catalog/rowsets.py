@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, and_, case, exists, false, func, or_, select
 
-from sexton.database.ranges import READ_ROWS, ranges, within
+from sexton.database.rows import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref

@@ -8,7 +8,7 @@ with this column beside it, ``sexton_live_as_of`` for a view ``sexton_live``. In
 from sqlalchemy import column, func, select, text, true
 from sqlalchemy import table as table_clause
 
-from sexton.database.live_login import AS_OF_VIEW
+from sexton.database.roles import AS_OF_VIEW
 from sexton.database.tables import Instant
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.live_view import LiveView

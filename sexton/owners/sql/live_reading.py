@@ -18,7 +18,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sexton.database.engine import Database, first_line, is_locked, reached_limit, sqlstate
-from sexton.database.live_login import login_faults, statements
+from sexton.database.roles import login_faults, login_statements
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
 from sexton.owners.sql.live_view import LiveView
@@ -82,7 +82,7 @@ def reading(
 
 
 def _way_out(instance: str, view: str, login: str = "") -> str:
-    sql = " ".join(statements(login or f"{instance}_reader", view))
+    sql = " ".join(login_statements(login or f"{instance}_reader", view))
     return f"sexton instance live-view {instance} {view}, or as an administrator of the database: {sql}"
 
 

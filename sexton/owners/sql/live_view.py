@@ -24,9 +24,8 @@ from sqlalchemy import (
 from sqlalchemy import table as table_clause
 
 from sexton.database.engine import Database
-from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.roles import reader_grants
-from sexton.database.rows import in_list
+from sexton.database.rows import READ_ROWS, in_list, ranges, within
 from sexton.database.tables import Instant
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, reached_limit
-from sexton.database.ranges import READ_ROWS
+from sexton.database.rows import READ_ROWS
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes

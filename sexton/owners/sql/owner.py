@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, first_line
-from sexton.database.ranges import within
+from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.marks.model import (
     NO_LAST_FILE,
     POISON_RETRY_SECONDS,
