@@ -24,7 +24,7 @@ class OwnerContext(NamedTuple):
 
     db: Database
     registry: Registry
-    live_max_age_seconds: int
+    live_max_age_seconds: int = 3_600
     trust: Trust = STRICT
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, exists, select, text
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
 from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
@@ -57,9 +56,8 @@ class InventoryAnswer(StrictMessage):
 class CatalogOwner(Owner):
     """The owner of all instances of the catalog. Call ``tables.create`` once before."""
 
-    def __init__(self, db: Database, context: OwnerContext | None = None) -> None:
-        """Store the database. ``context``: names the front ends of instances; None: they have none."""
-        self._db, self._context = db, context
+    def __init__(self, context: OwnerContext) -> None:
+        self._db, self._context = context.db, context
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -227,8 +225,6 @@ class CatalogOwner(Owner):
 
     def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
         """Return the next ids that the front end has in memory; ``OwnerSilent``: no answer, or not in order."""
-        if self._context is None:
-            return ()
         from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
 
         given = self._options(instance)
@@ -246,8 +242,7 @@ class CatalogOwner(Owner):
         return ids
 
     def _options(self, instance: str) -> FrontEndOptions:
-        given = {} if self._context is None else self._context.registry.instance(instance).owner_options
-        return FrontEndOptions.model_validate(given)
+        return FrontEndOptions.model_validate(self._context.registry.instance(instance).owner_options)
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, or whose drop will mark the files."""

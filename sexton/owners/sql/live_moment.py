@@ -14,8 +14,6 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.live_view import LiveView
 
 AS_OF = "as_of"
-MAX_AGE_SECONDS = 3_600
-"""How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
 AHEAD_MS = 60_000
 """How far the owner's clock may be ahead of the database's."""
 _USED = """

@@ -23,7 +23,7 @@ from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.marks.policy import as_named
-from sexton.operators.registry.store import Registry
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
@@ -69,15 +69,9 @@ class SqlOwner(Owner):
     name: URLs are resolved here.
     """
 
-    def __init__(self, db: Database, registry: Registry, max_age_seconds: int = live_moment.MAX_AGE_SECONDS) -> None:
-        """Store the ports.
-
-        Args:
-            db: the owner's database, which is Sexton's too.
-            registry: names the view and the vaults of each instance.
-            max_age_seconds: how old a copy of the live view may be.
-        """
-        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
+    def __init__(self, context: OwnerContext) -> None:
+        self._db, self._registry = context.db, context.registry
+        self._max_age_seconds = context.live_max_age_seconds
         self._looks: dict[tuple[str, str, str], _Look] = {}
         """By what was looked for, the instance and its view."""
         self._silences: dict[str, tuple[str, float]] = {}
