@@ -8,7 +8,7 @@ A load that is announced after a claim is refused (``sexton.prepare``); so is th
 not see (``sexton.commit``).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false, func, literal_column, or_, select
@@ -19,6 +19,7 @@ from sexton.marks.keepers import Kept, by_load
 from sexton.marks.model import Candidate, Place, Ref, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.file_lists import Span
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import CLAIMED, refs_in
 
 PREPARED = "prepared"
@@ -27,20 +28,8 @@ _PREPARED: ColumnElement[str] = literal_column(f"'{PREPARED}'")
 """Text instead of a parameter, as ``CLAIMED``."""
 
 
-class PreparedKeeper:
+class PreparedKeeper(Keeper):
     """Judges candidates by the prepared marks that are not claimed; they are few, and read under the guard."""
-
-    for_claims_only = False
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
-        """Loads are looked up under the guard: few marks name a prefix."""
-        return
-
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
-        """Nothing is to be remembered: ``sexton.prepare`` reads which prefixes are claimed."""
 
     def blocking(
         self,

@@ -1,34 +1,22 @@
 """Holds as a keeper: an operator blocks deletion of an instance, a mark with its descendants, or a prefix."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, or_, select
 
-from sexton.database.engine import Database
 from sexton.marks.keepers import Kept, by_hold
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.file_lists import Span, in_span, may_have_prefix, read_lists
+from sexton.marks.sql.keeper import Keeper
 
 NARROW = ("mark", "prefix")
 """Scopes of holds on a part of an instance. Any other one holds all of it: a newer Sexton may know more scopes."""
 
 
-class HoldKeeper:
+class HoldKeeper(Keeper):
     """Judges candidates by the holds that are in force; they are few, and read under the guard."""
-
-    for_claims_only = False
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
-        """Holds are few: they are read under the guard."""
-        return
-
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
-        """Holds need not remember what was claimed."""
 
     def blocking(
         self,

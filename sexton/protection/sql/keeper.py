@@ -17,6 +17,7 @@ from sexton.marks.file_list import FileList, FileRun
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Place, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span, in_span, read_lists
+from sexton.marks.sql.keeper import Keeper
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
@@ -49,13 +50,11 @@ class ProtectionSnapshot(NamedTuple):
 NO_SNAPSHOT = ProtectionSnapshot(RegisterVersion(-1, -1, -1, -1), MappingProxyType({}))
 
 
-class ProtectionKeeper:
+class ProtectionKeeper(Keeper):
     """Judges candidates by protections; each filter is parsed once."""
 
-    for_claims_only = False
-
     def __init__(self, db: Database) -> None:
-        self._db = db
+        super().__init__(db)
         self._filters: dict[tuple[int, str], Filter] = {}
 
     def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> ProtectionSnapshot:
@@ -63,9 +62,6 @@ class ProtectionKeeper:
         with self._db.read() as c:
             version = self._version(c, token.instance)
             return ProtectionSnapshot(version, self._blocked(c, token, refs, files, version))
-
-    def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate]) -> None:
-        """Protections need not remember what was claimed."""
 
     def blocking(
         self,

@@ -3,31 +3,24 @@
 Reports of replicas are taken under the same guard, so a report comes before a claim or after it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
 
-from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span
+from sexton.marks.sql.keeper import Keeper
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
 
 
-class ReplicaKeeper:
-    """Judges candidates that are versions of a tablet. Implements ``marks.sql.keeper.Keeper``."""
+class ReplicaKeeper(Keeper):
+    """Judges candidates that are versions of a tablet."""
 
     for_claims_only = True
     """What is claimed was recorded as released; a fence deletes nothing."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span) -> None:
-        """The needs of a chunk's tablets are read under the guard, by one statement."""
-        return
 
     def blocking(
         self,

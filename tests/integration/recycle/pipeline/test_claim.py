@@ -1,6 +1,6 @@
 """What a claim reads, writes and leaves alone: keepers, children, limits, other batches and instances."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.marks.sql.file_lists import Span
+from sexton.marks.sql.keeper import Keeper
 from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -32,16 +33,13 @@ TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
 FAMILY = Candidate(TABLE, files=1, children=frozenset({TABLET}))
 
 
-class FakeKeeper:
+class FakeKeeper(Keeper):
     """A keeper with fixed answers; it notes about what it was asked, and what was claimed."""
 
     def __init__(self, answers: Mapping[Ref, Kept], *, for_claims_only: bool = False) -> None:
         self.answers, self.for_claims_only = answers, for_claims_only
         self.judged: list[tuple[Ref, Ref | None]] = []
         self.claimed: list[Ref] = []
-
-    def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> Any:
-        return None
 
     def blocking(
         self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], files: Span, now: int, snapshot: Any
