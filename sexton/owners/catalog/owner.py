@@ -13,7 +13,7 @@ from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
@@ -34,8 +34,8 @@ from sexton.owners.port import (
 )
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
-FENCED_KINDS = frozenset({"prepared"})
-"""Kinds whose marks a transaction of the catalog may still commit."""
+FENCED_KIND = "prepared"
+"""The kind whose marks a transaction of the catalog may still commit."""
 IN_MEMORY = {
     **{kind: (records.c.id, KINDS[kind].live) for kind, records in reversed(PARENTS.items())},
     "tablet": (TABLES.tablets.c.id, STANDING),
@@ -98,24 +98,14 @@ class CatalogOwner(Owner):
             with self._read(instance) as tx:
                 refs_above = kinds.ancestors(tx, kind, [mark.id for mark in kind_marks])
                 for ref, expansion in KINDS[kind].expand(tx, kind_marks).items():
-                    fence = expansion.fence and kind in FENCED_KINDS
+                    fence = expansion.fence and kind == FENCED_KIND
                     expansions[ref] = expansion._replace(above=refs_above.get(ref.id, ()), fence=fence)
-        return expansions | self._expand_orphans(instance, marks, heartbeat)
-
-    def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
-        """Return the files of orphan marks. A hold on its tablet, or on an ancestor, applies to an orphan."""
-        orphans = [mark for mark in marks if mark.etags]
-        if not orphans:
-            return {}
-        heartbeat()
-        with self._read(instance) as tx:
-            refs_above = kinds.ancestors_of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
-        expansions: dict[Ref, Expansion] = {}
-        for mark in orphans:
-            above = refs_above.get((mark.keys or ("",))[0])
-            if above is not None:
-                place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-                expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
+        if orphans := [mark for mark in marks if mark.etags]:
+            heartbeat()
+            with self._read(instance) as tx:
+                above = kinds.ancestors_of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
+            for mark in orphans:  # a hold on its tablet, or on an ancestor, applies to an orphan
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=above.get((mark.keys or ("",))[0], ()))
         return expansions
 
     def fence(
@@ -127,11 +117,6 @@ class CatalogOwner(Owner):
         """
         del batch  # two rounds that fence at the same time get the same answers
         answers: dict[Ref, tuple[Fenced, str]] = {}
-        if unsupported := {mark.kind for mark in marks} - FENCED_KINDS:
-            raise ValueError(
-                f"marks of kind {', '.join(sorted(unsupported))} cannot be fenced; "
-                "a kind whose expansion requires a fence must be supported here"
-            )
         ids = [mark.id for mark in marks]
         for start in range(0, len(ids), barrier.FENCE_BATCH):
             heartbeat()
@@ -140,7 +125,7 @@ class CatalogOwner(Owner):
                 barrier.abort(tx, barrier.fenced(tx, page))
             with self._read(instance) as tx:  # a new transaction, which sees only committed states
                 page_answers = barrier.judge(tx, barrier.fenced(tx, page))
-            answers.update({Ref("prepared", rowset_id): answer for rowset_id, answer in page_answers.items()})
+            answers.update({Ref(FENCED_KIND, rowset_id): answer for rowset_id, answer in page_answers.items()})
         return answers
 
     def keeps_records(self, instance: str) -> bool:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 from sqlalchemy import Connection, Select, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database, first_line
+from sexton.database.engine import first_line
 from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key
-from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
@@ -81,8 +81,12 @@ class SqlOwner(Owner):
 
         No mark needs a fence, nor does an orphan's: the owner's commit removes it, or fails because it is claimed.
         """
-        named = {mark.ref: as_named(mark, fence=False) for mark in marks}
-        return named | _expand_orphans(self._db, instance, marks)
+        expansions = {mark.ref: as_named(mark, fence=False) for mark in marks}
+        orphans = [mark for mark in marks if mark.etags]
+        if orphans and (pattern := self._registry.instance(instance).key_pattern):
+            for mark in orphans:
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=_ancestors_in(mark.keys or (), pattern))
+        return expansions
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Callable[[], None]
@@ -292,25 +296,11 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
 
 
-def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
-    """Return the orphans among marks with what their keys name as ancestors; without a key pattern, nothing.
+def _ancestors_in(keys: Sequence[str], pattern: str) -> tuple[Ref, ...]:
+    """Return what keys name as ancestors. No record of the owner names an orphan, but a hold on an ancestor applies.
 
-    No record of the owner names an orphan, but a hold on an ancestor applies to it.
+    Each group of the pattern is a kind, and its text an id.
     """
-    orphans = [mark for mark in marks if mark.etags and mark.vault is not None]
-    if not orphans:
-        return {}
-    t = db.t.instance
-    with db.read() as c:
-        pattern = c.execute(select(t.c.key_pattern).where(t.c.id == instance)).scalar_one_or_none()
-    if not pattern:
-        return {}
-    compiled = re.compile(pattern)
-    expansions: dict[Ref, Expansion] = {}
-    for mark in orphans:
-        place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-        # Each group of the pattern is a kind, and its text an id.
-        groups = [match.groupdict() for key in mark.keys or () if (match := compiled.fullmatch(key))]
-        above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
-        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=tuple(sorted(above)))
-    return expansions
+    groups = [match.groupdict() for key in keys if (match := re.fullmatch(pattern, key))]
+    above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+    return tuple(sorted(above))
