@@ -45,15 +45,6 @@ class SchemaAccess(NamedTuple):
     """Instance and role of each grant to a role that was dropped since, even if another one has its name now."""
 
 
-def foreign_owner(c: Connection, schema: str) -> str | None:
-    """Return the owner of a schema; None: it does not exist, or belongs to the role of this connection."""
-    query = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = :n"
-    owner: str | None = c.execute(
-        text(f"{query} AND pg_get_userbyid(nspowner) <> current_user"), {"n": schema}
-    ).scalar()
-    return owner
-
-
 def grants(role: str) -> str:
     """Return the SQL that lets one PostgreSQL role use the contract, for no instance yet."""
     check_name(role)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from sexton.database.engine import INSUFFICIENT_PRIVILEGE, MISSING, Database, first_line, is_locked, sqlstate
-from sexton.database.roles import SEES_ALL_MARKS, foreign_owner
+from sexton.database.roles import SEES_ALL_MARKS
 from sexton.database.tables import TABLES
 from sexton.kernel.errors import BadInput, SextonError
 
@@ -28,6 +28,10 @@ WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1
 """
+_FOREIGN_OWNER = (
+    "SELECT pg_get_userbyid(nspowner) FROM pg_namespace "
+    "WHERE nspname = :schema AND pg_get_userbyid(nspowner) <> current_user"
+)
 _CLOCK = TABLES.clock.fullname
 _VERSION = "SELECT version_num FROM sexton.alembic_version"
 _ONE_ROW = f"FROM (VALUES (1)) AS one_row LEFT JOIN {_CLOCK} ON true"
@@ -113,7 +117,7 @@ def refuse_foreign(c: Connection, name: str) -> None:
 
     That role could have put functions, views or triggers into it, which would run with the rights of Sexton's role.
     """
-    owner = foreign_owner(c, name)
+    owner = c.execute(text(_FOREIGN_OWNER), {"schema": name}).scalar()
     if owner is not None:
         raise SchemaError(
             f"schema {name} belongs to role {owner}, not to the role of this connection; nothing was written. If "
