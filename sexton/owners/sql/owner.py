@@ -102,7 +102,7 @@ class SqlOwner(Owner):
         Raises:
             OwnerSilent: the view cannot be read, or not in time.
         """
-        try:
+        with silent_on_error("the rows of the live view cannot be counted"):
             if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
                 return None
             with reading(self._db, instance, name, seconds=COUNT_SECONDS, look_seconds=COUNT_SECONDS) as view:
@@ -112,8 +112,6 @@ class SqlOwner(Owner):
                 shown = _count(view, meaning.vaults)
             listed = self._listed_objects(instance)
             return shown if shown is None or listed is None else min(shown, listed)
-        except SQLAlchemyError as e:
-            raise OwnerSilent(f"the rows of the live view cannot be counted: {first_line(e)}") from e
 
     def _listed_objects(self, instance: str) -> int | None:
         """Return how many objects the last complete check listed, which no row of a view can raise."""
