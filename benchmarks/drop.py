@@ -19,6 +19,7 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.store import Catalog
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.plugins import add_instance
 from tests.servers.postgres import Cluster
 
@@ -66,7 +67,7 @@ def _measure(url: str, tablets: int) -> dict[str, Any]:
         due_by = db.now(c) - 1000 * RETENTION_SECONDS
     with _statements(db) as sent:
         began = time.perf_counter()
-        CatalogOwner(db).mark_due(INSTANCE, {"table": due_by}, lambda: None)
+        CatalogOwner(OwnerContext(db, Registry(db))).mark_due(INSTANCE, {"table": due_by}, lambda: None)
         seconds = time.perf_counter() - began
     with db.read() as c:
         made = c.execute(select(func.count()).where(db.t.mark.c.kind == "tablet")).scalar_one()

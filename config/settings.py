@@ -323,4 +323,4 @@ def _retention(kind: "OwnerKind", recycle: RecycleSection, kinds: Mapping[str, K
     if kind.setting:
         return int(getattr(recycle, kind.setting))
     own = None if kind.fixed else kinds.get(kind.name)
-    return kind.own_retention if own is None else own.retention_seconds
+    return kind.retention_seconds if own is None else own.retention_seconds

@@ -170,8 +170,6 @@ def undrop(connection: OwnerConnection, instance: str, kind: str, ids: Iterable[
         Refused: one is claimed, deleted or not marked, or its ancestor is marked; nothing was changed.
         NotFirst: the transaction has written already.
     """
-    if kind == "prepared":
-        raise Refused("SX003 refused: a prepared mark is committed, never undropped")
     unique_ids = sorted(set(ids))
     _execute(connection, "SELECT sexton.undrop(%s, %s, %s::text[])", (instance, kind, unique_ids))
     reached("undrop.deleted")

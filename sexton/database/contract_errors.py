@@ -89,13 +89,9 @@ def check_text(*texts: str) -> None:
         BadInput: a value is not a string, or has a NUL or a lone surrogate.
     """
     for value in texts:
-        if not isinstance(value, str) or "\0" in value or (not value.isprintable() and _unencodable(value)):
+        try:
+            is_text = isinstance(value, str) and b"\0" not in value.encode()
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text:
             raise BadInput(f"{value!r} cannot be stored as text; remove NUL characters and lone surrogates")
-
-
-def _unencodable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

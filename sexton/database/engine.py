@@ -17,7 +17,6 @@ from sqlalchemy.exc import (
     DataError,
     DBAPIError,
     IntegrityError,
-    OperationalError,
     ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as NoConnection
@@ -37,9 +36,9 @@ OPTIONS = (
 """The settings of Sexton's own sessions, and of those that read owners' live views."""
 MOST_MESSAGE = 500
 """Characters of a driver's message that are kept: a query of an owner's view decides how long it is."""
-LOCK_NOT_AVAILABLE = "55P03"
-QUERY_CANCELED = "57014"
-"""A statement reached its time limit."""
+LOCK_NOT_AVAILABLE, QUERY_CANCELED, INSUFFICIENT_PRIVILEGE = "55P03", "57014", "42501"
+MISSING = ("42P01", "42703", "3F000")
+"""A table, column or schema does not exist."""
 AWAY = (DBAPIError, NoConnection)
 """Errors of a database that does not answer or refuses, or of a pool whose connections are all in use."""
 NOT_HELD = (DataError,)
@@ -159,19 +158,19 @@ class Database:
         self.engine.dispose()
 
 
-def is_locked(error: OperationalError) -> bool:
+def sqlstate(error: Exception) -> str | None:
+    """Return PostgreSQL's code of an error of SQLAlchemy or of its driver; None: it has none."""
+    return getattr(getattr(error, "orig", error), "sqlstate", None)
+
+
+def is_locked(error: Exception) -> bool:
     """Tell whether a statement failed because another transaction held its lock too long, so that a retry may help."""
-    return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE
+    return sqlstate(error) == LOCK_NOT_AVAILABLE
 
 
-def is_missing(error: Exception) -> bool:
-    """Tell whether PostgreSQL refused a statement because it names a table or column that does not exist."""
-    return getattr(getattr(error, "orig", error), "sqlstate", None) in ("42P01", "42703", "3F000")
-
-
-def is_denied(error: Exception) -> bool:
-    """Tell whether PostgreSQL refused a statement because the login lacks a right."""
-    return getattr(getattr(error, "orig", error), "sqlstate", None) == "42501"
+def reached_limit(error: Exception) -> bool:
+    """Return whether a statement was ended because it took longer than its transaction lets it."""
+    return sqlstate(error) == QUERY_CANCELED
 
 
 def now_column() -> ColumnElement[int]:
@@ -186,11 +185,6 @@ def now_once(later_ms: int = 0) -> ColumnElement[int]:
 
 
 _NOW = select(now_column())  # built once: every transaction reads the clock
-
-
-def reached_limit(error: DBAPIError) -> bool:
-    """Return whether a statement was ended because it took longer than its transaction lets it."""
-    return getattr(error.orig, "sqlstate", None) == QUERY_CANCELED
 
 
 def first_line(error: Exception) -> str:

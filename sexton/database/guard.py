@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
-from sexton.database.tables import Tables
+from sexton.database.engine import Database, is_locked
 from sexton.kernel.errors import GuardBusy, NotFound
 
 SECOND_LOCK_MS = 500
@@ -39,24 +38,19 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
         UnknownInstance: an instance has no guard row.
         GuardBusy: an owner's undrop has held the guard for seconds.
     """
+    guard = db.t.instance_guard
     with db.write() as connection:
         try:
             for position, instance in enumerate(instances):
                 if position:  # the holder of the first must not wait long for the second
                     connection.execute(text(f"SET LOCAL lock_timeout = '{SECOND_LOCK_MS}ms'"))
-                take_guard(connection, db.t, instance)
+                of_instance = update(guard).where(guard.c.instance == instance)
+                if connection.execute(of_instance.values(seq=guard.c.seq + 1)).rowcount != 1:
+                    raise UnknownInstance(instance)
         except OperationalError as e:
-            if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+            if is_locked(e):
                 raise GuardBusy(
                     f"another transaction holds the guard of {' or '.join(instances)}; retry when it ends"
                 ) from e
             raise
         yield connection
-
-
-def take_guard(connection: Connection, t: Tables, instance: str) -> None:
-    """Take the guard as the first statement of a transaction that is already open."""
-    guard = t.instance_guard
-    increment = update(guard).where(guard.c.instance == instance).values(seq=guard.c.seq + 1)
-    if connection.execute(increment).rowcount != 1:
-        raise UnknownInstance(instance)

@@ -1,20 +1,43 @@
-"""Pass a list of values to one statement: one parameter instead of thousands.
+"""Pass a list of values to one statement, as one parameter; read very many rows in pages, or in ranges of their ids.
 
 To select rows by a list use ``in_list``, which PostgreSQL turns into index look-ups. A join with ``as_rows`` leaves
 the order to the planner, which has no statistics of a batch made a second ago: use it for plain inserts only.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Column, ColumnElement, FromClause, Text, any_, func, literal
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    Text,
+    and_,
+    any_,
+    func,
+    literal,
+    select,
+    true,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.database.tables.columns import Instant
 
 NAME = "given"
 """Alias of the rows of ``as_rows`` in a statement."""
+MOST_BOUND = 4_096
+"""Characters of a bound of a range."""
+READ_ROWS = 2_000
+"""Rows fetched at once."""
+ALL_ROWS = 2**62
+"""As the size of a range: one range holds every row, and none is read to divide them."""
 MOST_SUM = 2**62 - 1
 """Largest sum that is stored: two of them fit into a column. Owners state sizes, and no size may fail a statement."""
 
@@ -53,3 +76,38 @@ def as_rows(data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
     return records.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
         name=NAME, with_types=True
     )
+
+
+def beyond(columns: Sequence[ColumnElement[Any]], values: Sequence[Any]) -> ColumnElement[bool]:
+    """Return the condition that a row comes after these values, in the order of these columns.
+
+    As one comparison of rows, which PostgreSQL turns into a range of an index.
+    """
+    bound = (literal(value, column.type) for column, value in zip(columns, values, strict=True))
+    return tuple_(*columns) > tuple_(*bound)
+
+
+def newest(table: Table, last: int, instance: str | None = None, before: int | None = None) -> Select[Any]:
+    """Select the newest rows of a table, newest first, of one instance or of all; ``before``: with lower numbers."""
+    of_instance = [] if instance is None else [table.c.instance == instance]
+    lower = [] if before is None else [table.c.id < before]
+    return select(table).where(*of_instance, *lower).order_by(table.c.id.desc()).limit(last)
+
+
+def within(column: ColumnElement[str], after: str, until: str) -> ColumnElement[bool]:
+    """Return the condition that a text is beyond ``after`` and up to ``until``; an empty bound does not limit it."""
+    lower = [column > after] if after else []
+    upper = [column <= until] if until else []
+    return and_(true(), *lower, *upper)
+
+
+def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
+    """Return ranges (after, up to) of about ``rows`` ids each, which together hold every id, also those added later."""
+    if rows >= ALL_ROWS:
+        return [("", "")]
+    column = ids.selected_columns[0].label("id")
+    numbered = ids.with_only_columns(column, func.row_number().over(order_by=column).label("n")).subquery()
+    end = func.substr(numbered.c.id, 1, MOST_BOUND)  # any text that is between two ids may be a bound
+    ends = list(c.execute(select(end).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
+    points = ["", *dict.fromkeys(ends)]
+    return list(zip(points, [*points[1:], ""], strict=True))

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-from sexton.database.engine import Database, first_line, is_denied, is_locked, is_missing
-from sexton.database.roles import SEES_ALL_MARKS, foreign_owner
+from sexton.database.engine import INSUFFICIENT_PRIVILEGE, MISSING, Database, first_line, is_locked, sqlstate
+from sexton.database.roles import SEES_ALL_MARKS
 from sexton.database.tables import TABLES
 from sexton.kernel.errors import BadInput, SextonError
 
@@ -28,11 +28,16 @@ WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = :k AND l.objsubid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 LIMIT 1
 """
+_FOREIGN_OWNER = (
+    "SELECT pg_get_userbyid(nspowner) FROM pg_namespace "
+    "WHERE nspname = :schema AND pg_get_userbyid(nspowner) <> current_user"
+)
 _CLOCK = TABLES.clock.fullname
 _VERSION = "SELECT version_num FROM sexton.alembic_version"
+_ONE_ROW = f"FROM (VALUES (1)) AS one_row LEFT JOIN {_CLOCK} ON true"
 _FACTS = f"""
 SELECT ({_VERSION}) AS version, works_with, deployment, ({SEES_ALL_MARKS}) AS sees_all_marks
-FROM (VALUES (1)) AS one_row LEFT JOIN {_CLOCK} ON true
+{_ONE_ROW}
 """
 
 
@@ -55,8 +60,8 @@ def init(database_url: str, deployment: str) -> None:
     with _answering(database):
         _take_schema(database)
         with database.read() as c:
-            is_newer = _is_newer(_version(c), _works_with(c))
-        if not is_newer:
+            version, works_with, _ = _stored(c)
+        if not _is_newer(version, works_with):
             command.upgrade(_config(attributes={"database": database}), "head")
         with database.write() as c:
             # This waits for another init at the same moment; the first one names the deployment.
@@ -112,7 +117,7 @@ def refuse_foreign(c: Connection, name: str) -> None:
 
     That role could have put functions, views or triggers into it, which would run with the rights of Sexton's role.
     """
-    owner = foreign_owner(c, name)
+    owner = c.execute(text(_FOREIGN_OWNER), {"schema": name}).scalar()
     if owner is not None:
         raise SchemaError(
             f"schema {name} belongs to role {owner}, not to the role of this connection; nothing was written. If "
@@ -125,9 +130,7 @@ def belongs_to(database_url: str) -> str:
     database = Database.open(database_url)
     try:
         with database.read() as c:
-            if _version(c) is None:
-                return ""
-            return str(c.execute(text(f"SELECT deployment FROM {_CLOCK}")).scalar_one_or_none() or "")
+            return _stored(c)[2] or ""
     except OperationalError as e:
         raise _unreachable(e) from e
     finally:
@@ -148,12 +151,12 @@ def check(database: Database, deployment: str) -> None:
     except OperationalError as e:
         raise _unreachable(e) from e
     except ProgrammingError as e:
-        if is_denied(e):
+        if sqlstate(e) == INSUFFICIENT_PRIVILEGE:
             raise SchemaError(
                 f"{first_line(e)}: {database.engine.url.username or 'this login'} is not Sexton's role; correct the "
                 "user in SEXTON_DATABASE_URL (its grants: docs/integration.md, 'Your own migrations')"
             ) from e
-        if not is_missing(e):
+        if sqlstate(e) not in MISSING:
             raise
         raise SchemaError(f"the schema is missing, this Sexton needs {HEAD}; run: sexton init") from e
     if not _is_newer(facts.version, facts.works_with) and facts.version != HEAD:
@@ -176,7 +179,7 @@ def status(database_url: str, deployment: str) -> str:
     try:
         check(database, deployment)
         with database.read() as c:
-            version = _version(c)
+            version, *_ = _stored(c)
             offset = c.execute(text(f"SELECT offset_seconds FROM {_CLOCK}")).scalar_one()
         moved = f", clock moved forward by {offset} s" if offset else ""
         return f"postgresql, schema {version}{moved}"
@@ -217,9 +220,10 @@ def _answering(database: Database) -> Iterator[None]:
     except OperationalError as e:
         raise _unreachable(e) from e
     except DBAPIError as e:
-        url = database.engine.url
-        grant = f"; as an administrator: GRANT CREATE ON DATABASE {url.database} TO {url.username}"
-        raise SchemaError(f"the database refuses the schema: {first_line(e)}{grant if is_denied(e) else ''}") from e
+        url, grant = database.engine.url, ""
+        if sqlstate(e) == INSUFFICIENT_PRIVILEGE:
+            grant = f"; as an administrator: GRANT CREATE ON DATABASE {url.database} TO {url.username}"
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}{grant}") from e
     finally:
         database.close()
 
@@ -265,15 +269,12 @@ def _config(**options: Any) -> Any:
     return config
 
 
-def _version(c: Connection) -> str | None:
-    """Return the version of the schema; None: the database has no schema."""
+def _stored(c: Connection) -> tuple[str | None, str | None, str | None]:
+    """Return the version of the schema, the oldest one whose programs may use it, and its deployment; None: not stored.
+
+    The version and the clock are created in one transaction.
+    """
     if not inspect(c).has_table("alembic_version", "sexton"):
-        return None
-    return c.execute(text(_VERSION)).scalar_one_or_none()
-
-
-def _works_with(c: Connection) -> str | None:
-    """Return the oldest version whose programs may use the schema; None: it names none."""
-    if not inspect(c).has_table("clock", "sexton"):
-        return None
-    return c.execute(text(f"SELECT works_with FROM {_CLOCK}")).scalar_one_or_none()
+        return None, None, None
+    row = c.execute(text(f"SELECT ({_VERSION}), works_with, deployment {_ONE_ROW}")).one()
+    return row[0], row[1], row[2]

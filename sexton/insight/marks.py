@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, reached_limit
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message

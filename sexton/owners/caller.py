@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sexton.kernel.message import Message, StrictMessage
 from sexton.kernel.trust import PlainHttp, Trust
-from sexton.owners.call_options import CallOptions
+from sexton.owners.plugin import CallOptions
 from sexton.owners.port import OwnerSilent
 
 ATTEMPT_SECONDS = 5.0

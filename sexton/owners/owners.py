@@ -3,22 +3,12 @@
 An owner is not asked before its instance has a vault.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from inspect import isfunction
 from typing import Any
 
-from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.port import (
-    FindRefs,
-    Heartbeat,
-    LiveParts,
-    NotAsked,
-    Owner,
-    RecordText,
-    Verify,
-    nothing_to_verify,
-)
+from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.owners.port import Heartbeat, NotAsked, Owner, Verify, nothing_to_verify
 from sexton.storage.model import VaultSpec
 
 NO_CHECK = "its next check"
@@ -26,11 +16,10 @@ NO_CHECK = "its next check"
 
 
 class Owners(Owner):
-    """Asks the owner that each instance was registered with."""
+    """Asks the owner that each instance was registered with. Methods that are not here only do that: see ``_asked``."""
 
     def __init__(
         self,
-        name_of: Callable[[str], str],
         owner_of: Callable[[str], Owner],
         vaults_of: Callable[[str], Sequence[VaultSpec]],
         unproven: Callable[[str, Collection[str]], Collection[str]] = lambda _, ids: ids,
@@ -38,13 +27,11 @@ class Owners(Owner):
         """Store the owners.
 
         Args:
-            name_of: returns the name of an instance's owner, which never changes.
-            owner_of: returns an owner by its name; ``OwnerSilent``: it is not installed here.
+            owner_of: returns the owner of an instance, which never changes; ``OwnerSilent``: it is not installed here.
             vaults_of: returns the vaults of an instance.
             unproven: returns which of an instance's orphan marks (ids) no recent whole check has found again.
         """
         self._unproven = unproven
-        self._name_of = name_of
         self._owner_of = owner_of
         self._vaults_of = vaults_of
         self._owner_by_instance: dict[str, Owner] = {}
@@ -82,50 +69,6 @@ class Owners(Owner):
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         return self.of(instance).resolvable(instance, marks) if self._has_vault(instance) else ()
 
-    def vaults_changed(self, instance: str) -> None:
-        self.of(instance).vaults_changed(instance)
-
-    def fence(
-        self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
-    ) -> Mapping[Ref, tuple[Fenced, str]]:
-        return self.of(instance).fence(instance, batch, marks, heartbeat)
-
-    def forget(self, instance: str, find_refs: FindRefs) -> None:
-        self.of(instance).forget(instance, find_refs)
-
-    def live_as_of(self, instance: str) -> int | None:
-        return self.of(instance).live_as_of(instance)
-
-    def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
-        return self.of(instance).live_parts(instance, moment, connection, rows)
-
-    def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        return self.of(instance).read_live(instance, moment, part)
-
-    def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
-        return self.of(instance).live_entries_of(instance, records)
-
-    def contradictions(self, instance: str) -> Iterator[RecordText]:
-        return self.of(instance).contradictions(instance)
-
-    def record_ids(self, instance: str, kind: str, after: str, until: str) -> AbstractContextManager[tuple[Any, Any]]:
-        return self.of(instance).record_ids(instance, kind, after, until)
-
-    def memory_kinds(self, instance: str) -> Sequence[str]:
-        return self.of(instance).memory_kinds(instance)
-
-    def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
-        return self.of(instance).memory_ids(instance, kind, after, limit)
-
-    def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
-        return self.of(instance).refs_of_keys(instance, keys)
-
-    def live_texts(self, instance: str, keys: Collection[str]) -> Iterator[str]:
-        return self.of(instance).live_texts(instance, keys)
-
-    def records_with(self, instance: str, ids: Collection[str]) -> Iterator[RecordText]:
-        return self.of(instance).records_with(instance, ids)
-
     def of(self, instance: str) -> Owner:
         """Return the owner of an instance, to be asked; raise ``NotAsked`` before the instance has a vault."""
         if not self._has_vault(instance):
@@ -150,5 +93,15 @@ class Owners(Owner):
     def _declared(self, instance: str) -> Owner:
         """Return the owner of an instance, for what it declares without a look at its records."""
         if instance not in self._owner_by_instance:
-            self._owner_by_instance[instance] = self._owner_of(self._name_of(instance))
+            self._owner_by_instance[instance] = self._owner_of(instance)
         return self._owner_by_instance[instance]
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    """Return the method that asks the owner of an instance, its first argument, without a question of its own."""
+    return lambda owners, instance, *args: getattr(owners.of(instance), name)(instance, *args)
+
+
+for _name, _method in vars(Owner).items():  # so that no method of the port is ever forgotten here
+    if isfunction(_method) and _name not in vars(Owners):
+        setattr(Owners, _name, _asked(_name))

@@ -24,21 +24,26 @@ class OwnerContext(NamedTuple):
 
     db: Database
     registry: Registry
-    live_max_age_seconds: int
+    live_max_age_seconds: int = 3_600
     trust: Trust = STRICT
 
 
-class RetentionMissing(BadInput):
-    """A kind states no retention: its marks would be due at once, or never."""
+class CallOptions(Message):
+    """Where a program answers, and the credentials for it. Files are read on the machine that calls, at each call.
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(
-            f"kind {kind!r} states no retention: declare OwnerKind({kind!r}, retention_seconds=SECONDS), which "
-            f"operators change with kinds.{kind}.retention_seconds, or OwnerKind({kind!r}, setting=NAME)"
-        )
+    ``url``: where it answers, without ``/v1``. ``token_file``: a bearer token. ``certificate_file``, ``key_file``: a
+    client certificate in PEM. ``ca_certs``: the authorities of its certificate; by default those of the settings.
+    """
+
+    url: str
+    token_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    ca_certs: str = ""
 
 
-class OwnerKind(NamedTuple):
+@dataclass(frozen=True)
+class OwnerKind:
     """A kind of marks that only instances of this owner have.
 
     ``retention_seconds``: from the mark until it is due, unless ``kinds.NAME.retention_seconds`` is set; it must be
@@ -48,18 +53,20 @@ class OwnerKind(NamedTuple):
     """
 
     name: str
-    retention_seconds: int | None = None
+    retention_seconds: int = -1
     setting: str = ""
     fixed: bool = False
     has_files: bool = True
     limited: bool = True
 
-    @property
-    def own_retention(self) -> int:
-        """Return the stated retention in seconds; raise ``RetentionMissing``."""
-        if self.retention_seconds is None:
-            raise RetentionMissing(self.name)
-        return self.retention_seconds
+    def __post_init__(self) -> None:
+        """Raise ``BadInput`` without a retention: marks of the kind would be due at once, or never."""
+        if not self.setting and self.retention_seconds < 0:
+            raise BadInput(
+                f"kind {self.name!r} states no retention: declare OwnerKind({self.name!r}, retention_seconds=SECONDS), "
+                f"which operators change with kinds.{self.name}.retention_seconds, or "
+                f"OwnerKind({self.name!r}, setting=NAME)"
+            )
 
 
 class OwnerOperation(NamedTuple):
@@ -104,9 +111,3 @@ class OwnerPlugin:
     """Returns what can be done with its records."""
     no_underscore: str = ""
     """Why ids never contain ``_``; empty: each instance chooses."""
-
-    def __post_init__(self) -> None:
-        """Raise ``RetentionMissing`` if a kind states neither a retention nor a setting."""
-        for kind in self.kinds:
-            if not kind.setting and kind.retention_seconds is None:
-                raise RetentionMissing(kind.name)

@@ -66,23 +66,14 @@ def find(name: str) -> OwnerPlugin:
     return owner.plugin
 
 
-class Builder:
-    """Builds each owner once, when an instance of it is first asked about."""
-
-    def __init__(self, context: OwnerContext) -> None:
-        self._context = context
-        self._built: dict[str, Owner] = {}
-
-    def owner(self, name: str) -> Owner:
-        """Return an owner; ``OwnerSilent``: it is not installed here, or cannot be built."""
-        if name not in self._built:
-            try:
-                self._built[name] = find(name).build(self._context)
-            except Exception as e:  # code of another package
-                extra = missing_extra(e) if isinstance(e, ModuleNotFoundError) else ""
-                reason = str(e) if isinstance(e, SextonError) else extra or repr(e)
-                raise OwnerSilent(f"owner {name} cannot be used: {reason}") from e
-        return self._built[name]
+def build(context: OwnerContext, name: str) -> Owner:
+    """Return an owner; ``OwnerSilent``: it is not installed here, or cannot be built."""
+    try:
+        return find(name).build(context)
+    except Exception as e:  # code of another package
+        extra = missing_extra(e) if isinstance(e, ModuleNotFoundError) else ""
+        reason = str(e) if isinstance(e, SextonError) else extra or repr(e)
+        raise OwnerSilent(f"owner {name} cannot be used: {reason}") from e
 
 
 def add_instance(

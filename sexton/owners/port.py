@@ -65,8 +65,12 @@ class RecordText(NamedTuple):
     text: str
 
 
-class VaultListener:
-    """Learns which vaults its instances have. No other method is called for an instance without a vault."""
+class Owner:
+    """One owner, for all instances that name it. Only ``vaults_changed`` is called for an instance without a vault.
+
+    An owner whose own transactions insert its marks needs neither ``mark_due`` nor ``abort_expired``. Without a live
+    side a check finds neither a loss nor an orphan. No decision follows from ``contradictions`` and what is below it.
+    """
 
     def vaults_changed(self, instance: str) -> None:
         """Forget what was stored about an instance with fewer vaults than it has now; a vault was added.
@@ -74,10 +78,6 @@ class VaultListener:
         It is called in the process that added the vault, and not again if that process died. So an owner that stores
         where its files are compares the vaults of the instance at each question, too.
         """
-
-
-class GarbageSource:
-    """Makes marks of new garbage. An owner whose own transactions insert its marks implements none of this."""
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -100,10 +100,6 @@ class GarbageSource:
     def abort_expired(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort transactions that ran out of time: their files become garbage. Called by rounds that may delete."""
 
-
-class MarkResolver:
-    """Knows which files a mark stands for, and what is live."""
-
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return the files of the marks, and whether they must be fenced, as all are by default.
 
@@ -123,10 +119,6 @@ class MarkResolver:
     def resolvable(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return which marks, quarantined for one of ``OWNERS_REASONS``, the owner can resolve again."""
         return ()
-
-
-class OwnerFence:
-    """Keeps a claimed object from being committed, and forgets it once its files are deleted."""
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
@@ -150,10 +142,6 @@ class OwnerFence:
 
         ``find_refs`` returns these marks. It is called inside the transaction that removes the records.
         """
-
-
-class OwnerLiveSide:
-    """Shows its live files to a check. Without it, a check finds neither a loss nor an orphan."""
 
     def live_as_of(self, instance: str) -> int | None:
         """Return as of when the live side is true, ms since 1970; None: when it is read.
@@ -182,10 +170,6 @@ class OwnerLiveSide:
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return the entries of these records (``KIND/ID``) now: the second look at a suspected loss."""
         return ()
-
-
-class OwnerRecords:
-    """Explains and compares its records. Everything here only helps people: no decision follows from it."""
 
     def contradictions(self, instance: str) -> Iterator[RecordText]:
         """Yield the records that contradict each other, once for each contradiction."""
@@ -218,7 +202,3 @@ class OwnerRecords:
     def records_with(self, instance: str, ids: Collection[str]) -> Iterator[RecordText]:
         """Yield the records with one of these ids."""
         return iter(())
-
-
-class Owner(VaultListener, GarbageSource, MarkResolver, OwnerFence, OwnerLiveSide, OwnerRecords):
-    """One owner, for all instances that name it."""

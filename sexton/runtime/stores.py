@@ -5,7 +5,7 @@ that reads one table must not wait for the libraries of S3 and Parquet.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from config.engine_settings import EngineSettings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sexton.insight.instances import InsightStores
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
     from sexton.marks.sql.keeper import Keeper
-    from sexton.operators.access.sql.tokens import TokenStore
+    from sexton.operators.access.store import TokenStore
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
@@ -84,7 +84,7 @@ class DeploymentStores:
     @cached_property
     def tokens(self) -> "TokenStore":
         """The API's tokens."""
-        from sexton.operators.access.sql.tokens import TokenStore
+        from sexton.operators.access.store import TokenStore
 
         return TokenStore(self.db)
 
@@ -117,10 +117,13 @@ class DeploymentStores:
         """The owner adapters, by which each instance's owner is queried."""
         from sexton.owners.owners import Owners
         from sexton.owners.plugin import OwnerContext
-        from sexton.owners.plugins import Builder
+        from sexton.owners.plugins import build
 
         context = OwnerContext(self.db, self.registry, self.settings.check.live_max_age_seconds, self.settings.trust)
-        return Owners(self.registry.owner, Builder(context).owner, self.registry.vaults, self.orphans.unproven)
+        built = cache(partial(build, context))  # one owner for all of its instances
+        return Owners(
+            lambda instance: built(self.registry.instance(instance).owner), self.registry.vaults, self.orphans.unproven
+        )
 
     @cached_property
     def protections(self) -> "ProtectionStore":

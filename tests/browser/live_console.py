@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from sexton.contract import NewMark
 from sexton.operators.access import policy
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.embedded.ports import Ports, free_port
 from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sexton.client import Sexton
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.settings.store import SettingStore

@@ -13,7 +13,7 @@ from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.cli.doctor.surroundings import examine_issuer
 from sexton.operators.access import policy
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.operators.call_log.store import CallStore
 from tests.e2e.conftest import Run
 from tests.servers.issuer import Issuer

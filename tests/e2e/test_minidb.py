@@ -23,6 +23,7 @@ from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.operators.stores import operator_stores
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
@@ -209,7 +210,7 @@ def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database)
     with sexton.read() as c:
         due = DueMarkStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
-    live = SqlOwner(sexton, Registry(sexton)).live(INSTANCE, due, lambda: None)
+    live = SqlOwner(OwnerContext(sexton, Registry(sexton))).live(INSTANCE, due, lambda: None)
 
     assert live.keys() == {Ref("dropped", "by-key"), Ref("dropped", "by-prefix")}
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton.database import schema
 from sexton.database.engine import Database, first_line
+from sexton.database.tables import METADATA
 from sexton.runtime.embedded.child import Child
 from sexton.runtime.embedded.ports import free_port, write_atomically
 from sexton.runtime.embedded.stack import Stack
@@ -203,7 +204,7 @@ def test_no_secret_is_in_a_file_of_the_stack(used: Used) -> None:
 def test_no_secret_is_in_the_database(used: Used) -> None:
     db = Database.open(used.url)
     with db.read() as c:
-        rows = "\n".join(str(c.execute(table.select()).all()) for table in db.t.all())
+        rows = "\n".join(str(c.execute(table.select()).all()) for table in METADATA.sorted_tables)
     db.close()
 
     assert "operate@shop" in rows

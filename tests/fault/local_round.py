@@ -11,6 +11,7 @@ from sqlalchemy import event
 
 from sexton.marks.model import LeaseBusy, LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
+from sexton.owners.plugin import OwnerContext
 from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import STOPPED, SUCCEEDED
 from sexton.recycle.pipeline.model import AdoptOrder
@@ -33,7 +34,7 @@ class Process(Rig):
     def __init__(self, url: str, *, barrier: bool = False) -> None:
         super().__init__(url, threads=1, beside=False)  # which makes an example reproducible
         if barrier:
-            self.owner = Barrier(self.db, self.registry)
+            self.owner = Barrier(OwnerContext(self.db, self.registry))
             self.recycler = self.recycler_of(self.owner)
         self.dead = False
         event.listen(self.db.engine, "begin", self._still_alive, insert=True)

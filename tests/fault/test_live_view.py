@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
 from tests.fault.conftest import Faulty
@@ -45,7 +46,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
 def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     rig = Rig(new_database()).instance()
     rig.local(tmp_path / "v")
-    owner = SqlOwner(rig.db, rig.registry)
+    owner = SqlOwner(OwnerContext(rig.db, rig.registry))
     assert owner.live_objects("shop") is None
     with owner_write(rig.db) as c:
         c.exec_driver_sql("CREATE TABLE rows (kind text, id text, vault text, key text)")

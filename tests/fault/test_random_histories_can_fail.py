@@ -156,11 +156,11 @@ def copies_are_always_current(patch: pytest.MonkeyPatch) -> None:
 
 
 def spelling_is_exact(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(loose_keys, "read", lambda *_: (loose_keys.NONE, 0.0))
+    patch.setattr(loose_keys, "read", lambda *_: loose_keys.NONE)
 
 
 def urls_are_no_keys(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live_keys.ViewNames, "of", lambda _self, _vault, name: [name])
+    patch.setattr(live_keys, "names_in_view", lambda _vaults, _vault, name: [name])
 
 
 def lost_view_shows_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event
 
 from sexton.contract import Collected
-from sexton.owners.catalog.model import CatalogError
+from sexton.kernel.errors import SextonError
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.museum.tables import deleted_ids, marks, waits_for_a_lock
 from tests.support.eventually import eventually
@@ -68,7 +68,7 @@ class Committer:
     def _run(self, txn: str) -> None:
         try:
             self._shop.catalog.commit(txn)
-        except (Collected, CatalogError) as e:
+        except SextonError as e:
             self.refused = e
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from sexton.contract import NewMark, mark
+from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
 from tests.museum.tables import deleted_ids, marks
@@ -88,7 +89,7 @@ def words(line: str) -> list[str]:
 def contents(rig: Rig) -> dict[str, Sequence[object]]:
     """Return every row of every table."""
     with rig.db.read() as c:
-        return {t.name: sorted(map(repr, c.execute(select(t)))) for t in rig.db.t.all()}
+        return {t.name: sorted(map(repr, c.execute(select(t)))) for t in METADATA.sorted_tables}
 
 
 @pytest.mark.slow

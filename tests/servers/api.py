@@ -12,7 +12,7 @@ from sexton.interfaces.api import app
 from sexton.interfaces.api.access_log import AccessLog
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from tests.support.rig import DEPLOYMENT, Rig
 
 app.operations.router = functools.cache(app.operations.router)  # half of what a server's start takes

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 from sexton.operators.access import policy
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.forked import Forked
 from tests.support.eventually import PATIENCE_SECONDS

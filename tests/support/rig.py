@@ -18,6 +18,7 @@ from sexton.check.port import Compare
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.add_vault import add_vault
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.audit.writer import ParquetAudit
@@ -93,7 +94,7 @@ class Rig:
         self.vaults = stores.vaults = SerializedVaults(
             self.registry.vault, DEPLOYMENT, endpoint_url, clock=clock, records=stores.markers
         )
-        self.owner = stores.owners = owner or SqlOwner(self.db, self.registry)
+        self.owner = stores.owners = owner or SqlOwner(OwnerContext(self.db, self.registry))
         engine = Engine(self.db, settings, stores)
         self.stores, self.leases, self.rounds = stores.pipeline, engine.leases, engine.rounds
         self.deleter = (ThreadDeleter if beside else InTurnDeleter)(self.stores, self.vaults, threads, Unpaced())

@@ -20,12 +20,12 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select
 from sexton.check.model import Moment
 from sexton.check.port import Heartbeat
 from sexton.database.engine import Database
-from sexton.database.ranges import ALL_ROWS, beyond
+from sexton.database.rows import ALL_ROWS, beyond
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.sql.orphans import found_by_check
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.operators.registry.store import Registry
-from sexton.owners.port import OwnerLiveSide
+from sexton.owners.port import Owner
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
 WAITING, CLAIMED_MARKS, QUARANTINED = "waiting marks", "claimed marks", "quarantined marks"
@@ -43,7 +43,7 @@ SILENT = "the marks cannot be read"
 class LiveSide:
     """The objects that must exist, and those that may. Every method may raise ``OwnerSilent``."""
 
-    def __init__(self, db: Database, registry: Registry, owner: OwnerLiveSide) -> None:
+    def __init__(self, db: Database, registry: Registry, owner: Owner) -> None:
         self._db, self._registry, self._owner = db, registry, owner
 
     @contextmanager

@@ -15,8 +15,7 @@ from sexton.check.sql.live_side import QUARANTINED, WAITING, is_in
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.ranges import beyond
-from sexton.database.rows import in_list
+from sexton.database.rows import beyond, in_list
 from sexton.marks.sql.orphans import ORPHAN, found_by_check
 
 PAGE_MARKS = 1_000

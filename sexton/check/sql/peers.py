@@ -12,16 +12,14 @@ from sqlalchemy import Connection, Select, Text, exists, func, select
 from sexton.check.model import PeerComparison
 from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
-from sexton.owners.port import OwnerRecords
+from sexton.owners.port import Owner
 from sexton.owners.sql import live_view
 
 NAMED_IDS = 100
 """Ids that are named of each kind of difference; the others are only counted."""
 
 
-def compare(
-    owner: OwnerRecords, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]
-) -> PeerComparison:
+def compare(owner: Owner, instance: str, kind: str, ids: Sequence[str], bounds: tuple[str, str]) -> PeerComparison:
     """Return the ids in a range that only the peer has, and those that only the records have.
 
     Args:

@@ -4,6 +4,7 @@ A column is NOT NULL unless it says ``null``. Everything is in PostgreSQL's sche
 """
 
 import datetime as dt
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,10 +36,6 @@ class Instant(TypeDecorator[int]):
         return None if value is None else (value - _EPOCH) // _MILLISECOND
 
 
-Json = JSONB(none_as_null=True)
-"""A JSON document; Python's None is SQL's NULL."""
-
-
 class Word(sa.Text):
     """Text that is a name or key: compared and ordered by its bytes, whatever the database's language."""
 
@@ -49,40 +46,41 @@ def _word(_type: Word, _compiler: Any, type_expression: Any = None, **_: Any) ->
     return 'TEXT COLLATE "C"' if isinstance(type_expression, sa.Column) else "TEXT"
 
 
-class ColumnType:
-    """A type that is called to make a column: ``text("reason", default="")``."""
+def _column(
+    type_: TypeEngine[Any],
+    name: str,
+    *rules: SchemaItem,
+    key: bool = False,
+    null: bool = False,
+    default: str | int | sa.TextClause | None = None,
+) -> sa.Column[Any]:
+    """Return a column; each type has a name of its own for it: ``text("reason", default="")``.
 
-    def __init__(self, type_: TypeEngine[Any]) -> None:
-        self._type = type_
-
-    def __call__(
-        self,
-        name: str,
-        *rules: SchemaItem,
-        key: bool = False,
-        null: bool = False,
-        default: str | int | sa.TextClause | None = None,
-    ) -> sa.Column[Any]:
-        """Return a column.
-
-        Args:
-            name: its name.
-            rules: checks and foreign keys.
-            key: whether it is one of the columns of the primary key, in the order of the table.
-            null: whether it may be NULL.
-            default: a value, or an expression as ``sqlalchemy.text``.
-        """
-        if isinstance(default, int):
-            default = sa.text(str(default).lower())
-        return sa.Column(
-            name, self._type, *rules, primary_key=key, nullable=null, server_default=default, autoincrement=False
-        )
+    Args:
+        type_: its type.
+        name: its name.
+        rules: checks and foreign keys.
+        key: whether it is one of the columns of the primary key, in the order of the table.
+        null: whether it may be NULL.
+        default: a value, or an expression as ``sqlalchemy.text``.
+    """
+    if isinstance(default, int):
+        default = sa.text(str(default).lower())
+    return sa.Column(name, type_, *rules, primary_key=key, nullable=null, server_default=default, autoincrement=False)
 
 
-bigint, integer, double = ColumnType(sa.BigInteger()), ColumnType(sa.Integer()), ColumnType(sa.Double())
-boolean, instant, jsonb = ColumnType(sa.Boolean()), ColumnType(Instant()), ColumnType(Json)
-bytea = ColumnType(sa.LargeBinary())
-text, word = ColumnType(sa.Text()), ColumnType(Word())
+bigint, integer, double = (
+    partial(_column, sa.BigInteger()),
+    partial(_column, sa.Integer()),
+    partial(_column, sa.Double()),
+)
+boolean, instant, bytea = (
+    partial(_column, sa.Boolean()),
+    partial(_column, Instant()),
+    partial(_column, sa.LargeBinary()),
+)
+text, word = partial(_column, sa.Text()), partial(_column, Word())
+jsonb = partial(_column, JSONB(none_as_null=True))  # Python's None is SQL's NULL
 
 
 def serial(name: str) -> sa.Column[int]:

@@ -107,8 +107,8 @@ def _live_stories(db: Database, search: _Search) -> list[Story]:
             stories.append(_unknown(anyone, reason))
             continue
         try:
-            with reading(db, named_by[0], view, look_seconds=STATEMENT_SECONDS) as c:
-                rows = live_view.rows_of(c, view, names, named_by, MAX_STORIES + 1)
+            with reading(db, named_by[0], view, look_seconds=STATEMENT_SECONDS) as opened:
+                rows = live_view.rows_of(opened, names, named_by, MAX_STORIES + 1)
         except (OwnerSilent, SQLAlchemyError) as e:
             stories.append(_unknown(anyone, str(e) if isinstance(e, OwnerSilent) else first_line(e)))
             continue

@@ -14,11 +14,18 @@ from sexton.interfaces.api.pools import Threads
 from sexton.interfaces.api.problems import REFUSALS, answer
 from sexton.kernel.errors import BadInput, code_of
 from sexton.operators.access import oidc, policy
-from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.model import CallerIdentity, Grant, Token, TokenScope, scopes_text
+from sexton.operators.access.model import (
+    CallerIdentity,
+    Forbidden,
+    Grant,
+    Token,
+    TokenScope,
+    Unauthenticated,
+    scopes_text,
+)
 from sexton.operators.access.oidc import OidcVerifier
 from sexton.operators.access.policy import Presented
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 

@@ -12,11 +12,11 @@ from sexton.deployment import Deployment
 from sexton.kernel.errors import BadInput
 from sexton.operations.registry import Deed
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import (
     EVERY_INSTANCE,
     UNKNOWN_INSTANCE,
     CallerIdentity,
+    Forbidden,
     Grant,
     scopes_text,
 )

@@ -17,7 +17,7 @@ from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.interfaces.api.pools import Pools
 from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, SextonError, TooMany, code_of
 from sexton.operations.fields import ProblemDocument
-from sexton.operators.access.errors import Forbidden, Unauthenticated
+from sexton.operators.access.model import Forbidden, Unauthenticated
 from sexton.recycle.audit.model import AuditUnreadable
 from sexton.storage.port import VaultFault
 from sexton.wal.port import RegionOfAnotherNode, TopicOfAnotherInstance

@@ -28,7 +28,7 @@ from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pag
     topics,
     vaults,
 )
-from sexton.operators.access.errors import Unauthenticated
+from sexton.operators.access.model import Unauthenticated
 from sexton.operators.call_log.model import CallRecord
 from sexton.runtime.blockers.listing import list_blockers
 

@@ -17,7 +17,7 @@ from sexton.interfaces.api.guarded_route import SMALL_BYTES, read_body
 from sexton.interfaces.api.pools import Pools
 from sexton.interfaces.console import session
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.errors import Unauthenticated
+from sexton.operators.access.model import Unauthenticated
 
 MAX_FIELDS = 50
 LOGIN = f"{session.PATH}/login"

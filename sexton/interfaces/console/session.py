@@ -9,7 +9,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sexton.operators.access.errors import Forbidden
+from sexton.operators.access.model import Forbidden
 
 PATH = "/console"
 FORM_FIELD = "form_token"

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.marks.file_list import FileList, FileSums
 from sexton.marks.file_results import DamagedList
 from sexton.marks.model import MarkState, Ref, Span

@@ -1,4 +1,4 @@
-"""Tokens, scopes, and the records of calls, as values. Instants are in ms since 1970."""
+"""Tokens and scopes as values, and refusals because of the caller. Instants are in ms since 1970."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from sexton.kernel.errors import NotFound, SextonError
 from sexton.kernel.message import Message
 
 EVERY_INSTANCE = "*"
@@ -106,3 +107,26 @@ class OidcSettings(Message):
     claim: str = ""
     scopes: Mapping[str, Sequence[str]] = Field(default_factory=dict)
     leeway_seconds: int = 30
+
+
+class Unauthenticated(SextonError):
+    """The request has no token, or one that is unknown or no longer valid."""
+
+    def __init__(self, text: str, caller: str = "") -> None:
+        """Store the message; ``caller``: the name of the ended token that was sent; empty: an unknown one."""
+        super().__init__(text)
+        self.caller = caller
+
+
+class Forbidden(SextonError):
+    """The token is valid, but does not permit this request."""
+
+
+class UnknownToken(NotFound):
+    """No token has that id."""
+
+
+class IssuerAway(SextonError):
+    """The keys of the issuer of JWTs are not known now."""
+
+    passes = True

@@ -6,8 +6,15 @@ from typing import Any
 import jwt
 
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
-from sexton.operators.access.model import CallerIdentity, OidcSettings, TokenScope, scopes_text
+from sexton.operators.access.model import (
+    CallerIdentity,
+    Forbidden,
+    IssuerAway,
+    OidcSettings,
+    TokenScope,
+    Unauthenticated,
+    scopes_text,
+)
 
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
 """Type of a key → the only algorithm for which it is used; the header of a token decides nothing."""

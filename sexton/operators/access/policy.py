@@ -7,14 +7,15 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.errors import Forbidden, Unauthenticated
 from sexton.operators.access.model import (
     ANY_NODE,
     EVERY_INSTANCE,
     UNKNOWN_INSTANCE,
+    Forbidden,
     Grant,
     Token,
     TokenScope,
+    Unauthenticated,
     scopes_text,
 )
 
@@ -100,24 +101,23 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def valid(token: Token | None, stored: str, sent: Presented, now: int) -> Token:
+def verdict(token: Token | None, stored: str, sent: Presented, now: int) -> Token | Unauthenticated:
     """Return the token if its secret was sent and it is neither revoked nor expired. Compare in constant time.
 
-    Raises:
-        Unauthenticated: one message for an unknown token and a wrong secret; with the right secret, the message says
-            why the token is no longer valid.
+    Otherwise: one message for an unknown token and a wrong secret; with the right secret, the message says why the
+    token is no longer valid.
     """
     secret_matches = hmac.compare_digest(stored.encode(), digest(sent.secret).encode())
     if token is None or not secret_matches:
-        raise Unauthenticated("this token is not known; make one: sexton token create")
+        return Unauthenticated("this token is not known; make one: sexton token create")
     remedy = "make another: sexton token create"
     if token.revoked_at is not None:
-        raise Unauthenticated(f"token {token.id} is revoked; {remedy}", token.name)
+        return Unauthenticated(f"token {token.id} is revoked; {remedy}", token.name)
     if now >= token.expires_at:
-        raise Unauthenticated(f"token {token.id} has expired; {remedy}", token.name)
+        return Unauthenticated(f"token {token.id} has expired; {remedy}", token.name)
     if token.scope.grant is Grant.UNREADABLE:
         message = f"the scope of token {token.id} cannot be read, so it permits nothing; {remedy}"
-        raise Unauthenticated(message, token.name)
+        return Unauthenticated(message, token.name)
     return token
 
 

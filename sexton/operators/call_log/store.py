@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Text, cast, delete, func, insert, literal_column, select
 
 from sexton.database.engine import AWAY, Database, first_line
-from sexton.database.ranges import newest
-from sexton.database.rows import in_list
+from sexton.database.rows import in_list, newest
 from sexton.kernel.errors import SextonError, code_of
 from sexton.operators.call_log.model import DONE, CallRecord, CallRow
 
@@ -49,12 +48,17 @@ class CallStore:
             log.warning("%r of %r was not logged: %s", call.action, call.instance or "all", first_line(e))
             yield
             return
+        outcome = DONE
         try:
             yield
         except BaseException as e:
-            self._end(call, call_id, code_of(e) if isinstance(e, Exception) else LEFT)
+            outcome = code_of(e) if isinstance(e, Exception) else LEFT
             raise
-        self._end(call, call_id, DONE)
+        finally:
+            try:
+                self.append(call.model_copy(update={"outcome": outcome}), call_id)
+            except AWAY as e:  # the call keeps the outcome ``asked``
+                log.warning("the outcome of call %d (%s) was not logged: %s", call_id, outcome, first_line(e))
 
     @contextmanager
     def routine(self, call: CallRecord) -> Iterator[None]:
@@ -120,13 +124,6 @@ class CallStore:
         """Append one row and return its number; ``begun_id``: the first row of the same call, None if this is it."""
         with self._db.write() as c:
             return append(self._db, c, call, begun_id)
-
-    def _end(self, call: CallRecord, call_id: int, outcome: str) -> None:
-        """Store the outcome; if that fails, the call keeps the outcome ``asked``."""
-        try:
-            self.append(call.model_copy(update={"outcome": outcome}), call_id)
-        except AWAY as e:
-            log.warning("the outcome of call %d (%s) was not logged: %s", call_id, outcome, first_line(e))
 
 
 def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None = None) -> int:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.ranges import newest
+from sexton.database.rows import newest
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput, Conflict, NotFound
 from sexton.marks.file_results import DamagedList

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
-from sexton.database.live_login import make_login
+from sexton.database.roles import make_login
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason
@@ -131,10 +131,6 @@ class Registry:
             raise BadInput(f"name an instance, one of: {', '.join(names)}")
         return names[0]
 
-    def owner(self, name: str) -> str:
-        """Return the name of an instance's owner, or raise ``UnknownInstance``."""
-        return self.instance(name).owner
-
     def enable(self, instance: str) -> None:
         """Permit rounds of this instance to delete."""
         t = self._db.t.instance
@@ -206,19 +202,17 @@ class Registry:
         """
         self.instance(spec.instance)
         with self._db.write() as c:
-            self._check_new_vault(c, spec, endpoint_url)
             trial = c.begin_nested()
-            self._insert_vault(c, spec.model_copy(update={"uuid": uuid.uuid4().hex}))
+            self._insert_vault(c, spec.model_copy(update={"uuid": uuid.uuid4().hex}), endpoint_url)
             trial.rollback()
 
     def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Store a vault whose marker is written, and release the marks that were quarantined because it was unknown."""
         t = self._db.t
         with deciding(self._db, EVERYTHING, spec.instance) as c:
-            self._check_new_vault(c, spec, endpoint_url)
             if spec.probe is not None:
                 spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
-            self._insert_vault(c, spec)
+            self._insert_vault(c, spec, endpoint_url)
             c.execute(
                 update(t.mark)
                 .where(t.mark.c.instance == spec.instance, or_(t.mark.c.vault == spec.name, t.mark.c.vault.is_(None)))
@@ -233,16 +227,7 @@ class Registry:
             stamped = probe.model_copy(update={"at": self._db.now(c)})
             c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=stamped.model_dump()))
 
-    def _insert_vault(self, c: Connection, spec: VaultSpec) -> None:
-        try:
-            c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
-        except IntegrityError as e:
-            raise BadInput(
-                f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
-                f"begins with a letter or digit ({first_line(e)})"
-            ) from e
-
-    def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+    def _insert_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")
@@ -251,6 +236,13 @@ class Registry:
                     f"{spec.location}/{spec.prefix} overlaps vault {other.name} of instance {other.instance} "
                     f"({other.location}/{other.prefix}): dropping one would erase the other; use separate prefixes"
                 )
+        try:
+            c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
+        except IntegrityError as e:
+            raise BadInput(
+                f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
+                f"begins with a letter or digit ({first_line(e)})"
+            ) from e
 
     def _vaults(self, c: Connection, instance: str | None, name: str | None = None) -> list[VaultSpec]:
         t = self._db.t.vault

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, o
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
+from sexton.database.rows import READ_ROWS
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import SECOND_PASS, BatchState, Reason, Ref, Span
 from sexton.marks.sql.file_lists import in_span, may_have_keys, may_have_prefix, of_instance, read_lists
@@ -16,9 +17,6 @@ from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore
-
-READ_ROWS = 2_000
-"""Rows fetched at once."""
 
 
 class _Target(NamedTuple):

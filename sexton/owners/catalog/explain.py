@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Column, Select, and_, exists, func, literal, or_, select
 
-from sexton.database.ranges import READ_ROWS
+from sexton.database.rows import READ_ROWS
 from sexton.marks.model import Ref
 from sexton.owners.catalog import kinds, layout
 from sexton.owners.catalog.model import RowsetState

@@ -65,8 +65,8 @@ class Hierarchy:
         with self._write() as tx:
             _check_unused(tx, "table", new.id)
             add(tx, tx.t.tables, [{"id": new.id}])
-            for position, (index, schema) in enumerate(new.indexes.items()):
-                _add_index(tx, new.id, index, schema, base=position == 0)
+            for index, schema in new.indexes.items():
+                _add_index(tx, new.id, index, schema)
             for partition in new.partitions:
                 _add_partition(tx, new.id, partition)
             _add_tablets(tx, new.id, list(new.indexes), new.partitions)
@@ -83,7 +83,7 @@ class Hierarchy:
         """Add an index with so many new tablets in each partition of the table."""
         with self._write() as tx:
             lock_against_drop(tx, tx.t.tables, [table])
-            _add_index(tx, table, index, index_schema, base=False)
+            _add_index(tx, table, index, index_schema)
             partitions = _standing_parts(tx, tx.t.partitions, table)
             _add_tablets(tx, table, [index], dict.fromkeys(partitions, tablets))
 
@@ -220,10 +220,10 @@ def _check_unused(tx: CatalogTransaction, kind: str, id_: str) -> None:
             raise AlreadyThere(f"{kind} {id_} was used before, and dropped; use a new id: ids are never used again")
 
 
-def _add_index(tx: CatalogTransaction, table: str, index: str, schema: Schema, *, base: bool) -> None:
+def _add_index(tx: CatalogTransaction, table: str, index: str, schema: Schema) -> None:
     check_id(index)
     _check_unused(tx, "index", index)
-    add(tx, tx.t.indexes, [{"id": index, "table_id": table, "base": base}])
+    add(tx, tx.t.indexes, [{"id": index, "table_id": table}])
     _add_schema(tx, index, FIRST_VERSION, schema)
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Column, ColumnElement, Table, and_, exists, literal, select
 
 from sexton.contract import MAX_BYTES
-from sexton.database.ranges import within
-from sexton.database.rows import sum_of
+from sexton.database.rows import sum_of, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.owners.catalog import barrier, rowsets

@@ -6,7 +6,6 @@ from enum import StrEnum
 from pydantic import Field
 
 from sexton.contract import MAX_BYTES
-from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.port import RecordConflict, RecordMissing
@@ -53,10 +52,7 @@ class Schema(StrictMessage):
 
 
 class NewTable(StrictMessage):
-    """A new table: index → schema (version 1), and partition → tablets for each index.
-
-    The first index is the base one.
-    """
+    """A new table: index → schema (version 1), and partition → tablets for each index."""
 
     id: str
     indexes: Mapping[str, Schema] = Field(min_length=1)
@@ -134,29 +130,25 @@ class FrontEndOptions(Message):
     ca_certs: str = ""
 
 
-class CatalogError(SextonError):
-    """The catalog refused an operation; nothing was changed."""
-
-
-class RecordNotFound(CatalogError, RecordMissing):
+class RecordNotFound(RecordMissing):
     """A table, index, partition, tablet, rowset, transaction or job has no record."""
 
     name = "NOT_FOUND"
 
 
-class AlreadyThere(CatalogError, RecordConflict):
+class AlreadyThere(RecordConflict):
     """A record with this id exists already."""
 
 
-class AlreadyDropped(CatalogError, RecordConflict):
+class AlreadyDropped(RecordConflict):
     """The object or one of its ancestors was dropped."""
 
     name = "DROPPED"
 
 
-class LabelTaken(CatalogError, RecordConflict):
+class LabelTaken(RecordConflict):
     """A transaction with this label runs or is visible."""
 
 
-class WrongState(CatalogError, RecordConflict):
+class WrongState(RecordConflict):
     """The transaction or rowset is not in the state that the operation requires."""

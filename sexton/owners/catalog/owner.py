@@ -4,25 +4,24 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy import Connection, Select, and_, exists, select, text
 
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
-from sexton.database.ranges import within
+from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.call_options import CallOptions
 from sexton.owners.catalog import barrier, explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import CallOptions, OwnerContext
 from sexton.owners.port import (
     COUNT_SECONDS,
     FindRefs,
@@ -36,8 +35,8 @@ from sexton.owners.port import (
 )
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 
-FENCED_KINDS = frozenset({"prepared"})
-"""Kinds whose marks a transaction of the catalog may still commit."""
+FENCED_KIND = "prepared"
+"""The kind whose marks a transaction of the catalog may still commit."""
 IN_MEMORY = {
     **{kind: (records.c.id, KINDS[kind].live) for kind, records in reversed(PARENTS.items())},
     "tablet": (TABLES.tablets.c.id, STANDING),
@@ -52,15 +51,14 @@ SILENCE = "the catalog's tables cannot be read or written"
 class InventoryAnswer(StrictMessage):
     """The answer to ``GET /v1/inventory?kind=KIND&after=ID&limit=N``: the next ids of live records, in order."""
 
-    ids: tuple[str, ...]
+    ids: tuple[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)], ...]
 
 
 class CatalogOwner(Owner):
     """The owner of all instances of the catalog. Call ``tables.create`` once before."""
 
-    def __init__(self, db: Database, context: OwnerContext | None = None) -> None:
-        """Store the database. ``context``: names the front ends of instances; None: they have none."""
-        self._db, self._context = db, context
+    def __init__(self, context: OwnerContext) -> None:
+        self._db, self._context = context.db, context
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -101,24 +99,14 @@ class CatalogOwner(Owner):
             with self._read(instance) as tx:
                 refs_above = kinds.ancestors(tx, kind, [mark.id for mark in kind_marks])
                 for ref, expansion in KINDS[kind].expand(tx, kind_marks).items():
-                    fence = expansion.fence and kind in FENCED_KINDS
+                    fence = expansion.fence and kind == FENCED_KIND
                     expansions[ref] = expansion._replace(above=refs_above.get(ref.id, ()), fence=fence)
-        return expansions | self._expand_orphans(instance, marks, heartbeat)
-
-    def _expand_orphans(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> dict[Ref, Expansion]:
-        """Return the files of orphan marks. A hold on its tablet, or on an ancestor, applies to an orphan."""
-        orphans = [mark for mark in marks if mark.etags]
-        if not orphans:
-            return {}
-        heartbeat()
-        with self._read(instance) as tx:
-            refs_above = kinds.ancestors_of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
-        expansions: dict[Ref, Expansion] = {}
-        for mark in orphans:
-            above = refs_above.get((mark.keys or ("",))[0])
-            if above is not None:
-                place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-                expansions[mark.ref] = Expansion(places=(place,), fence=False, above=above)
+        if orphans := [mark for mark in marks if mark.etags]:
+            heartbeat()
+            with self._read(instance) as tx:
+                above = kinds.ancestors_of_keys(tx, [key for mark in orphans for key in mark.keys or ()])
+            for mark in orphans:  # a hold on its tablet, or on an ancestor, applies to an orphan
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=above.get((mark.keys or ("",))[0], ()))
         return expansions
 
     def fence(
@@ -130,11 +118,6 @@ class CatalogOwner(Owner):
         """
         del batch  # two rounds that fence at the same time get the same answers
         answers: dict[Ref, tuple[Fenced, str]] = {}
-        if unsupported := {mark.kind for mark in marks} - FENCED_KINDS:
-            raise ValueError(
-                f"marks of kind {', '.join(sorted(unsupported))} cannot be fenced; "
-                "a kind whose expansion requires a fence must be supported here"
-            )
         ids = [mark.id for mark in marks]
         for start in range(0, len(ids), barrier.FENCE_BATCH):
             heartbeat()
@@ -143,7 +126,7 @@ class CatalogOwner(Owner):
                 barrier.abort(tx, barrier.fenced(tx, page))
             with self._read(instance) as tx:  # a new transaction, which sees only committed states
                 page_answers = barrier.judge(tx, barrier.fenced(tx, page))
-            answers.update({Ref("prepared", rowset_id): answer for rowset_id, answer in page_answers.items()})
+            answers.update({Ref(FENCED_KIND, rowset_id): answer for rowset_id, answer in page_answers.items()})
         return answers
 
     def keeps_records(self, instance: str) -> bool:
@@ -228,8 +211,6 @@ class CatalogOwner(Owner):
 
     def memory_ids(self, instance: str, kind: str, after: str, limit: int) -> Sequence[str]:
         """Return the next ids that the front end has in memory; ``OwnerSilent``: no answer, or not in order."""
-        if self._context is None:
-            return ()
         from sexton.owners.caller import OwnerCaller  # it needs an extra, which instances without a front end do not
 
         given = self._options(instance)
@@ -242,13 +223,10 @@ class CatalogOwner(Owner):
             check_text(*ids)
         except BadInput as e:
             raise OwnerSilent(f"{call.url} lists an id of kind {kind} that is none: {e}") from e
-        if too_long := next((id_ for id_ in ids if len(id_) > MOST_ID_CHARACTERS), ""):
-            raise OwnerSilent(f"{call.url} lists an id of {len(too_long):,} characters")
         return ids
 
     def _options(self, instance: str) -> FrontEndOptions:
-        given = {} if self._context is None else self._context.registry.instance(instance).owner_options
-        return FrontEndOptions.model_validate(given)
+        return FrontEndOptions.model_validate(self._context.registry.instance(instance).owner_options)
 
     def refs_of_keys(self, instance: str, keys: Collection[str]) -> Collection[Ref]:
         """Return the marks that delete the files with these keys, or whose drop will mark the files."""

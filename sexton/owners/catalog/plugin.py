@@ -12,7 +12,7 @@ from sexton.owners.port import Owner
 def _build(context: OwnerContext) -> Owner:
     from sexton.owners.catalog.owner import CatalogOwner
 
-    return CatalogOwner(context.db, context)
+    return CatalogOwner(context)
 
 
 def _create_tables(db: Database) -> None:

@@ -1,12 +1,12 @@
 """Name the files of rowsets, by the schema under which they were written: of marks, and of everything that is live."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, and_, case, exists, func, or_, select
+from sqlalchemy import ColumnElement, FromClause, and_, case, exists, false, func, or_, select
 
-from sexton.database.ranges import READ_ROWS, ranges, within
+from sexton.database.rows import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
@@ -97,18 +97,13 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """
     rowset = tx.t.rowsets
     other = rowset.alias("other")
+    # Without versions a range has no bounds, so nothing covers it. Ranges of whole numbers that adjoin are one.
+    versions, others = (func.int8range(t.c.first_version, t.c.last_version, "[]") for t in (rowset, other))
     overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
-    ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    overlapping = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
-    for row in tx.c.execute(overlapping.where(tx.in_instance(rowset.c.id, ids))):
-        ranges[row.id].append((row.first_version, row.last_version))
-    columns = rowset.c.id, rowset.c.first_version, rowset.c.last_version
-    queried = select(*columns).join(tx.t.tablets, OWN_TABLET).where(tx.in_instance(rowset.c.id, ids))
-    return [
-        row.id
-        for row in tx.c.execute(queried)
-        if row.first_version is None or not covered(row.first_version, row.last_version, ranges[row.id])
-    ]
+    held = select(func.range_agg(others)).where(overlaps).scalar_subquery()
+    is_covered = func.coalesce(held.op("@>", is_comparison=True)(versions), false())
+    with_tablet = select(rowset.c.id).join(tx.t.tablets, OWN_TABLET)
+    return tx.ids(with_tablet.where(tx.in_instance(rowset.c.id, ids), ~is_covered))
 
 
 def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
@@ -120,18 +115,6 @@ def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> Col
         other.c.first_version <= rowset.c.last_version,
         other.c.last_version >= rowset.c.first_version,
     )
-
-
-def covered(first: int, last: int, ranges: Iterable[tuple[int, int]]) -> bool:
-    """Return whether every version from ``first`` to ``last`` (both inclusive) is in one of the ranges."""
-    next_version = first
-    for start, end in sorted(ranges):
-        if start > next_version:
-            return False
-        next_version = max(next_version, end + 1)
-        if next_version > last:
-            return True
-    return False
 
 
 def live_parts(tx: CatalogTransaction, rows: int) -> list[Part]:

@@ -178,12 +178,12 @@ class Catalog(Hierarchy):
         check_seconds("expiry_seconds", expiry_seconds)
         with self._write() as tx:
             rows = _inputs(tx, tablet, inputs)
-            job, expires = new_id(), tx.db.now(tx.c) + expiry_seconds * 1000
+            job = new_id()
             [output] = _prepare(tx, JOB + job, [tablet], vault, expiry_seconds)
             first, last = min(r.first_version for r in rows), max(r.last_version for r in rows)
             tx.change(tx.t.rowsets.c.id, [output.rowset], first_version=first, last_version=last)
             row = {"id": job, "tablet_id": tablet, "output_id": output.rowset, "inputs": list(inputs)}
-            add(tx, tx.t.jobs, [{**row, "expires_at": expires}])
+            add(tx, tx.t.jobs, [row])
             return Job(id=job, inputs=tuple(inputs), output=output)
 
     def finish_compaction(self, job: str) -> None:
@@ -223,33 +223,14 @@ class Catalog(Hierarchy):
             update_counters(tx, {r.tablet_id for r in rows})
 
 
-_CHANGES = (
-    Catalog.create_table,
-    Catalog.add_partition,
-    Catalog.add_index,
-    Catalog.alter_index,
-    Catalog.begin,
-    Catalog.begin_sub,
-    Catalog.prepare_rowsets,
-    Catalog.write_rowset,
-    Catalog.precommit,
-    Catalog.commit,
-    Catalog.abort,
-    Catalog.start_compaction,
-    Catalog.finish_compaction,
-    Catalog.drop_table,
-    Catalog.drop_index,
-    Catalog.drop_partition,
-    Catalog.drop_rowset,
-    Catalog.undrop_table,
-    Catalog.undrop_index,
-    Catalog.undrop_partition,
+READS = ("show", "tablets", "rowsets")
+OPERATIONS = tuple(
+    from_method(Catalog, method, reads=name in READS)
+    for methods in (Hierarchy, Catalog)
+    for name, method in vars(methods).items()
+    if not name.startswith("_")
 )
-OPERATIONS = (
-    *(from_method(Catalog, method, reads=True) for method in (Catalog.show, Catalog.tablets, Catalog.rowsets)),
-    *(from_method(Catalog, method) for method in _CHANGES),
-)
-"""What a meta service without a catalog of its own does through Sexton: the methods as operations."""
+"""What a meta service without a catalog of its own does through Sexton: each public method is an operation."""
 
 
 def _begin(tx: CatalogTransaction, label: str | None, timeout_at: int, parent: str | None) -> str:

@@ -39,12 +39,7 @@ class CatalogTables:
 
     tables = _table("tables", word("id", key=True), boolean("dropped", default=False))
     indexes = _table(
-        "indexes",
-        word("id", key=True),
-        word("table_id"),
-        boolean("base", default=False),
-        boolean("dropped", default=False),
-        indexed=["table_id"],
+        "indexes", word("id", key=True), word("table_id"), boolean("dropped", default=False), indexed=["table_id"]
     )
     schemas = _table(
         "schemas", word("index_id", key=True), bigint("version", key=True), word("format"), jsonb("inverted", null=True)
@@ -106,7 +101,6 @@ class CatalogTables:
         word("tablet_id"),
         word("output_id"),
         jsonb("inputs", null=True),
-        instant("expires_at", null=True),
         indexed=["tablet_id"],
     )
 

@@ -19,7 +19,7 @@ class LakeOptions(Message):
 def _build(context: OwnerContext) -> Owner:
     from sexton.owners.ducklake.owner import DuckLakeOwner
 
-    return DuckLakeOwner(context.db, context.registry, context.live_max_age_seconds)
+    return DuckLakeOwner(context)
 
 
 PLUGIN = OwnerPlugin(

@@ -6,11 +6,10 @@ from typing import Any
 from sexton.contract import NewMark
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
-from sexton.owners.call_options import CallOptions
 from sexton.owners.caller import OwnerCaller
 from sexton.owners.http import messages
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
-from sexton.owners.plugin import OwnerContext
+from sexton.owners.plugin import CallOptions, OwnerContext
 from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
 
 MARKS_AT_ONCE = 500

@@ -1,7 +1,6 @@
 """The owner ``http``: a system elsewhere that answers over HTTP."""
 
-from sexton.owners.call_options import CallOptions
-from sexton.owners.plugin import OwnerContext, OwnerPlugin
+from sexton.owners.plugin import CallOptions, OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner
 
 

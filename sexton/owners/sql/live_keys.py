@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, TableClause, and_, false, func, or_, select
+from sqlalchemy import ColumnElement, and_, false, func, or_, select
 
 from sexton.marks.live import MOST_SHOWN, LiveEntry
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql.live_view import LiveView, beginning
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import S3_SCHEMES, NotInAnyVault, resolve, url_roots
 
@@ -30,46 +31,30 @@ class Range(NamedTuple):
     end: str
 
 
-class ViewNames(NamedTuple):
-    """How the live view names the objects of an instance."""
+def names_in_view(vaults: Mapping[str, VaultSpec], vault: str | None, name: str) -> list[str]:
+    """Return the keys under which a live view may show an object or prefix of a vault. Pure.
 
-    vaults: Mapping[str, VaultSpec]
-
-    def of(self, vault: str | None, name: str) -> list[str]:
-        """Return the keys under which the view may show an object or prefix of a vault.
-
-        URLs are always among them: a look that found none says nothing about a row that was written since.
-        """
-        spec = self.vaults.get(vault or "")
-        return [name, *(root + name for root in url_roots(spec))] if spec else [name]
+    URLs are always among them: a look that found none says nothing about a row that was written since.
+    """
+    spec = vaults.get(vault or "")
+    return [name, *(root + name for root in url_roots(spec))] if spec else [name]
 
 
-def require_placed(
-    c: Connection, view: TableClause, is_own_row: ColumnElement[bool], vaults: Mapping[str, VaultSpec]
-) -> None:
+def require_placed(view: LiveView, vaults: Mapping[str, VaultSpec]) -> None:
     """Refuse a view with a row that means no object. With an index on vault and key, it reads a few rows.
 
-    Args:
-        c: a connection to the database.
-        view: the live view.
-        is_own_row: the condition that a row is about the instance.
-        vaults: the instance's vaults by name.
+    ``vaults``: the instance's vaults by name.
 
     Raises:
         OwnerSilent: the key of a row is not in the vault that the row names.
     """
-    key: ColumnElement[str] = view.c.key.collate("C")
-
-    def first_key(vault: str, ranges: Sequence[Range]) -> str | None:
-        is_inside = or_(false(), *(and_(key >= r.first, key < r.end) for r in ranges))
-        first_row = (
-            select(func.substr(view.c.key, 1, MOST_SHOWN)).where(view.c.vault == vault, is_inside, is_own_row).limit(1)
-        )
-        return c.execute(first_row).scalar()
-
-    for vault in _named_vaults(c, view, is_own_row):
-        if (misplaced := first_key(vault, misplaced_keys(vault, vaults))) is not None:
-            raise OwnerSilent(f"{view.name} shows the key {misplaced!r} in vault {vault}; {REMEDY}")
+    table = view.table
+    key: ColumnElement[str] = table.c.key.collate("C")
+    for vault in _named_vaults(view):
+        is_misplaced = or_(false(), *(and_(key >= r.first, key < r.end) for r in misplaced_keys(vault, vaults)))
+        misplaced = select(beginning(table.c.key)).where(table.c.vault == vault, is_misplaced, view.is_own_row)
+        if (shown := view.c.execute(misplaced.limit(1)).scalar()) is not None:
+            raise OwnerSilent(f"{table.name} shows the key {shown!r} in vault {vault}; {REMEDY}")
 
 
 def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
@@ -123,13 +108,13 @@ def _below(prefix: str) -> Range:
     return Range(prefix, prefix + LAST_CHARACTER)
 
 
-def _named_vaults(c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> Iterator[str]:
+def _named_vaults(view: LiveView) -> Iterator[str]:
     """Yield the names of the vaults in the rows that name the instance, each by one look-up in an index."""
-    first = func.min(view.c.vault)
-    names = select(func.substr(first, 1, MOST_SHOWN)).where(is_own_row, view.c.key.is_not(None))
-    vault = c.execute(names).scalar()
+    columns = view.table.c
+    names = select(beginning(func.min(columns.vault))).where(view.is_own_row, columns.key.is_not(None))
+    vault = view.c.execute(names).scalar()
     while vault is not None:
         if len(vault) >= MOST_SHOWN:
-            raise OwnerSilent(f"{view.name} shows a vault whose name is too long: {vault[:100]}…; {REMEDY}")
+            raise OwnerSilent(f"{view.table.name} shows a vault whose name is too long: {vault[:100]}…; {REMEDY}")
         yield vault
-        vault = c.execute(names.where(view.c.vault > vault)).scalar()
+        vault = view.c.execute(names.where(columns.vault > vault)).scalar()

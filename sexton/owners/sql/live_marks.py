@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, TableClause, Text, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, FromClause, Select, Text, and_, func, or_, select, tuple_
 from sqlalchemy import literal as sql_literal
 
-from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.marks.model import DueMark, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.owners.sql.live_keys import LAST_CHARACTER, ViewNames
+from sexton.owners.sql import live_keys
+from sexton.owners.sql.live_keys import LAST_CHARACTER
+from sexton.owners.sql.live_view import LiveView
 from sexton.owners.sql.loose_keys import LooseKeys
+from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import canonical
 
 NAMES_AT_ONCE = 20_000
@@ -31,18 +33,15 @@ NAMED_CHARACTERS = 1_024
 class LiveMarks:
     """Finds the marks that overlap with rows of the view; each method checks one kind of overlap."""
 
-    db: Database
-    c: Connection
-    view: TableClause
-    is_own_row: ColumnElement[bool]
-    names: ViewNames
+    view: LiveView
+    vaults: Mapping[str, VaultSpec]
     loose: LooseKeys
     heartbeat: Callable[[], None]
 
     def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
         """Return the marks with the kind and id of a live row."""
         ids = as_rows(({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
-        is_same = and_(self.view.c.kind == ids.c.kind, self.view.c.id == ids.c.id, self.is_own_row)
+        is_same = and_(self.view.table.c.kind == ids.c.kind, self.view.table.c.id == ids.c.id, self.view.is_own_row)
         return self._refs(select(ids.c.kind, ids.c.id).where(select(1).where(is_same).exists()))
 
     def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
@@ -50,8 +49,8 @@ class LiveMarks:
         rows = (row for mark in marks for row in self._covering_rows(mark))  # half as many as the keys have characters
         refs: set[Ref] = set()
         for names in self._pages(rows, NAMES_AT_ONCE):
-            is_same_key = tuple_(self.view.c.vault, self.view.c.key) == tuple_(names.c.vault, names.c.name)
-            is_covered = select(1).where(and_(is_same_key, self.is_own_row)).exists()
+            is_same_key = tuple_(self.view.table.c.vault, self.view.table.c.key) == tuple_(names.c.vault, names.c.name)
+            is_covered = select(1).where(and_(is_same_key, self.view.is_own_row)).exists()
             refs |= self._refs(select(names.c.kind, names.c.id).distinct().where(is_covered))
         return refs
 
@@ -61,21 +60,21 @@ class LiveMarks:
         refs: set[Ref] = set()
         for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
             # Other collations are not in byte order.
-            key, first = self.view.c.key.collate("C"), prefixes.c.name.collate("C")
-            is_inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
-            is_live_inside = select(1).where(and_(self.view.c.vault == prefixes.c.vault, is_inside, self.is_own_row))
+            columns, first = self.view.table.c, prefixes.c.name.collate("C")
+            is_above = columns.key.collate("C") < first + sql_literal(LAST_CHARACTER)
+            is_inside = and_(columns.vault == prefixes.c.vault, columns.key.collate("C") >= first, is_above)
+            is_live_inside = select(1).where(and_(is_inside, self.view.is_own_row))
             refs |= self._refs(select(prefixes.c.kind, prefixes.c.id).where(is_live_inside.exists()))
         return refs
 
     def rows_of(self, mark: DueMark) -> str:
         """Return the first live rows that a mark touches, as people read them."""
-        view = self.view
+        columns = [func.substr(self.view.table.c[name], 1, NAMED_CHARACTERS) for name in ("kind", "id", "key")]
         texts: set[str] = set()
         for touches in self._overlaps(mark):
             self.heartbeat()
-            columns = (func.substr(column, 1, NAMED_CHARACTERS) for column in (view.c.kind, view.c.id, view.c.key))
-            rows = select(*columns).where(touches, self.is_own_row).limit(NAMED_ROWS + 1)
-            texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.c.execute(rows)}
+            rows = select(*columns).where(touches, self.view.is_own_row).limit(NAMED_ROWS + 1)
+            texts |= {f"{row[0]}/{row[1]} shows {row[2]}" for row in self.view.c.execute(rows)}
             if len(texts) > NAMED_ROWS:
                 break
         more = " and more" if len(texts) > NAMED_ROWS else ""
@@ -83,28 +82,28 @@ class LiveMarks:
 
     def _overlaps(self, mark: DueMark) -> Iterator[ColumnElement[bool]]:
         """Yield conditions; a live row that the mark touches fulfils at least one."""
-        view = self.view
-        yield and_(view.c.kind == mark.kind, view.c.id == mark.id)
+        columns = self.view.table.c
+        yield and_(columns.kind == mark.kind, columns.id == mark.id)
         names = (row["name"] for row in self._covering_rows(mark))
         while page := list(islice(names, NAMES_AT_ONCE)):
-            yield and_(view.c.vault == mark.vault, in_list(view.c.key, page))
+            yield and_(columns.vault == mark.vault, in_list(columns.key, page))
         if mark.prefix is not None:
-            key: ColumnElement[str] = view.c.key.collate("C")
+            key: ColumnElement[str] = columns.key.collate("C")
             inside = [and_(key >= n, key < n + LAST_CHARACTER) for n in self._prefixes(mark)]
-            yield and_(view.c.vault == mark.vault, or_(*inside))
+            yield and_(columns.vault == mark.vault, or_(*inside))
 
     def _covering_rows(self, mark: DueMark) -> Iterator[dict[str, Any]]:
         """Yield a row for each name with which the view may show or cover a key or the prefix of a mark."""
         for name in (mark.prefix,) if mark.prefix is not None else (mark.keys or ()):
             covering = {*covering_prefixes(name), *covering_prefixes(canonical(name))}
             for spelling in {spelling for covered in covering for spelling in self.loose.spellings(covered)}:
-                for view_name in self.names.of(mark.vault, spelling):
+                for view_name in live_keys.names_in_view(self.vaults, mark.vault, spelling):
                     yield _name_row(mark, view_name)
 
     def _prefixes(self, mark: DueMark) -> list[str]:
         """Return the prefixes under which the view may show objects under the prefix of a mark."""
         spellings = self.loose.spellings(mark.prefix) if mark.prefix is not None else set()
-        return [view_name for spelling in spellings for view_name in self.names.of(mark.vault, spelling)]
+        return [n for spelling in spellings for n in live_keys.names_in_view(self.vaults, mark.vault, spelling)]
 
     def _pages(self, rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
         """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""
@@ -114,7 +113,7 @@ class LiveMarks:
             yield as_rows(page, kind=Text(), id=Text(), vault=Text(), name=Text())
 
     def _refs(self, query: Select[Any]) -> set[Ref]:
-        return {Ref(row[0], row[1]) for row in self.c.execute(query)}
+        return {Ref(row[0], row[1]) for row in self.view.c.execute(query)}
 
 
 def _name_row(mark: DueMark, name: str) -> dict[str, Any]:

@@ -5,16 +5,15 @@ old as its last refresh, so it must say how old it is: in a column ``as_of``, or
 with this column beside it, ``sexton_live_as_of`` for a view ``sexton_live``. Instants are ms since 1970.
 """
 
-from sqlalchemy import ColumnElement, Connection, TableClause, column, func, select, text, true
+from sqlalchemy import column, func, select, text, true
 from sqlalchemy import table as table_clause
 
-from sexton.database.live_login import AS_OF_VIEW
+from sexton.database.roles import AS_OF_VIEW
 from sexton.database.tables import Instant
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql.live_view import LiveView
 
 AS_OF = "as_of"
-MAX_AGE_SECONDS = 3_600
-"""How old a copy may be, unless ``live_max_age_seconds`` says otherwise."""
 AHEAD_MS = 60_000
 """How far the owner's clock may be ahead of the database's."""
 _USED = """
@@ -45,43 +44,40 @@ _TYPE_OF_AS_OF = (
 INSTANT_TYPE = "timestamp with time zone"
 
 
-def read(c: Connection, view: TableClause, is_own_row: ColumnElement[bool]) -> int | None:
+def read(view: LiveView) -> int | None:
     """Return as of when the live view is true; None: at any moment.
-
-    Args:
-        c: a connection that may read the view.
-        view: the live view.
-        is_own_row: the condition that a row of the view is about the instance.
 
     Raises:
         OwnerSilent: the view is a copy that does not say how old it is.
     """
-    as_of_view = AS_OF_VIEW.format(view.name)
-    for name, is_meant in ((as_of_view, true()), (view.name, is_own_row)):
-        names = {"view": name, "schema": view.schema}
+    c, table = view.c, view.table
+    as_of_view = AS_OF_VIEW.format(table.name)
+    for name, is_meant in ((as_of_view, true()), (table.name, view.is_own_row)):
+        names = {"view": name, "schema": table.schema}
         type_ = c.execute(text(_TYPE_OF_AS_OF), names).scalar_one_or_none()
         if type_ is None:
             continue
         if type_ != INSTANT_TYPE:
             raise OwnerSilent(f"{name}.{AS_OF} is {type_}; make it {INSTANT_TYPE}")
-        source = table_clause(name, column(AS_OF, Instant()), schema=view.schema)
+        source = table_clause(name, column(AS_OF, Instant()), schema=table.schema)
         as_of = c.execute(
             select(func.min(source.c.as_of, type_=Instant())).select_from(source).where(is_meant)
         ).scalar()
         if not isinstance(as_of, int):
             raise OwnerSilent(f"{name} does not say as of when it is true: {AS_OF} is no instant, or there is no row")
         return as_of
-    if c.execute(text(_IS_COPY), {"view": view.name, "schema": view.schema}).scalar_one():
+    if c.execute(text(_IS_COPY), {"view": table.name, "schema": table.schema}).scalar_one():
         raise OwnerSilent(
-            f"{view.name} is a copy (a table, a materialized view, or a view over one) and does not say how old it is; "
-            f"add a column {AS_OF}, or a view {as_of_view} with one (docs/integration.md)"
+            f"{table.name} is a copy (a table, a materialized view, or a view over one) and does not say how old it "
+            f"is; add a column {AS_OF}, or a view {as_of_view} with one (docs/integration.md)"
         )
     return None
 
 
-def definition(c: Connection, view: TableClause) -> str:
+def definition(view: LiveView) -> str:
     """Return a text that changes when the view, or one under it, is defined otherwise."""
-    return str(c.execute(text(_DEFINITION), {"view": view.name, "schema": view.schema}).scalar_one())
+    names = {"view": view.table.name, "schema": view.table.schema}
+    return str(view.c.execute(text(_DEFINITION), names).scalar_one())
 
 
 def precedes(as_of: int | None, made_at: int) -> bool:

@@ -17,9 +17,11 @@ import psycopg
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, Database, first_line, reached_limit
-from sexton.database.live_login import login_faults, statements
+from sexton.database.engine import Database, first_line, is_locked, reached_limit, sqlstate
+from sexton.database.roles import login_faults, login_statements
 from sexton.owners.port import OwnerSilent
+from sexton.owners.sql import live_view
+from sexton.owners.sql.live_view import LiveView
 
 STATEMENT_SECONDS = 20
 """Longest statement that reads a view: below the heartbeat timeout."""
@@ -43,8 +45,8 @@ def reading(
     moment: str | None = None,
     seconds: int | None = None,
     look_seconds: int | None = None,
-) -> Iterator[Connection]:
-    """Open a transaction that reads an instance's live view.
+) -> Iterator[LiveView]:
+    """Open an instance's live view in a transaction that reads it.
 
     Args:
         db: the database.
@@ -71,16 +73,16 @@ def reading(
             is_open = True
             with _limited(c, seconds or STATEMENT_SECONDS, look_seconds or LOOK_SECONDS):
                 _verify(db, c, login)
-                yield c
+                yield live_view.load(c, view, instance)
     except SQLAlchemyError as e:  # without its cause, whose text the owner's view decides: it can be very long
-        if is_open or getattr(getattr(e, "orig", None), "sqlstate", None):
+        if is_open or sqlstate(e):
             raise OwnerSilent(f"the live view cannot be read: {first_line(e)}") from None
         why = f"login {login} of live_database_url cannot log in ({first_line(e)})"
         raise OwnerSilent(f"{why}; run: {_way_out(instance, view, login)}") from None
 
 
 def _way_out(instance: str, view: str, login: str = "") -> str:
-    sql = " ".join(statements(login or f"{instance}_reader", view))
+    sql = " ".join(login_statements(login or f"{instance}_reader", view))
     return f"sexton instance live-view {instance} {view}, or as an administrator of the database: {sql}"
 
 
@@ -126,7 +128,7 @@ def _limited(c: Connection, seconds: int, look_seconds: int) -> Iterator[None]:
             raise OwnerSlow(f"the live view gave no answer within {limit}, so the session was closed") from None
         if reached_limit(e):
             raise OwnerSlow(f"the live view did not answer within {seconds:,} s ({first_line(e)})") from None
-        if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+        if is_locked(e):
             raise OwnerSlow(f"the live view is locked by a transaction of its owner ({first_line(e)})") from None
         raise
     finally:

@@ -1,7 +1,7 @@
 """Read the view in which an owner shows which objects are live: the one that the instance names, never another one."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -24,9 +24,8 @@ from sqlalchemy import (
 from sqlalchemy import table as table_clause
 
 from sexton.database.engine import Database
-from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.roles import reader_grants
-from sexton.database.rows import in_list
+from sexton.database.rows import READ_ROWS, in_list, ranges, within
 from sexton.database.tables import Instant
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry, Part, names_prefix
 from sexton.marks.policy import covering_prefixes
@@ -57,6 +56,15 @@ _UNNAMED_QUERY = (
 )
 
 
+class LiveView(NamedTuple):
+    """The live view of an instance, opened by a connection. ``is_own_row``: the condition that a row is about it."""
+
+    c: Connection
+    table: TableClause
+    instance: str
+    is_own_row: ColumnElement[bool]
+
+
 def named(db: Database, instance: Instance) -> str | None:
     """Return the name of the view that shows an instance's live objects; None: it has none.
 
@@ -77,8 +85,8 @@ def named(db: Database, instance: Instance) -> str | None:
     )
 
 
-def load(c: Connection, name: str) -> TableClause:
-    """Return the view of this name, with those of its optional columns that it has.
+def load(c: Connection, name: str, instance: str) -> LiveView:
+    """Return the view of this name, with those of its optional columns that it has, as an instance reads it.
 
     The columns are read each time, as an owner may change the view while Sexton runs.
 
@@ -104,60 +112,59 @@ def load(c: Connection, name: str) -> TableClause:
             raise OwnerSilent(f'{name}.{column_name} is {what}; make it text, with a collation such as "C"')
     names_of_columns = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
     columns = [column(n, TYPES.get(n, Text())) for n in names_of_columns]
-    return table_clause(relation, *columns, schema=schema)
+    table = table_clause(relation, *columns, schema=schema)
+    return LiveView(c, table, instance, _is_about(table, instance))
 
 
-def is_about(view: TableClause, instance: str) -> ColumnElement[bool]:
+def _is_about(table: TableClause, instance: str) -> ColumnElement[bool]:
     """Return the condition that a row is about the instance: it names the instance, or none."""
-    return or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
+    return or_(table.c.instance == instance, table.c.instance.is_(None)) if "instance" in table.c else true()
 
 
-def parts(c: Connection, view: TableClause, instance: str, rows: int) -> list[Part]:
+def parts(view: LiveView, rows: int) -> list[Part]:
     """Return ranges of keys of about ``rows`` rows each."""
-    keys = select(_key(view)).where(_names_an_object(view, instance))
-    return [Part("view", *bounds) for bounds in ranges(c, keys, rows)]
+    key = view.table.c.key.collate("C")
+    return [Part("view", *bounds) for bounds in ranges(view.c, select(key).where(names_an_object(view)), rows)]
 
 
-def read(c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[LiveEntry]]:
+def read(view: LiveView, part: Part) -> Iterator[list[LiveEntry]]:
     """Yield the rows of a part in pages, with keys as the owner wrote them."""
-    query = _rows(view, instance).where(within(_key(view), part.after, part.until))
-    for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+    query = _rows(view).where(within(view.table.c.key.collate("C"), part.after, part.until))
+    for rows in view.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
         yield [_entry(row) for row in rows]
 
 
-def entries_of(c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[LiveEntry]:
+def entries_of(view: LiveView, records: Sequence[str]) -> list[LiveEntry]:
     """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
     wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
-    query = _rows(view, instance).where(in_list(view.c.id, ids))
+    query = _rows(view).where(in_list(view.table.c.id, ids))
     entries: list[LiveEntry] = []
-    for rows in c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
+    for rows in view.c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
         entries += [entry for entry in map(_entry, rows) if entry.record in wanted_records]
         if len(entries) > MOST_ENTRIES:
-            raise OwnerSilent(f"{view.fullname} shows more than {MOST_ENTRIES:,} rows of {len(ids):,} records")
+            raise OwnerSilent(f"{view.table.fullname} shows more than {MOST_ENTRIES:,} rows of {len(ids):,} records")
     return entries
 
 
 def rows_of(
-    c: Connection, name: str, names: Sequence[str], instances: Sequence[str], most: int
+    view: LiveView, names: Sequence[str], instances: Sequence[str], most: int
 ) -> list[tuple[str | None, str, str, str, str]]:
     """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id.
 
     Args:
-        c: a connection that may read the view.
-        name: the view.
+        view: the view.
         names: keys and ids.
         instances: instances that name the view; rows about another one are left out, as only its own view counts.
         most: how many rows are read at most.
     """
     covering_keys = [key for covered in names for key in covering_prefixes(covered)]
-    view = load(c, name)
-    row_instance = view.c.instance if "instance" in view.c else null()
-    texts = (row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
-    query = select(*(beginning(column) for column in texts))
-    is_own_row = or_(*(is_about(view, instance) for instance in instances))
-    query = query.where(is_own_row, or_(view.c.key.in_(covering_keys), view.c.id.in_(names)))
-    rows = c.execute(query.limit(most))
+    columns = view.table.c
+    row_instance = columns.instance if "instance" in columns else null()
+    query = select(*map(beginning, (row_instance, columns.kind, columns.id, columns.vault, columns.key)))
+    is_own_row = or_(*(_is_about(view.table, instance) for instance in instances))
+    query = query.where(is_own_row, or_(columns.key.in_(covering_keys), columns.id.in_(names)))
+    rows = view.c.execute(query.limit(most))
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
 
@@ -166,27 +173,27 @@ def beginning(column: ColumnElement[Any], characters: int = MOST_SHOWN) -> Colum
     return func.substr(column, 1, characters, type_=Text())
 
 
-def _rows(view: TableClause, instance: str) -> Select[str, str, str, str, int, str]:
+def _rows(view: LiveView) -> Select[str, str, str, str, int, str]:
+    columns = view.table.c
     # The owner may compute the size as a sum, which is a decimal.
-    size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())
-    row_instance = view.c.instance if "instance" in view.c else literal(instance)
+    size = cast(columns.bytes if "bytes" in columns else null(), BigInteger())
+    row_instance = columns.instance if "instance" in columns else literal(view.instance)
     return select(
-        beginning(view.c.vault),
-        beginning(view.c.key, MOST_KEY),
-        beginning(view.c.kind),
-        beginning(view.c.id),
+        beginning(columns.vault),
+        beginning(columns.key, MOST_KEY),
+        beginning(columns.kind),
+        beginning(columns.id),
         size,
         beginning(row_instance),
-    ).where(_names_an_object(view, instance))
+    ).where(names_an_object(view))
 
 
-def _names_an_object(view: TableClause, instance: str) -> ColumnElement[bool]:
-    # A row without vault or key names no object; in an anti-join its NULL would match nothing, or everything.
-    return and_(is_about(view, instance), view.c.vault.is_not(None), view.c.key.is_not(None))
+def names_an_object(view: LiveView) -> ColumnElement[bool]:
+    """Return the condition that a row about the instance has a vault and a key.
 
-
-def _key(view: TableClause) -> ColumnElement[str]:
-    return view.c.key.collate("C")
+    Other rows name no object; in an anti-join their NULL would match nothing, or everything.
+    """
+    return and_(view.is_own_row, view.table.c.vault.is_not(None), view.table.c.key.is_not(None))
 
 
 def _entry(row: Any) -> LiveEntry:

@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Connection, TableClause, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, and_, case, func, or_, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, reached_limit
-from sexton.database.ranges import READ_ROWS
+from sexton.database.rows import READ_ROWS
 from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql.live_keys import resolved
+from sexton.owners.sql.live_view import LiveView, beginning, names_an_object
 from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import canonical
 
@@ -79,21 +80,12 @@ class LooseKeys(NamedTuple):
 NONE = LooseKeys({}, is_whole=True)
 
 
-def read(
-    db: Database,
-    c: Connection,
-    view: TableClause,
-    is_own_row: ColumnElement[bool],
-    vaults: Mapping[str, VaultSpec],
-    heartbeat: Callable[[], None],
-) -> tuple[LooseKeys, float]:
-    """Read the view through; return its rows that are not in canonical form, and for how many seconds to trust that.
+def read(db: Database, view: LiveView, vaults: Mapping[str, VaultSpec], heartbeat: Callable[[], None]) -> LooseKeys:
+    """Read the view through; return its rows that are not in canonical form.
 
     Args:
         db: the database.
-        c: a transaction that reads live views.
         view: the live view.
-        is_own_row: the condition that a row is about the instance.
         vaults: the instance's vaults by name.
         heartbeat: called between pages.
 
@@ -102,7 +94,7 @@ def read(
     """
     rows: dict[str, dict[str, str]] = {}
     begun, found, is_whole = time.monotonic(), 0, True
-    for entry in _pages(db, c, view, is_own_row, heartbeat):
+    for entry in _pages(db, view, heartbeat):
         if entry is None or found >= MOST_ROWS or time.monotonic() > begun + LOOK_SECONDS:
             rows, is_whole = {}, False
             break
@@ -110,26 +102,22 @@ def read(
         if entry.vault in vaults and entry.name != entry.key:
             found += 1
             rows.setdefault(entry.vault, {})[entry.name] = f"{entry.record} shows {entry.key[:MOST_SHOWN]}"
-    trusted = min(MOST_TRUSTED_SECONDS, TRUSTED_TIMES * (time.monotonic() - begun))
-    in_order = {vault: dict(sorted(of_vault.items())) for vault, of_vault in rows.items()}
-    return LooseKeys(in_order, is_whole), trusted
+    return LooseKeys({vault: dict(sorted(of_vault.items())) for vault, of_vault in rows.items()}, is_whole)
 
 
-def _pages(
-    db: Database, c: Connection, view: TableClause, is_own_row: ColumnElement[bool], heartbeat: Callable[[], None]
-) -> Iterator[LiveEntry | None]:
+def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Iterator[LiveEntry | None]:
     """Yield the rows that may not be in canonical form; None: the database did not find them in time."""
-    names_object = and_(is_own_row, view.c.vault.is_not(None), view.c.key.is_not(None))
-    key = func.substr(view.c.key, 1, MOST_KEY)
-    record = (func.substr(column, 1, MOST_ID) for column in (view.c.kind, view.c.id))
-    query = select(func.substr(view.c.vault, 1, MOST_ID), key, *record).where(names_object, _may_be_loose(view.c.key))
+    c, columns = view.c, view.table.c
+    vault, kind, id_ = (beginning(column, MOST_ID) for column in (columns.vault, columns.kind, columns.id))
+    query = select(vault, beginning(columns.key, MOST_KEY), kind, id_)
+    query = query.where(names_an_object(view), _may_be_loose(columns.key))
     savepoint = c.begin_nested()
     try:
         db.limit_statements(c, LOOK_SECONDS)
         for page in c.execute(query, execution_options={"yield_per": READ_ROWS}).partitions():
             heartbeat()
-            for vault, key, kind, id_ in page:
-                yield LiveEntry(vault, key, prefix=False, live=True, record=f"{kind}/{id_}")
+            for row in page:
+                yield LiveEntry(row[0], row[1], prefix=False, live=True, record=f"{row[2]}/{row[3]}")
     except OperationalError as e:
         savepoint.rollback()
         if not reached_limit(e):

@@ -10,27 +10,26 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
-from sqlalchemy import Connection, Select, TableClause, and_, case, func, select
+from sqlalchemy import Connection, Select, and_, case, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.database.engine import Database, first_line
-from sexton.database.ranges import within
+from sexton.database.engine import first_line
+from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key
-from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
-from sexton.operators.registry.store import Registry
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
 from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
-from sexton.owners.sql.live_keys import ViewNames
 from sexton.owners.sql.live_marks import LiveMarks
 from sexton.owners.sql.live_reading import OwnerSlow, reading
-from sexton.owners.sql.live_view import is_about
-from sexton.owners.sql.loose_keys import LooseKeys
+from sexton.owners.sql.live_view import LiveView
 from sexton.storage.model import VaultSpec
 
 RECORD, ROWSET = "record", "rowset"
@@ -55,15 +54,12 @@ class _Meaning(NamedTuple):
     vaults: Mapping[str, VaultSpec]
 
 
-class _Look(NamedTuple, Generic[Found]):
+class _Look(NamedTuple):
     """What a look at a whole view found, for as long as neither the view nor a vault of the instance is another one."""
 
-    found: Found
+    found: Any
     meaning: _Meaning
     until: float
-
-    def counts(self, meaning: _Meaning) -> bool:
-        return self.meaning == meaning and time.monotonic() <= self.until
 
 
 class SqlOwner(Owner):
@@ -73,17 +69,11 @@ class SqlOwner(Owner):
     name: URLs are resolved here.
     """
 
-    def __init__(self, db: Database, registry: Registry, max_age_seconds: int = live_moment.MAX_AGE_SECONDS) -> None:
-        """Store the ports.
-
-        Args:
-            db: the owner's database, which is Sexton's too.
-            registry: names the view and the vaults of each instance.
-            max_age_seconds: how old a copy of the live view may be.
-        """
-        self._db, self._registry, self._max_age_seconds = db, registry, max_age_seconds
-        self._names: dict[tuple[str, str], _Look[ViewNames]] = {}
-        self._loose: dict[tuple[str, str], _Look[LooseKeys]] = {}
+    def __init__(self, context: OwnerContext) -> None:
+        self._db, self._registry = context.db, context.registry
+        self._max_age_seconds = context.live_max_age_seconds
+        self._looks: dict[tuple[str, str, str], _Look] = {}
+        """By what was looked for, the instance and its view."""
         self._silences: dict[str, tuple[str, float]] = {}
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
@@ -91,8 +81,12 @@ class SqlOwner(Owner):
 
         No mark needs a fence, nor does an orphan's: the owner's commit removes it, or fails because it is claimed.
         """
-        named = {mark.ref: as_named(mark, fence=False) for mark in marks}
-        return named | _expand_orphans(self._db, instance, marks)
+        expansions = {mark.ref: as_named(mark, fence=False) for mark in marks}
+        orphans = [mark for mark in marks if mark.etags]
+        if orphans and (pattern := self._registry.instance(instance).key_pattern):
+            for mark in orphans:
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=_ancestors_in(mark.keys or (), pattern))
+        return expansions
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Callable[[], None]
@@ -108,27 +102,16 @@ class SqlOwner(Owner):
         Raises:
             OwnerSilent: the view cannot be read, or not in time.
         """
-        try:
+        with silent_on_error("the rows of the live view cannot be counted"):
             if (name := live_view.named(self._db, self._registry.instance(instance))) is None:
                 return None
-            with reading(self._db, instance, name, seconds=COUNT_SECONDS, look_seconds=COUNT_SECONDS) as c:
-                view = live_view.load(c, name)
-                self._recent_as_of(c, view, instance)
-                self._view_names(c, view, instance, self._meaning(c, view, instance))
-                shown = self._count(c, view, instance)
+            with reading(self._db, instance, name, seconds=COUNT_SECONDS, look_seconds=COUNT_SECONDS) as view:
+                self._recent_as_of(view)
+                meaning = self._meaning(view)
+                self._require_placed(view, meaning)
+                shown = _count(view, meaning.vaults)
             listed = self._listed_objects(instance)
             return shown if shown is None or listed is None else min(shown, listed)
-        except SQLAlchemyError as e:
-            raise OwnerSilent(f"the rows of the live view cannot be counted: {first_line(e)}") from e
-
-    def _count(self, c: Connection, view: TableClause, instance: str) -> int | None:
-        """Return how many rows the view shows; None: one of them is a prefix."""
-        is_prefix = view.c.key.op("~")("[^A-Za-z0-9.-]$")
-        prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
-        vaults = [spec.name for spec in self._registry.vaults(instance)]
-        is_object = and_(is_about(view, instance), view.c.key.is_not(None), view.c.vault.in_(vaults))
-        row_count, prefix_count = c.execute(select(func.count(), prefixes).select_from(view).where(is_object)).one()
-        return None if prefix_count else int(row_count)
 
     def _listed_objects(self, instance: str) -> int | None:
         """Return how many objects the last complete check listed, which no row of a view can raise."""
@@ -168,13 +151,13 @@ class SqlOwner(Owner):
                     f"name it: sexton instance live-view {instance} VIEW"
                 )
             return {}
-        with reading(self._db, instance, name) as c:
-            view = live_view.load(c, name)
-            as_of = self._recent_as_of(c, view, instance)
-            meaning = self._meaning(c, view, instance)
-            names = self._view_names(c, view, instance, meaning)
-            loose = self._loose_keys(c, view, instance, meaning, heartbeat)
-            reader = LiveMarks(self._db, c, view, is_about(view, instance), names, loose, heartbeat)
+        with reading(self._db, instance, name) as view:
+            as_of = self._recent_as_of(view)
+            meaning = self._meaning(view)
+            self._require_placed(view, meaning)
+            read_through = partial(loose_keys.read, self._db, view, meaning.vaults, heartbeat)
+            loose = self._looked(view, meaning, "loose keys", loose_keys.MOST_TRUSTED_SECONDS, read_through)
+            reader = LiveMarks(view, meaning.vaults, loose, heartbeat)
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
             live_rows |= {mark.ref: OLDER for mark in marks if live_moment.precedes(as_of, mark.retention_starts_at)}
@@ -182,69 +165,68 @@ class SqlOwner(Owner):
             named = {mark.ref: reader.rows_of(mark) if mark.ref in refs else live_rows[mark.ref] for mark in first}
             return dict.fromkeys(refs | live_rows.keys(), "") | named
 
-    def _recent_as_of(self, c: Connection, view: TableClause, instance: str) -> int | None:
+    def _recent_as_of(self, view: LiveView) -> int | None:
         """Return as of when the view is true, None: at any moment; raise ``OwnerSilent`` if that is too long ago."""
-        as_of = live_moment.read(c, view, is_about(view, instance))
+        as_of = live_moment.read(view)
         if as_of is not None:
-            with self._db.read() as own:
+            with silent_on_error(SILENT), self._db.read() as own:
                 live_moment.require_recent(as_of, self._db.now(own), self._max_age_seconds)
         return as_of
 
-    def _meaning(self, c: Connection, view: TableClause, instance: str) -> _Meaning:
-        return _Meaning(live_moment.definition(c, view), self._vaults(instance))
+    def _meaning(self, view: LiveView) -> _Meaning:
+        return _Meaning(live_moment.definition(view), self._vaults(view.instance))
 
-    def _loose_keys(
-        self, c: Connection, view: TableClause, instance: str, meaning: _Meaning, heartbeat: Callable[[], None]
-    ) -> LooseKeys:
-        """Return the rows whose keys are not in canonical form, as a look of a moment ago found them."""
-        is_own_row, known_as = is_about(view, instance), (instance, view.fullname)
-        look = self._loose.get(known_as)
-        if look is None or not look.counts(meaning):
-            loose, seconds = loose_keys.read(self._db, c, view, is_own_row, meaning.vaults, heartbeat)
-            look = self._loose[known_as] = _Look(loose, meaning, time.monotonic() + seconds)
-        return look.found
+    def _require_placed(self, view: LiveView, meaning: _Meaning) -> None:
+        """Raise ``OwnerSilent`` if a row names no object."""
+        look = partial(live_keys.require_placed, view, meaning.vaults)  # without an index it reads the whole view
+        self._looked(view, meaning, "placed", RECHECK_SECONDS, look)
 
-    def _view_names(self, c: Connection, view: TableClause, instance: str, meaning: _Meaning) -> ViewNames:
-        """Return how the view names objects; raise ``OwnerSilent`` if a row names no object."""
-        is_own_row, known_as = is_about(view, instance), (instance, view.fullname)
-        look = self._names.get(known_as)
-        if look is None or not look.counts(meaning):  # without an index each look reads the whole view
-            begun = time.monotonic()
-            live_keys.require_placed(c, view, is_own_row, meaning.vaults)
-            now = time.monotonic()
-            until = now + min(RECHECK_SECONDS, loose_keys.TRUSTED_TIMES * (now - begun))
-            look = self._names[known_as] = _Look(ViewNames(meaning.vaults), meaning, until)
-        return look.found
+    def _looked(
+        self, view: LiveView, meaning: _Meaning, name: str, most_seconds: int, look: Callable[[], Found]
+    ) -> Found:
+        """Return what a look at the whole view finds, or found a moment ago.
+
+        Args:
+            view: the view.
+            meaning: of the view, now.
+            name: what is looked for.
+            most_seconds: how long the look is trusted at most.
+            look: looks for it.
+        """
+        known_as, begun = (name, view.instance, view.table.fullname), time.monotonic()
+        known = self._looks.get(known_as)
+        if known is None or known.meaning != meaning or begun > known.until:
+            found, ended = look(), time.monotonic()
+            until = ended + min(most_seconds, loose_keys.TRUSTED_TIMES * (ended - begun))
+            known = self._looks[known_as] = _Look(found, meaning, until)
+        return cast(Found, known.found)
 
     def live_as_of(self, instance: str) -> int | None:
         """Return as of when the view is true, if it is a copy."""
-        with self._reading(instance) as (live, view):
-            live.execute(select(view).limit(0))  # a right or column that is missing is an error before any listing
-            as_of = live_moment.read(live, view, is_about(view, instance))
-        with silent_on_error(SILENT), self._db.read() as c:
-            live_moment.require_recent(as_of, self._db.now(c), self._max_age_seconds)
-        return as_of
+        with self._reading(instance) as view:
+            view.c.execute(select(view.table).limit(0))  # a missing right or column is an error before any listing
+            return self._recent_as_of(view)
 
     def live_parts(self, instance: str, moment: str, connection: Connection, rows: int) -> LiveParts:
         """Return ranges of keys of the view."""
-        with self._reading(instance, moment) as (live, view):
-            as_of = live_moment.read(live, view, is_about(view, instance))
-            return LiveParts(live_view.parts(live, view, instance, rows), as_of)
+        with self._reading(instance, moment) as view:
+            as_of = live_moment.read(view)
+            return LiveParts(live_view.parts(view, rows), as_of)
 
     def read_live(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield the rows of a part of the view."""
         vaults = self._vaults(instance)
-        with self._reading(instance, moment) as (live, view):
+        with self._reading(instance, moment) as view:
             exists = self._is_only_instance_of(view)
-            for page in live_view.read(live, view, instance, part):
+            for page in live_view.read(view, part):
                 yield [_resolved(entry, vaults, exists=exists) for entry in page]
 
     def live_entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return the rows of these records now."""
         vaults = self._vaults(instance)
-        with self._reading(instance) as (live, view):
+        with self._reading(instance) as view:
             exists = self._is_only_instance_of(view)
-            entries = live_view.entries_of(live, view, instance, records)
+            entries = live_view.entries_of(view, records)
         return [_resolved(entry, vaults, exists=exists) for entry in entries]
 
     @contextmanager
@@ -253,34 +235,43 @@ class SqlOwner(Owner):
         name = live_view.named(self._db, self._registry.instance(instance))
         if name is None:
             raise BadInput(_no_view(instance))
-        with reading(self._db, instance, name, moment="") as c:
-            view = live_view.load(c, name)
-            is_of_kind = and_(is_about(view, instance), view.c.kind == kind)
-            yield c, select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
+        with reading(self._db, instance, name, moment="") as view:
+            id_, is_of_kind = view.table.c.id, and_(view.is_own_row, view.table.c.kind == kind)
+            yield view.c, select(id_.label("id")).where(is_of_kind, within(id_, after, until)).distinct()
 
     @contextmanager
-    def _reading(self, instance: str, moment: str | None = None) -> Iterator[tuple[Connection, TableClause]]:
+    def _reading(self, instance: str, moment: str | None = None) -> Iterator[LiveView]:
         """Open a transaction that reads the view for a check: in a snapshot, or now."""
         with silent_on_error(SILENT):
             name = live_view.named(self._db, self._registry.instance(instance))
         if name is None:
             raise NoLiveSide(f"{_no_view(instance)} (docs/integration.md)")
         limits = {"seconds": STATEMENT_SECONDS, "look_seconds": STATEMENT_SECONDS}
-        with reading(self._db, instance, name, moment=moment, **limits) as live:
-            view = live_view.load(live, name)
-            if "instance" not in view.c and not self._is_only_instance_of(view):
+        with reading(self._db, instance, name, moment=moment, **limits) as view:
+            if "instance" not in view.table.c and not self._is_only_instance_of(view):
                 raise NoLiveSide(
                     f"{name} has no column instance, but several instances name it, so it is unknown to which one a "
                     "row belongs; add the column"
                 )
-            yield live, view
+            yield view
 
     def _vaults(self, instance: str) -> Mapping[str, VaultSpec]:
         return {spec.name: spec for spec in self._registry.vaults(instance)}
 
-    def _is_only_instance_of(self, view: TableClause) -> bool:
+    def _is_only_instance_of(self, view: LiveView) -> bool:
         """Return whether one instance names the view, so that a row without an instance is about this one."""
-        return sum(other.live_view == view.fullname for other in self._registry.instances()) == 1
+        return sum(other.live_view == view.table.fullname for other in self._registry.instances()) == 1
+
+
+def _count(view: LiveView, vaults: Mapping[str, VaultSpec]) -> int | None:
+    """Return how many rows the view shows; None: one of them is a prefix."""
+    columns = view.table.c
+    is_prefix = columns.key.op("~")("[^A-Za-z0-9.-]$")
+    prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
+    is_object = and_(view.is_own_row, columns.key.is_not(None), columns.vault.in_(vaults))
+    counts = select(func.count(), prefixes).select_from(view.table).where(is_object)
+    row_count, prefix_count = view.c.execute(counts).one()
+    return None if prefix_count else int(row_count)
 
 
 def _no_view(instance: str) -> str:
@@ -303,25 +294,11 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
 
 
-def _expand_orphans(db: Database, instance: str, marks: Sequence[DueMark]) -> dict[Ref, Expansion]:
-    """Return the orphans among marks with what their keys name as ancestors; without a key pattern, nothing.
+def _ancestors_in(keys: Sequence[str], pattern: str) -> tuple[Ref, ...]:
+    """Return what keys name as ancestors. No record of the owner names an orphan, but a hold on an ancestor applies.
 
-    No record of the owner names an orphan, but a hold on an ancestor applies to it.
+    Each group of the pattern is a kind, and its text an id.
     """
-    orphans = [mark for mark in marks if mark.etags and mark.vault is not None]
-    if not orphans:
-        return {}
-    t = db.t.instance
-    with db.read() as c:
-        pattern = c.execute(select(t.c.key_pattern).where(t.c.id == instance)).scalar_one_or_none()
-    if not pattern:
-        return {}
-    compiled = re.compile(pattern)
-    expansions: dict[Ref, Expansion] = {}
-    for mark in orphans:
-        place = Place(vault=mark.vault or "", keys=mark.keys, etags=mark.etags)
-        # Each group of the pattern is a kind, and its text an id.
-        groups = [match.groupdict() for key in mark.keys or () if (match := compiled.fullmatch(key))]
-        above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
-        expansions[mark.ref] = Expansion(places=(place,), fence=False, above=tuple(sorted(above)))
-    return expansions
+    groups = [match.groupdict() for key in keys if (match := re.fullmatch(pattern, key))]
+    above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+    return tuple(sorted(above))

@@ -7,7 +7,7 @@ from sexton.owners.port import Owner
 def _build(context: OwnerContext) -> Owner:
     from sexton.owners.sql.owner import SqlOwner
 
-    return SqlOwner(context.db, context.registry, context.live_max_age_seconds)
+    return SqlOwner(context)
 
 
 PLUGIN = OwnerPlugin(about="SQL transactions of a database in PostgreSQL mark their own garbage", build=_build)

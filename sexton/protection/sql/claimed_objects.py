@@ -12,8 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
-from sexton.database.rows import in_list
+from sexton.database.rows import beyond, in_list
 from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists

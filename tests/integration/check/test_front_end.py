@@ -82,7 +82,7 @@ def shop(database_url: str, tmp_path: Path, front_end: FrontEnd) -> Iterator[Sho
     (tmp_path / "token").write_text(TOKEN)
     options = {"front_end": front_end.url, "token_file": str(tmp_path / "token")}
     add_instance(shop.db, shop.registry, "shop", "catalog", options)
-    shop.use_owner(CatalogOwner(shop.owners, OwnerContext(shop.owners, shop.registry, 600)))
+    shop.use_owner(CatalogOwner(OwnerContext(shop.owners, shop.registry)))
     shop.local(tmp_path / "disk")
     shop.loaded(shop.table(tablets=3))
     front_end.know(shop)
@@ -207,6 +207,6 @@ def test_an_instance_without_a_front_end_asks_none(database_url: str, tmp_path: 
     report = shop.check()
 
     assert (report.whole, report.found) == (True, {})
-    assert CatalogOwner(shop.db, OwnerContext(shop.db, shop.registry, 600)).memory_kinds("shop") == ()
+    assert CatalogOwner(OwnerContext(shop.db, shop.registry)).memory_kinds("shop") == ()
     shop.later(DAY)
     shop.close()

@@ -194,7 +194,7 @@ def test_long_texts_of_a_live_row_are_cut_where_shown(owned: Owned) -> None:
     [shown] = owned.owner.live("shop", [mark], lambda: None).values()
     with owned.db.read() as c:
         name = owned.registry.instance("shop").live_view
-        [row] = live_view.rows_of(c, name, ["data/a"], ["shop"], 100)
+        [row] = live_view.rows_of(live_view.load(c, name, "shop"), ["data/a"], ["shop"], 100)
 
     assert len(shown) < 2_000
     assert len(row[2]) == MOST_SHOWN

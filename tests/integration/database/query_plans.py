@@ -10,7 +10,7 @@ import psycopg
 from sqlalchemy import Connection, event
 
 from sexton.database.engine import Database
-from sexton.database.tables import TABLES
+from sexton.database.tables import METADATA
 from sexton.marks.file_list import FileList
 from sexton.marks.model import File
 from tests.servers.postgres import new_database
@@ -38,7 +38,7 @@ GROWING = (
     "replica",
 )
 """Tables of Sexton's own that grow with the data, or with time."""
-ALL_TABLES = [table.name for table in TABLES.all()]
+ALL_TABLES = [table.name for table in METADATA.sorted_tables]
 SELECTIVE = re.compile(
     r"\b(id|seq|last|last_file|retention_starts_at|gone_at|parent_id|key|round|number|run|uid|part|tablet|version|floor|prefix)\b"
     r"|\bbatch [=>] \(?\w+\.(id|batch)\b"

@@ -17,6 +17,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.interfaces.cli.doctor.stored import access_problems
 from sexton.interfaces.selftest.race import run as run_race
 from sexton.kernel.errors import BadInput
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
 from tests.servers.postgres import Cluster
@@ -246,10 +247,10 @@ def test_a_temporary_view_is_never_the_live_view(rig: Rig, create_role: Callable
     with psycopg.connect(url_of(rig, mallory).replace("+psycopg", ""), autocommit=True) as c:
         c.execute("CREATE TEMPORARY VIEW sexton_live AS SELECT text 'k' AS kind, 'i' AS id, 'v' AS vault, 'x' AS key")
 
-        assert SqlOwner(rig.db, rig.registry).live_objects("shop") is None
+        assert SqlOwner(OwnerContext(rig.db, rig.registry)).live_objects("shop") is None
         rig.registry.set_live_view("shop", "public.sexton_live")
         with pytest.raises(OwnerSilent, match="sexton_live does not exist"):
-            SqlOwner(rig.db, rig.registry).live_objects("shop")
+            SqlOwner(OwnerContext(rig.db, rig.registry)).live_objects("shop")
 
 
 def test_init_refuses_a_schema_of_another_role(rig: Rig, postgres: Cluster, create_role: Callable[..., str]) -> None:

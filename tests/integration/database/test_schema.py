@@ -39,19 +39,23 @@ def db(empty_url: str) -> Iterator[Database]:
 def columns(db: Database) -> dict[str, list[dict[str, Any]]]:
     """Return what the database itself says about each table."""
     look = inspect(db.engine)
-    return {t.name: [dict(c) for c in look.get_columns(t.name, "sexton")] for t in db.t.all()}
+    return {t.name: [dict(c) for c in look.get_columns(t.name, "sexton")] for t in METADATA.sorted_tables}
 
 
 def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
     with db.read() as c:
-        return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in db.t.all()}
+        return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in METADATA.sorted_tables}
 
 
-def test_the_schema_has_the_tables_of_the_registry(db: Database) -> None:
-    names = {t.name for t in db.t.all()}
+def test_the_schema_has_the_tables_of_the_folder_and_no_others(db: Database) -> None:
+    names = {t.name for t in METADATA.sorted_tables}
 
-    assert names == {t.name for t in METADATA.sorted_tables}
     assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
+
+
+def test_a_table_is_found_by_its_name_only(db: Database) -> None:
+    assert db.t.mark is METADATA.tables["sexton.mark"]
+    assert not hasattr(db.t, "marks")
 
 
 def test_init_again_changes_nothing(db: Database, empty_url: str) -> None:

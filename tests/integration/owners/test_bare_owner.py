@@ -11,8 +11,8 @@ from sexton.kernel.trust import STRICT
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owners import caller
-from sexton.owners.call_options import CallOptions
 from sexton.owners.http.messages import LiveCount
+from sexton.owners.plugin import CallOptions
 from sexton.owners.port import Heartbeat, Owner, OwnerSilent
 from sexton.recycle.model import RoundReport
 from tests.integration.wal.test_slow_nodes import slow_node

@@ -104,7 +104,7 @@ def mark_after_a_look(rig: Rig, root: Path, key: str) -> None:
     show(rig, "data/t2/plain.dat")
     rig.later(10_801)
     assert rig.round().claimed == 1
-    rig.owner._loose = {of: look._replace(until=float("inf")) for of, look in rig.owner._loose.items()}
+    rig.owner._looks = {of: look._replace(until=float("inf")) for of, look in rig.owner._looks.items()}
 
     rig.mark("dropped", NewMark(id="k", vault="disk", keys=(key,)))
     rig.later(10_801)

@@ -12,8 +12,8 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners import plugins
 from sexton.owners.owners import Owners
-from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerPlugin, RetentionMissing
-from sexton.owners.plugins import Builder, add_instance
+from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerPlugin
+from sexton.owners.plugins import add_instance, build
 from sexton.owners.port import Owner
 from tests.support.command import run
 from tests.support.kept import kept_texts
@@ -65,9 +65,9 @@ def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(plugins, "entry_points", lambda **_: [forgetful])
     plugins.installed.cache_clear()
 
-    with pytest.raises(RetentionMissing, match=r"'archived' states no retention.*kinds\.archived\.retention_seconds"):
+    with pytest.raises(BadInput, match=r"'archived' states no retention.*kinds\.archived\.retention_seconds"):
         load()
-    with pytest.raises(BadInput, match=r"owner forgetful .* cannot be loaded: RetentionMissing: kind 'archived'"):
+    with pytest.raises(BadInput, match=r"owner forgetful .* cannot be loaded: BadInput: kind 'archived'"):
         add_instance(rig.db, rig.registry, "lake", "forgetful")
 
 
@@ -103,7 +103,7 @@ def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, tmp_path
     rig.sql("UPDATE {}instance SET owner = 'folder'")
     rig.later(10_801)
     context = OwnerContext(rig.db, rig.registry, 3_600)
-    rig.recycler = rig.recycler_of(Owners(rig.registry.owner, Builder(context).owner, rig.registry.vaults))
+    rig.recycler = rig.recycler_of(Owners(lambda _: build(context, "folder"), rig.registry.vaults))
 
     report = rig.round()
 

@@ -114,7 +114,7 @@ def test_k17_its_live_files_are_no_orphans_of_the_first_check(
 
 
 def test_every_question_is_refused_without_a_vault(rig: Rig, owner: LedgerOwner) -> None:
-    owners = Owners(lambda _: "ledger", lambda _: owner, lambda _: ())
+    owners = Owners(lambda _: owner, lambda _: ())
 
     for ask in (
         lambda: owners.live("lake", (), lambda: None),

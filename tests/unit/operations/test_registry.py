@@ -13,8 +13,7 @@ from sexton.interfaces.cli.questions import QUESTIONS
 from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.operations.fields import Instance
 from sexton.operations.registry import Call, Deed, Logged, Operation, operations
-from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Grant
+from sexton.operators.access.model import EVERY_INSTANCE, UNKNOWN_INSTANCE, Forbidden, Grant
 
 
 class Someone:

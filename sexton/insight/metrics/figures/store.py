@@ -6,7 +6,6 @@ Marks that only wait are not counted: for each kind, one probe of the due index 
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -14,6 +13,7 @@ from sqlalchemy import Connection, Row, and_, func, literal, select, true, union
 from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import AWAY, Database, first_line
+from sexton.database.tables import METADATA
 from sexton.insight.instances import InsightStores, read_instances
 from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
@@ -21,7 +21,7 @@ from sexton.insight.progress import read_slots, running_rounds
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
 from sexton.marks.sql.rows import waits
-from sexton.operators.access.sql.tokens import is_expiring
+from sexton.operators.access.store import is_expiring
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
 from sexton.recycle.model import RoundReport
@@ -210,7 +210,7 @@ def table_bytes(db: Database) -> Mapping[str, int] | None:
     try:
         with db.read() as c:
             c.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
-            rows = c.exec_driver_sql(_SIZES, {"tables": [table.name for table in fields(db.t)]}).all()
+            rows = c.exec_driver_sql(_SIZES, {"tables": [table.name for table in METADATA.sorted_tables]}).all()
     except AWAY as e:
         cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
         log.warning("the sizes of Sexton's tables are unknown for this scrape: %s", cause)

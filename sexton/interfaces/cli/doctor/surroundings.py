@@ -122,7 +122,7 @@ def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
     if importlib.util.find_spec("jwt") is None:
         yield DoctorFinding("FAIL", "oidc", "PyJWT is not installed", "pip install 'sexton[api]'")
         return
-    from sexton.operators.access.errors import IssuerAway
+    from sexton.operators.access.model import IssuerAway
     from sexton.operators.access.oidc import count_keys
 
     try:

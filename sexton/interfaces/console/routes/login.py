@@ -10,8 +10,7 @@ from sexton.interfaces.console import rendering, session
 from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.kernel.errors import BadInput
-from sexton.operators.access.errors import Forbidden, IssuerAway, Unauthenticated
-from sexton.operators.access.model import Grant
+from sexton.operators.access.model import Forbidden, Grant, IssuerAway, Unauthenticated
 
 MAX_TOKEN = 4_000
 """Characters: a browser drops a cookie above 4,096 bytes."""

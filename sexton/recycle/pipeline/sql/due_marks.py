@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.marks.model import (
     CHUNK_MARKS,
     NO_LAST_FILE,

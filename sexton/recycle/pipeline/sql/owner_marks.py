@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, delete, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
 from sexton.marks.sql.rows import children_of, due_columns, due_mark, read_due, refs_in
 from sexton.recycle.pipeline.sql.batches import verify

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, now_once
-from sexton.database.ranges import newest
+from sexton.database.rows import newest
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.errors import PlanRefused, UnknownPlan

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, false, func, not_, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
+from sexton.database.rows import beyond
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
 from sexton.marks.sql.orphans import ORPHAN, unapproved

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, FromClause, and_, delete, exists, func, or_, select
 
 from sexton.database.engine import Database
-from sexton.database.ranges import beyond
-from sexton.database.rows import in_list
+from sexton.database.rows import beyond, in_list
 from sexton.marks.model import BatchState, MarkState, Ref
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.model import DAY_MS

@@ -8,8 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_c
 
 from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED
 from sexton.database.engine import Database
-from sexton.database.ranges import newest
-from sexton.database.rows import MOST_SUM
+from sexton.database.rows import MOST_SUM, newest
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import Kept, count_faults
 from sexton.marks.model import MarkState

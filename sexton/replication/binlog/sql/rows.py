@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
+from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list
 from sexton.kernel.errors import GuardBusy
 from sexton.replication.binlog.model import Consumer, Log
@@ -36,7 +36,7 @@ def read_logs(
         try:
             c.execute(own_row)
         except OperationalError as e:
-            if getattr(e.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+            if not is_locked(e):
                 raise
             raise GuardBusy(f"records of {name} are being stored at the moment; try again") from e
     condition = and_(t.c.instance == instance, t.c.db == name)

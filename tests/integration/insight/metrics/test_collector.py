@@ -3,7 +3,6 @@
 import logging
 import re
 import secrets
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from sqlalchemy import text
 from config.settings import owner_policy
 from sexton.contract import NewMark
 from sexton.database.engine import Database
-from sexton.database.tables import Tables
+from sexton.database.tables import METADATA
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.plugin import PLUGIN
@@ -323,7 +322,7 @@ def test_indexes_and_toast_are_counted(rig: Rig) -> None:
 
 
 def test_every_table_has_one_sample(rig: Rig) -> None:
-    tables = {table.name for table in fields(Tables)}
+    tables = {table.name for table in METADATA.sorted_tables}
 
     assert scrape(rig).values("table") == tables
 

@@ -9,6 +9,7 @@ from sexton.contract import NewMark
 from sexton.insight.views import Story
 from sexton.insight.why import story as why
 from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.plugin import OwnerContext
 from tests.support.claims import claim, token
 from tests.support.rig import Rig
 from tests.support.stories import stories_of
@@ -116,6 +117,6 @@ def test_why_asks_many_catalogs(rig: Rig) -> None:
     with rig.db.write() as c:
         shop = {"mode": "enabled", "owner": "catalog", "knows_live": True}
         c.execute(insert(others), [{"id": f"catalog-{n}", **shop} for n in range(1_100)])
-    rig.owner = CatalogOwner(rig.db)
+    rig.owner = CatalogOwner(OwnerContext(rig.db, rig.registry))
 
     assert len(stories_of(rig, "data/12/ab-1_0.dat")) == 1_100  # none of these catalogs has tables

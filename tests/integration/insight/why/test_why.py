@@ -13,6 +13,7 @@ from sexton.marks.model import SECOND_PASS, FilePage, Ref
 from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.tables import create
+from sexton.owners.plugin import OwnerContext
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
@@ -99,7 +100,7 @@ def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
     of_another_owner = stories_of(worker, "data/12/ab-1_0.dat")
     worker.sql("UPDATE {}instance SET owner = 'catalog', knows_live = true")
     create(worker.db)
-    worker.owner = CatalogOwner(worker.db)
+    worker.owner = CatalogOwner(OwnerContext(worker.db, worker.registry))
     of_the_catalog = stories_of(worker, "data/12/ab-1_0.dat")
 
     assert of_another_owner == []

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from sexton.operators.access.errors import IssuerAway
+from sexton.operators.access.model import IssuerAway
 from sexton.operators.access.oidc import count_keys
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api

@@ -14,10 +14,9 @@ from pydantic import TypeAdapter
 from sexton.interfaces.api import guarded_route
 from sexton.interfaces.api.authentication import TokenVerifier
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Unauthenticated
-from sexton.operators.access.model import CallerIdentity
+from sexton.operators.access.model import CallerIdentity, Unauthenticated
 from sexton.operators.access.policy import Presented
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.store import TokenStore
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit

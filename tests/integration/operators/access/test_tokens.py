@@ -5,9 +5,8 @@ from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Forbidden, Unauthenticated, UnknownToken
-from sexton.operators.access.model import Grant, Token
-from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.model import Forbidden, Grant, Token, Unauthenticated, UnknownToken
+from sexton.operators.access.store import TokenStore
 from tests.support.rig import DAY, Rig
 
 

@@ -19,6 +19,7 @@ from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
 from sexton.marks.sql.rows import due_columns, due_mark
 from sexton.operators.holds.model import Hold
+from sexton.operators.registry.store import Registry
 from sexton.owners.catalog import layout
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import NewTable, Output, Schema, Written
@@ -26,6 +27,7 @@ from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.catalog.tables import TABLES, create
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.plugins import add_instance
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
@@ -70,7 +72,7 @@ class Shop(Rig):
 
     def __init__(self, url: str, **more: Any) -> None:
         self.owners = Database.open(url)
-        self.catalog_owner = CatalogOwner(self.owners)
+        self.catalog_owner = CatalogOwner(OwnerContext(self.owners, Registry(self.owners)))
         super().__init__(url, owner=self.catalog_owner, **more)
         create(self.db)
         self.t = TABLES

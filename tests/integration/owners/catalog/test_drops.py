@@ -12,9 +12,10 @@ from sqlalchemy.exc import OperationalError
 from sexton import contract
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
 from sexton.owners.catalog import kinds
-from sexton.owners.catalog.model import AlreadyDropped, CatalogError, NewTable, Schema
+from sexton.owners.catalog.model import AlreadyDropped, NewTable, Schema
 from sexton.owners.catalog.records import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import FAR_MS, IDS, RETAINED, Shop, recorded_statements
@@ -339,7 +340,7 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
     def undrop() -> None:
         try:
             getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(IDS[kind])
-        except (CatalogError, contract.ContractError, OperationalError) as e:
+        except (SextonError, OperationalError) as e:
             answers.append(e)
 
     thread = threading.Thread(target=undrop)

@@ -1,5 +1,8 @@
 """The catalog expands marks to exact files, names live objects, aborts late loads, and forgets records."""
 
+import random
+from itertools import cycle
+
 import pytest
 from sqlalchemy import delete
 
@@ -51,6 +54,32 @@ def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> N
 
     assert before == {}
     assert after.keys() == {Ref("compacted", inputs[0])}
+
+
+@pytest.mark.parametrize("states", [("visible",), ("dropped", "visible")])
+def test_a_compacted_rowset_is_live_unless_each_of_its_versions_is_in_some_range(
+    shop: Shop, states: tuple[str, ...]
+) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    shop.compacted(tablet, inputs)
+    outputs = [shop.loaded([tablet])[0] for _ in range(3)]
+    marks = [mark for mark in shop.marked("compacted") if mark.id == inputs[0]]
+    disagreeing = []
+    for seed in range(50):
+        numbers = random.Random(seed)
+        ranges = [sorted(numbers.choices(range(100, 108), k=2)) for _ in outputs]
+        first, last = sorted(numbers.choices(range(100, 108), k=2))
+        for output, (start, end), state in zip(outputs, ranges, cycle(states), strict=False):
+            shop.change(shop.t.rowsets, output, first_version=start, last_version=end, state=state)
+        shop.change(shop.t.rowsets, inputs[0], first_version=first, last_version=last)
+        is_live = bool(shop.catalog_owner.live("shop", marks, no_heartbeat))
+        if is_live == all(any(start <= v <= end for start, end in ranges) for v in range(first, last + 1)):
+            disagreeing.append((first, last, ranges))
+
+    assert disagreeing == []
+    shop.change(shop.t.rowsets, inputs[0], first_version=None, last_version=None)
+    assert shop.catalog_owner.live("shop", marks, no_heartbeat).keys() == {Ref("compacted", inputs[0])}
 
 
 def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 
-from sexton import contract
 from sexton.database.engine import Database
+from sexton.kernel.errors import SextonError
 from sexton.marks.model import Ref
-from sexton.owners.catalog.model import CatalogError, LabelTaken, Written, WrongState
+from sexton.owners.catalog.model import LabelTaken, Written, WrongState
 from sexton.owners.catalog.store import Catalog
 from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop
 from tests.support.eventually import PATIENCE_SECONDS
@@ -39,7 +39,7 @@ def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) ->
                 try:
                     act(catalog, id_)
                     won.add(id_)
-                except (contract.ContractError, CatalogError):
+                except SextonError:
                     pass
                 except OperationalError:  # a lock was waited for too long
                     continue
@@ -141,7 +141,7 @@ def test_a_late_writer_and_a_removal_do_not_deadlock(shop: Shop, order: int) -> 
         written = [Written(rowset=rowset, segments=n, bytes=n) for n, rowset in enumerate(rowsets[::order], 1)]
         try:
             Catalog(writing, "shop").write_rowset(*written)
-        except (CatalogError, OperationalError) as e:
+        except (SextonError, OperationalError) as e:
             answers.append(e)
 
     thread = threading.Thread(target=write)
@@ -179,7 +179,7 @@ def test_a_repeated_write_and_a_commit_of_parts_do_not_deadlock(shop: Shop) -> N
     def run(act: Callable[[], None]) -> None:
         try:
             act()
-        except (CatalogError, OperationalError) as e:
+        except (SextonError, OperationalError) as e:
             faults.append(e)
 
     commit = threading.Thread(target=run, args=[partial(Catalog(committing, "shop").commit, load)])

@@ -14,9 +14,9 @@ from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
-from sexton.owners.call_options import CallOptions
 from sexton.owners.caller import OwnerCaller
 from sexton.owners.http.messages import LiveCount
+from sexton.owners.plugin import CallOptions
 from sexton.owners.port import OwnerSilent
 from sexton.testing import OwnerDriver, OwnerSuite, Workbench
 from sexton.testing.workbench import VAULT

@@ -15,6 +15,7 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.sql import due_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
@@ -258,7 +259,7 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
 ) -> None:
     put(root, "k0.dat")
     put(root, "k1.dat")
-    rig.recycler = rig.recycler_of(NamingOwner(rig.db, rig.registry))
+    rig.recycler = rig.recycler_of(NamingOwner(OwnerContext(rig.db, rig.registry)))
     rig.mark("dropped", NewMark(id="m", vault=None))
     rig.later(DUE_SECONDS)
     with monkeypatch.context() as patch:

@@ -8,6 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.model import DueMark, Expansion, File, FilePage, Place, Ref, WriteToken
 from sexton.operators.holds.model import Hold
+from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import Heartbeat
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline import adopt
@@ -127,7 +128,7 @@ def test_a_mark_with_two_places_at_fault_is_kept_once(
             both = (Place(vault="disk", prefix="t/"), Place(vault="other", prefix="t/"))
             return {mark.ref: Expansion(places=both, fence=False) for mark in marks}
 
-    rig.owner = TwoPlaces(rig.db, rig.registry)
+    rig.owner = TwoPlaces(OwnerContext(rig.db, rig.registry))
     rig.recycler = rig.recycler_of(rig.owner)
     order = prefix_in_second_pass(rig, root)
 

@@ -4,8 +4,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import EVERY_INSTANCE, Grant
+from sexton.operators.access.model import EVERY_INSTANCE, Forbidden, Grant
 
 COMPLETE = (
     "read",

@@ -15,18 +15,8 @@ from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.layout import IndexFormat, parse, rowset_keys, rowset_prefix, tablet_prefix
 from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.plugin import PLUGIN
-from sexton.owners.catalog.rowsets import covered
 from sexton.recycle.planning.policy import for_owner
 from sexton.storage.policy import check_key, check_prefix
-
-ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)
-
-
-@given(st.integers(0, 12), st.integers(0, 5), ranges)
-def test_covered_means_every_version_is_in_some_range(first: int, more: int, given_: list[tuple[int, int]]) -> None:
-    every = all(any(a <= v <= b for a, b in given_) for v in range(first, first + more + 1))
-
-    assert covered(first, first + more, given_) == every
 
 
 def test_only_an_aborted_or_forgotten_load_is_fenced() -> None:

@@ -11,8 +11,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line, now_once
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.operators.access.errors import Unauthenticated, UnknownToken
-from sexton.operators.access.model import Token, TokenScope
+from sexton.operators.access.model import Token, TokenScope, Unauthenticated, UnknownToken
 from sexton.operators.access.policy import (
     DAY_MS,
     EXPIRES_SOON_MS,
@@ -54,10 +53,14 @@ class TokenStore:
         """Return, for each of these, the valid token or why there is none; and the time (ms since 1970)."""
         t = self._db.t.token
         with self._db.read() as c:
-            query = select(t).where(t.c.id.in_({sent.id for sent in presented}))
-            rows = {row.id: row for row in c.execute(query)}
+            rows = c.execute(select(t).where(t.c.id.in_({sent.id for sent in presented})))
+            known: dict[str, tuple[Token | None, str]] = {row.id: (_token(row), row.digest) for row in rows}
             now = self._db.now(c)
-        return [_verdict(rows.get(sent.id), sent, now) for sent in presented], now
+        verdicts = []
+        for sent in presented:
+            token, digest = known.get(sent.id, (None, UNKNOWN_TOKEN_DIGEST))
+            verdicts.append(policy.verdict(token, digest, sent, now))
+        return verdicts, now
 
     def record_use(self, token: Token) -> None:
         """Store that an authenticated token was used, at most once a minute. A request never fails because of it."""
@@ -112,15 +115,6 @@ class TokenStore:
         with self._db.read() as c:
             query = select(t).order_by(t.c.created_at.desc(), t.c.id)
             return [_token(row) for row in c.execute(query)]
-
-
-def _verdict(row: Row[Any] | None, sent: Presented, now: int) -> Token | Unauthenticated:
-    try:
-        if row is None:
-            return policy.valid(None, UNKNOWN_TOKEN_DIGEST, sent, now)
-        return policy.valid(_token(row), row.digest, sent, now)
-    except Unauthenticated as e:
-        return e
 
 
 def is_expiring(db: Database) -> ColumnElement[bool]:
