@@ -9,10 +9,10 @@ from sexton.operations.binlogs import ROWS, Db
 from sexton.operations.fields import Flag, Instance, Reason
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
+from sexton.replication.agent.model import ID
 from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
 from sexton.replication.journal.model import Follower
 from sexton.replication.replicas.model import (
-    ID,
     MAX_REPORTED_COPIES,
     BackendStanding,
     Placement,
@@ -23,8 +23,8 @@ from sexton.replication.replicas.model import (
     ReportReceipt,
 )
 
-TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
-Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
+TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=rf"^{ID}$", description="The tablet.")]
+Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=rf"^{ID}$", description="The backend.")]
 
 
 class CutsDone(StrictMessage):

@@ -16,8 +16,13 @@ NOTHING = -1
 """The version up to which everything is deleted, if no version is known to be deleted."""
 MAX_MESSAGES = 5
 
-Id = Annotated[str, BeforeValidator(lambda v: str(v) if type(v) is int else v), Field(pattern=rf"^{ID}$")]
-"""A number is read as its digits: some nodes number their tablets, others name them."""
+
+def number_as_text(value: object) -> object:
+    """Accept numbers as ids: many databases number their objects."""
+    return str(value) if type(value) is int else value
+
+
+Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=rf"^{ID}$")]
 Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
 
 

@@ -7,8 +7,8 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, 
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
+from sexton.replication.agent.model import MAX_VERSION
 from sexton.replication.replicas.model import Replica
-from sexton.replication.replicas.version_graph import MAX_VERSION
 
 ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
