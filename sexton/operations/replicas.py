@@ -9,8 +9,8 @@ from sexton.operations.binlogs import ROWS, Db
 from sexton.operations.fields import Flag, Instance, Reason
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.replication.agent.model import ID
-from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
+from sexton.replication.agent.model import ID, CutDone
+from sexton.replication.binlog.model import AcknowledgeResult, CutPage
 from sexton.replication.journal.model import Follower
 from sexton.replication.replicas.model import (
     MAX_REPORTED_COPIES,

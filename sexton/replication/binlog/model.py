@@ -6,7 +6,8 @@ stores every record, and all tables are cut with it; otherwise each table has a 
 
 from pydantic import Field
 
-from sexton.kernel.message import Message, StrictMessage
+from sexton.kernel.message import Message
+from sexton.replication.agent.model import GrantedCut
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 
 MAX_COMMIT_SEQ = 2**62
@@ -181,30 +182,13 @@ class CutReport(Message):
         return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
-class GrantedVersion(Message):
-    """A backend may delete all binlogs of a tablet up to a version."""
-
-    uid: str
-    tablet: str
-    version: int
-
-
 class CutPage(Message):
     """A page of grants for one backend. ``next``: the cursor of the next page; empty: this was the last page."""
 
-    cuts: tuple[GrantedVersion, ...] = ()
+    cuts: tuple[GrantedCut, ...] = ()
     next: str = ""
     why: str = ""
     """Why nothing may be deleted now: a stop, a policy list or a window."""
-
-
-class CutDone(StrictMessage):
-    """A backend's acknowledgement: all binlogs up to ``version`` are deleted, whatever the outcome."""
-
-    uid: str
-    version: int
-    outcome: str = "done"
-    detail: str = ""
 
 
 class AcknowledgeResult(Message):

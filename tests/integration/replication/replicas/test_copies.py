@@ -12,8 +12,8 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.lease import Lease
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.marks.sql.file_lists import Span
-from sexton.replication.agent.model import MAX_VERSION
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone
+from sexton.replication.agent.model import MAX_VERSION, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, ReplicaSettings, Tablet, TabletReport
 from sexton.replication.replicas.policy import BY_LIMIT
