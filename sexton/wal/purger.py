@@ -79,7 +79,7 @@ class Purger:
         before = self._floors.state_before_read(names)
         read_at = self._clock()
         answers = self._read_log(names, before)
-        verdicts = self._floors.raise_floors(answers, before)
+        verdicts = self._floors.judge(answers, before, Step.RAISE)
         topics = self._floors.topics(names)
         faults = self._delete(topics, answers, read_at)
         reached("wal.deleted")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Block, BlockReason, Facts, LogStateBeforeRead, Mode, PurgeVerdict, Topic, WalSettings
+from sexton.wal.model import Block, BlockReason, Facts, Mode, PurgeVerdict, Topic, WalSettings
 from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault, Step
 
@@ -26,16 +26,11 @@ class TopicState(NamedTuple):
     readers: TopicReaders
 
 
-def trusted_answers(topics: Mapping[str, Topic], answers: Answers, before: LogStateBeforeRead) -> dict[str, Facts]:
-    """Return the answers that are about the known topics; those about a replaced or cut topic count for nothing."""
-    trusted = {}
-    for name, answer in answers.items():
-        topic = topics.get(name)
-        if topic is None or topic.quarantined or not isinstance(answer, Facts):
-            continue
-        if not policy.reason_to_quarantine(topic, answer, before.safe.get(name, 0)):
-            trusted[name] = answer
-    return trusted
+def trusted_facts(topic: Topic, answer: Facts | LogFault, safe: int) -> Facts | None:
+    """Return the log's answer if it is about the known topic; one about a replaced or cut topic counts for nothing."""
+    if topic.quarantined or not isinstance(answer, Facts) or policy.reason_to_quarantine(topic, answer, safe):
+        return None
+    return answer
 
 
 def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalSettings, safe: int) -> PurgeVerdict:
@@ -60,12 +55,12 @@ def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalS
 
 
 def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
-    """Return the columns of a topic after a verdict; the key ``topic_name`` selects its row."""
+    """Return the columns of a topic after a verdict."""
     topic, answer = state.topic, state.answer
     blocked = {str(block.why): topic.blocked.get(block.why, now) for block in verdict.blocked}
     if isinstance(answer, LogFault):  # the other reasons were not checked, so they still hold
         blocked = {str(why): since for why, since in topic.blocked.items()} | blocked
-    row: dict[str, Any] = {"topic_name": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
+    row: dict[str, Any] = {"blocked": blocked, "quarantined": verdict.quarantine}
     row |= {column: getattr(topic, column) for column in ("kafka_id", "log_start", "log_end", "floor")}
     if isinstance(answer, Facts) and not verdict.quarantine:
         row |= {"kafka_id": answer.id, **log_bounds(topic, answer)}
@@ -104,7 +99,6 @@ def purge_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, A
 class TopicDecision(NamedTuple):
     """A verdict, and the rows that it changes; ``purge_row``: None if the floor does not rise."""
 
-    topic: str
     verdict: PurgeVerdict
     topic_row: dict[str, Any]
     purge_row: dict[str, Any] | None
@@ -118,10 +112,10 @@ def decide(state: TopicState, verdict: PurgeVerdict, now: int, step: Step, setti
     is_checked = step is not Step.EXPLAIN and not verdict.work
     row |= schedule_columns(state.answer, now) if is_checked else {"fault": topic.fault, "checked_at": topic.checked_at}
     if step is not Step.RAISE or not policy.rises(topic.floor, verdict.keep_from):
-        return TopicDecision(topic.name, verdict, row, None)
+        return TopicDecision(verdict, row, None)
     row["floor"] = verdict.keep_from
     raised = verdict.model_copy(update={"rose": True})
-    return TopicDecision(topic.name, raised, row, purge_row(state, verdict, now))
+    return TopicDecision(raised, row, purge_row(state, verdict, now))
 
 
 def has_work(state: TopicState, verdict: PurgeVerdict, now: int, settings: WalSettings) -> bool:
@@ -140,23 +134,13 @@ class OpenPurge(NamedTuple):
     """A raised floor up to which the log has not been seen to delete; ``log_start``: the topic's start before it."""
 
     id: int
-    topic: str
     kafka_id: str
     floor: int
     log_start: int
 
 
-class PurgeCompletion(NamedTuple):
-    """A purge that the log has completed: its topic starts at ``log_start`` now; ``freed``: entries."""
-
-    id: int
-    topic: str
-    log_start: int
-    freed: int
-
-
-def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge]) -> list[PurgeCompletion]:
-    """Return the open purges of a topic that the log has completed, the lowest floor first.
+def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge]) -> dict[int, int]:
+    """Return the ids of the open purges of a topic that the log has completed, with how many entries each freed.
 
     Entries that are deleted together are counted once, with the highest completed floor. Purges of an earlier topic of
     the same name never complete. In logical mode Kafka deletes by its own retention: a purge is complete when the floor
@@ -169,10 +153,7 @@ def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge
     """
     purges = [purge for purge in open_purges if purge.kafka_id == facts.id]
     reached = facts.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
-    completed = [purge for purge in purges if purge.floor <= reached]
-    if not completed:
-        return []
-    freed = max(0, facts.start - purges[0].log_start)
-    *lower, highest = completed
-    completions = [PurgeCompletion(purge.id, topic.name, facts.start, freed=0) for purge in lower]
-    return [*completions, PurgeCompletion(highest.id, topic.name, facts.start, freed)]
+    freed = {purge.id: 0 for purge in purges if purge.floor <= reached}
+    if freed:
+        freed[list(freed)[-1]] = max(0, facts.start - purges[0].log_start)
+    return freed

@@ -11,7 +11,6 @@ from sqlalchemy.exc import OperationalError
 from sexton.wal.model import Mode
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import RegionOfAnotherNode
-from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_for_lock_waiter
@@ -19,13 +18,13 @@ from tests.support.locks import wait_for_lock_waiter
 ENTRIES = 30
 
 
-def make(topics: TopicStores, topic: str, instance: str, regions: int = 1) -> None:
-    """Make a topic whose regions need entry 20 and later ones."""
+def make(topics: TopicStores, topic: str, instance: str) -> None:
+    """Make a topic whose region needs entry 20 and later ones."""
     topics.place.log.create(topic)  # type: ignore[attr-defined]
     topics.place.append(topic, ENTRIES)
     topics.store.enable(topic, Mode.DELETE, instance)
-    mappings = tuple(RegionMapping(region=f"r{n}", first=20, node="n1") for n in range(regions))
-    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=mappings))
+    mapping = RegionMapping(region="r0", first=20, node="n1")
+    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=(mapping,)))
 
 
 @contextmanager
@@ -37,13 +36,9 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("instance", "regions"), [("other", 1), ("shop", 4)])
-def test_renewal_waits_for_no_other_topic(
-    topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
-) -> None:
-    monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
+def test_renewal_waits_for_no_other_topic(topics: TopicStores) -> None:
     make(topics, "aaa", "shop")
-    make(topics, "zzz", instance, regions)
+    make(topics, "zzz", "shop")
     pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))
 
     with ThreadPoolExecutor(1) as pool:
@@ -69,7 +64,7 @@ def test_locked_topic_delays_no_purge_of_others(topics: TopicStores, caplog: pyt
             topics.purger.purge(["aaa"])
 
     assert (list(results), results["zzz"].floor) == (["zzz"], 20)
-    assert "aaa to aaa are locked" in caplog.text
+    assert "topic aaa is locked" in caplog.text
     assert [topics.store.topic(name).entry_bytes for name in ("aaa", "zzz")] == [0.0, 5.0]
     assert topics.store.topic("aaa").checked_at is None
     assert topics.purge("aaa").floor == 20

@@ -11,7 +11,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
-from sexton.wal.port import LogFault, ReplayRefused
+from sexton.wal.port import LogFault, ReplayRefused, Step
 from sexton.wal.purger import Purger
 from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog, UnreachableLeaderLog
@@ -150,7 +150,7 @@ def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     for last in (49, 99):
         topics.flushed(topic, "r1", last)
-        topics.floors.raise_floors(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]))
+        topics.floors.judge(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]), Step.RAISE)
 
     topics.purge(topic)
 
@@ -161,7 +161,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
     topic = topics.mapped_topic(200)
     for last in (99, 149):  # two purges raise, before either deletes
         topics.flushed(topic, "r1", last)
-        topics.floors.raise_floors(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]))
+        topics.floors.judge(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]), Step.RAISE)
     for offset in (99, 149):
         topics.place.log.delete_before({topic: offset})
         topics.floors.record_log_state(topics.place.log.facts([topic]))
@@ -174,7 +174,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
 def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> None:
     topic = topics.flushed_topic(100, r1=49)
     before = topics.floors.state_before_read([topic])
-    topics.floors.raise_floors(topics.place.log.facts([topic]), before)
+    topics.floors.judge(topics.place.log.facts([topic]), before, Step.RAISE)
     controls = ControlStore(topics.db)
     controls.put(ControlKind.STOP, ALL, "a test", "the tester")
 
@@ -218,7 +218,7 @@ def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> No
     topics.place.log.delete_before({topic: 80})
     topics.purge(topic)
 
-    topics.floors.raise_floors(late, before)
+    topics.floors.judge(late, before, Step.RAISE)
 
     with pytest.raises(ReplayRefused, match=r"50\.\.79"):
         topics.open(topic, "r1", 49)
@@ -245,8 +245,8 @@ def test_topic_added_during_a_purge_waits_for_the_next(topics: TopicStores) -> N
         def __getattr__(self, name: str) -> Any:
             return getattr(topics.floors, name)
 
-        def raise_floors(self, *arguments: Any) -> Any:
-            verdicts = topics.floors.raise_floors(*arguments)
+        def judge(self, *arguments: Any) -> Any:
+            verdicts = topics.floors.judge(*arguments)
             topics.store.enable(new, Mode.DELETE, "shop")
             return verdicts
 
@@ -260,8 +260,10 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
     since = topics.store.topic(topic).blocked[BlockReason.SILENT]
     for _ in range(4):  # once in five hours Kafka does not answer
         topics.wait(5 * 3_600)
-        topics.floors.raise_floors(
-            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)}, topics.floors.state_before_read([topic])
+        topics.floors.judge(
+            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)},
+            topics.floors.state_before_read([topic]),
+            Step.RAISE,
         )
         topics.wait(1_800)
         topics.purge(topic)
