@@ -11,7 +11,7 @@ from sexton.database.rows import as_rows
 from sexton.wal.model import Region
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport
 from sexton.wal.port import of_another_node
-from sexton.wal.reports import is_plausible, merge, reported_need
+from sexton.wal.regions import is_plausible, merge, reported_need
 
 KEYS = ("topic", "region")
 MERGED = ("keep_from", "flushed", "source", "pending_keep_from", "pending_flushed")
@@ -29,7 +29,7 @@ class HeartbeatStore:
     def record_reports(
         self, instance: str, node: str, reports: Sequence[LeaderReport], url: str = ""
     ) -> HeartbeatReceipt:
-        """Raise what regions need by the reports of their leaders; ``reports.merge`` documents the rule.
+        """Raise what regions need by the reports of their leaders; ``regions.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
         about a region that is not mapped in a topic of the instance, or has impossible numbers.

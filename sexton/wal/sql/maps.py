@@ -12,11 +12,10 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.kernel.errors import BadInput
-from sexton.wal.mapping import remapped, starts_over
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MAX_TOPIC_REGIONS, Region, RegionState, Topic, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap, TooManyRegions
-from sexton.wal.reports import FORGET_REPORTS
+from sexton.wal.regions import FORGET_REPORTS, remapped, starts_over
 from sexton.wal.sql.rows import (
     check_instance,
     deciding,

@@ -5,11 +5,10 @@ import uuid
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from sexton.database.engine import Database
-from sexton.kernel.errors import SextonError
 from sexton.wal.model import MAX_REPLAYS, Pin, Region, Topic, WalSettings
-from sexton.wal.opening import decide_opening
 from sexton.wal.orders import OpenRegionOrder
 from sexton.wal.port import PinEnded, TooManyReplays, of_another_node
+from sexton.wal.regions import decide_opening
 from sexton.wal.sql.rows import deciding, read_topic
 
 
@@ -36,8 +35,6 @@ class ReplayStore:
             now, topic = db.now(c), read_topic(db, c, order.topic)
             region = self._region(c, order.topic, order.region, lock=True)
             opening = decide_opening(region, topic, order)
-            if isinstance(opening, SextonError):
-                raise opening
             same_region = and_(r.c.topic == order.topic, r.c.region == order.region)
             c.execute(update(r).where(same_region).values(**opening.columns))
             return self._insert_pin(c, topic, order, opening.start, now)

@@ -11,7 +11,7 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, KeepFromSource, Region, RegionState, Topic
 from sexton.wal.port import EpochTooHigh, UnknownRegion
-from sexton.wal.reports import FORGET_REPORTS
+from sexton.wal.regions import FORGET_REPORTS
 from sexton.wal.sql.rows import deciding, lock_regions, read_topic
 
 FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "source": KeepFromSource.RESET, "node": ""}

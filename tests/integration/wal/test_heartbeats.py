@@ -1,4 +1,4 @@
-"""Reports count, wait or are ignored by epoch and the topic's end, as ``reports.merge`` says, not after a restore."""
+"""Reports count, wait or are ignored by epoch and the topic's end, as ``regions.merge`` says, not after a restore."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.wal.model import BlockReason, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
-from sexton.wal.reports import merge, reported_need
+from sexton.wal.regions import merge, reported_need
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.resets import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
