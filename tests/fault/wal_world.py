@@ -284,7 +284,7 @@ class World:
 
         try:
             with installed(hook):
-                Purger(Meanwhile(self.log, meanwhile), self.floors).purge([topic])
+                Purger(Meanwhile(self.log, meanwhile), self.floors).purge(topic)
         except Crash:
             return
 

@@ -15,7 +15,6 @@ from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
-from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
 from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, PurgeVerdict, RegionState, Topic, WalSettings
@@ -34,12 +33,10 @@ class FloorStore:
     def __init__(self, db: Database, settings: WalSettings | Live[WalSettings], controls: ControlStore) -> None:
         self._db, self._settings, self._controls = db, Live.of(settings), controls
 
-    def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]:
-        """Return the operators' stops of topics: of their instances, or of everything."""
+    def is_stopped(self, topic: Topic) -> bool:
+        """Return whether an operator has stopped the topic's instance, or everything."""
         with self._db.read() as c:
-            stop_of = self._controls.stops(c)
-        stops = {topic.name: stop_of(topic.instance) for topic in topics}
-        return {name: stop for name, stop in stops.items() if stop is not None}
+            return self._controls.stops(c)(topic.instance) is not None
 
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
         """Return what must be read before the log; see ``LogStateBeforeRead``."""

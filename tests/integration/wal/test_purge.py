@@ -1,7 +1,5 @@
 """A purge deletes exactly the entries that no region needs (W01 to W27), also of a log that is slow or changing."""
 
-from typing import Any
-
 import pytest
 
 from sexton.database.engine import Database
@@ -14,7 +12,7 @@ from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import LogFault, ReplayRefused, Step
 from sexton.wal.purger import Purger
 from tests.integration.wal.conftest import ON_BOTH_LOGS
-from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog, UnreachableLeaderLog
+from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog
 from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
@@ -233,24 +231,9 @@ def test_slow_log_gets_no_delete_request(topics: TopicStores) -> None:
         topics.place.recreate(topic)
         topics.place.append(topic, 250)
 
-    Purger(InterruptedLog(topics.place, meanwhile), topics.floors, lambda: clock[0]).purge([topic])
+    Purger(InterruptedLog(topics.place, meanwhile), topics.floors, lambda: clock[0]).purge(topic)
 
     assert topics.start(topic) == 0
-
-
-def test_topic_added_during_a_purge_waits_for_the_next(topics: TopicStores) -> None:
-    topic, new = topics.topic(10), topics.place.topic()
-
-    class Floors:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(topics.floors, name)
-
-        def judge(self, *arguments: Any) -> Any:
-            verdicts = topics.floors.judge(*arguments)
-            topics.store.enable(new, Mode.DELETE, "shop")
-            return verdicts
-
-    assert list(Purger(topics.place.log, Floors()).purge([topic, new])) == [topic]  # type: ignore[arg-type]
 
 
 def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
@@ -281,28 +264,15 @@ def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> 
     assert topics.start(topic) == 0
 
 
-def test_unreachable_leader_delays_no_other_topic(topics: TopicStores) -> None:
-    near, far = topics.topic(100), topics.topic(100)
-    for topic in (near, far):
-        topics.map(topic, RegionMapping(region="r1", first=0))
-        topics.purge(topic)
-        topics.flushed(topic, "r1", 89)
-    clock = [0.0]
-
-    done = Purger(UnreachableLeaderLog(topics.place, clock, far), topics.floors, lambda: clock[0]).purge([near, far])  # type: ignore[arg-type]
-
-    assert (done[near].fault, topics.start(near)) == ("", 89)
-    assert ("does not answer" in done[far].fault, topics.start(far)) == (True, 0)
-
-
 def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores) -> None:
     topic = topics.flushed_topic(250, r1=99)
     silent = UnansweringLog(topics.place)
     purger = Purger(silent, topics.floors)
 
-    first = purger.purge([topic])[topic]
+    first = purger.purge(topic)
     again = topics.purge(topic)
 
+    assert first is not None
     assert (first.fault, first.log_start) == ("", 99)
     assert again.log_start == 99
     assert [(p.floor, p.log_start, p.freed) for p in topics.store.purges(topic)] == [(100, 99, 99)]

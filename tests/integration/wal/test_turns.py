@@ -228,7 +228,7 @@ def test_stop_is_counted_and_does_not_age_as_a_block(topics: TopicStores) -> Non
 def test_unanswering_topic_ages_from_its_last_answer(topics: TopicStores) -> None:
     topics.store.enable("wal-nowhere", Mode.DELETE, "shop")
     topics.wait(600)
-    topics.purger.purge(["wal-nowhere"])
+    topics.purge("wal-nowhere")
 
     counts, now = read(topics.db)
 

@@ -95,7 +95,9 @@ class TopicStores:
 
     def purge(self, topic: str) -> Purged:
         """Purge a topic once."""
-        return self.purger.purge([topic])[topic]
+        purged = self.purger.purge(topic)
+        assert purged is not None
+        return purged
 
     def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
         """Open a region."""
