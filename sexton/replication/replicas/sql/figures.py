@@ -9,7 +9,8 @@ from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import copies_condition, needed_version
+from sexton.replication.replicas.sql.rows import needed_version
+from sexton.replication.sql.log_rows import scope_condition
 
 
 def backend_standings(
@@ -25,7 +26,7 @@ def backend_standings(
         table: count only replicas of this table; empty: all.
     """
     b = db.t.backend
-    counted = c.execute(_count_by_backend(db, db.now(c)).where(copies_condition(db.t.replica, instance, name, table)))
+    counted = c.execute(_count_by_backend(db, db.now(c)).where(scope_condition(db.t.replica, instance, name, table)))
     counts = {row.backend: dict(row._mapping) for row in counted}
     instants = select(b.c.name, b.c.reported_at, b.c.pulled_at, b.c.queue_at).where(b.c.instance == instance)
     known = {row.name: dict(row._mapping) for row in c.execute(instants)}
@@ -102,7 +103,7 @@ def _tablets_not_granted(db: Database, instance: str, name: str, table: str) -> 
     t = db.t.replica.alias("due")
     # The first condition is the one with an index; a replica to which everything was granted waits for no other.
     waiting = and_(t.c.desired > t.c.acked, t.c.desired > t.c.granted, t.c.dropped.is_(False))
-    return select(t.c.tablet).where(copies_condition(t, instance, name, table), waiting)
+    return select(t.c.tablet).where(scope_condition(t, instance, name, table), waiting)
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:

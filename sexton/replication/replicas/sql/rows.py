@@ -1,7 +1,6 @@
 """Read replicas from their rows, and compute in SQL what they still need, as ``policy.lowest_needed_version`` does."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, and_, case, func, or_, select, update
 
@@ -9,6 +8,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.replication.agent.model import MAX_VERSION
 from sexton.replication.replicas.model import Replica
+from sexton.replication.sql.log_rows import scope_condition
 
 ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
@@ -77,16 +77,10 @@ def healthy(t: FromClause, now: int) -> ColumnElement[bool]:
     return and_(t.c.full_copy == "", t.c.bad_since.is_(None), t.c.gap_since.is_(None), t.c.fresh_until > now)
 
 
-def copies_condition(t: Any, instance: str, name: str, table: str) -> ColumnElement[bool]:
-    """Return the condition that a replica belongs to a database (empty: any) and a table of it (empty: any)."""
-    database = [t.c.db == name] if name else []
-    return and_(t.c.instance == instance, *database, *([t.c.tbl == table] if table else []))
-
-
 def drop_copies(db: Database, c: Connection, instance: str, name: str, table: str, limit: int) -> int:
     """Grant everything to at most ``limit`` replicas of a dropped table or database; return how many were changed."""
     t = db.t.replica
-    of_table = copies_condition(t, instance, name, table)
+    of_table = scope_condition(t, instance, name, table)
     chosen = select(t.c.uid, t.c.backend).where(of_table, t.c.dropped.is_(False)).limit(limit).subquery()
     same_copy = and_(t.c.instance == instance, t.c.uid == chosen.c.uid, t.c.backend == chosen.c.backend)
     return len(c.execute(update(t).where(same_copy).values(**ALL_GRANTED).returning(t.c.uid)).all())
@@ -97,5 +91,5 @@ def count_copies(
 ) -> int:
     """Return how many replicas a database, or one table of it, has; ``dropped``: whether dropped ones count."""
     t = db.t.replica
-    counted = select(func.count()).select_from(t).where(copies_condition(t, instance, name, table))
+    counted = select(func.count()).select_from(t).where(scope_condition(t, instance, name, table))
     return int(c.execute(counted if dropped else counted.where(t.c.dropped.is_(False))).scalar_one())
