@@ -55,13 +55,12 @@ def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalS
 
 
 def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
-    """Return the columns of a topic after a verdict."""
+    """Return the columns of a topic that a verdict changes, whatever its step."""
     topic, answer = state.topic, state.answer
     blocked = {str(block.why): topic.blocked.get(block.why, now) for block in verdict.blocked}
     if isinstance(answer, LogFault):  # the other reasons were not checked, so they still hold
         blocked = {str(why): since for why, since in topic.blocked.items()} | blocked
     row: dict[str, Any] = {"blocked": blocked, "quarantined": verdict.quarantine}
-    row |= {column: getattr(topic, column) for column in ("kafka_id", "log_start", "log_end", "floor")}
     if isinstance(answer, Facts) and not verdict.quarantine:
         row |= {"kafka_id": answer.id, **log_bounds(topic, answer)}
     return row
@@ -106,16 +105,15 @@ class TopicDecision(NamedTuple):
 
 def decide(state: TopicState, verdict: PurgeVerdict, now: int, step: Step, settings: WalSettings) -> TopicDecision:
     """Return what a verdict changes in a step of a purge."""
-    topic, row = state.topic, topic_row(state, verdict, now)
+    row = topic_row(state, verdict, now)
     if step is Step.REVIEW:
         verdict = verdict.model_copy(update={"work": has_work(state, verdict, now, settings)})
-    is_checked = step is not Step.EXPLAIN and not verdict.work
-    row |= schedule_columns(state.answer, now) if is_checked else {"fault": topic.fault, "checked_at": topic.checked_at}
-    if step is not Step.RAISE or not policy.rises(topic.floor, verdict.keep_from):
+    if step is not Step.EXPLAIN and not verdict.work:
+        row |= schedule_columns(state.answer, now)
+    if step is not Step.RAISE or not policy.rises(state.topic.floor, verdict.keep_from):
         return TopicDecision(verdict, row, None)
-    row["floor"] = verdict.keep_from
     raised = verdict.model_copy(update={"rose": True})
-    return TopicDecision(raised, row, purge_row(state, verdict, now))
+    return TopicDecision(raised, row | {"floor": verdict.keep_from}, purge_row(state, verdict, now))
 
 
 def has_work(state: TopicState, verdict: PurgeVerdict, now: int, settings: WalSettings) -> bool:

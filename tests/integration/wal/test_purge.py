@@ -259,7 +259,7 @@ def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> 
     clock = [0.0]
     slow = SlowLog(topics.place, clock, lambda: topics.store.disable(topic))
 
-    Purger(slow, topics.floors, lambda: clock[0]).purge([topic])  # type: ignore[arg-type]
+    Purger(slow, topics.floors, lambda: clock[0]).purge(topic)  # type: ignore[arg-type]
 
     assert topics.start(topic) == 0
 
