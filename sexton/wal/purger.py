@@ -52,20 +52,16 @@ class Purger:
         before = self._floors.state_before_read(names)
         return self._floors.judge(self._read_log(names, before), before, step)
 
-    def review(self, names: Sequence[str], without_size: Sequence[str]) -> Mapping[str, Reviewed]:
+    def review(self, names: Sequence[str]) -> Mapping[str, Reviewed]:
         """Return which topics have work, and why the others have none; complete purges that the log has carried out.
 
         Nothing is deleted, and no floor is raised. Unknown topics are left out. For a topic with work this counts as no
         purge without a fault: its own one may be paused, or never run.
-
-        Args:
-            names: topics.
-            without_size: those of them whose average entry size is estimated and stored first, as it decides whether a
-                region should flush.
         """
         before = self._floors.state_before_read(names)
         answers = self._read_log(names, before)
-        if without_size:
+        without_size = self._floors.without_entry_size(names)
+        if without_size:  # it decides whether a region should flush
             filled = {n: a for n in without_size if isinstance(a := answers[n], Facts) and a.end > a.start}
             self._floors.record_entry_sizes(without_size, self._log.entry_sizes(filled))
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
@@ -208,8 +204,7 @@ class PurgeRounds:
         pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         reviewed: dict[str, Reviewed] = {}
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="review") as pool:
-            review, without_size = self._purger.review, self._schedule.without_entry_size
-            pending = {pool.submit(lambda page: review(page, without_size(page)), page) for page in pages}
+            pending = {pool.submit(self._purger.review, page) for page in pages}
             try:
                 while pending:
                     done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)

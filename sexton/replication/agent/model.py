@@ -101,8 +101,6 @@ class BinlogMeta(Message):
     version: Version
     tablet_id: Id
     num_segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
-    creation_time: int = 0
-    """In seconds since 1970; informational."""
     rowset_id_v2: Id | None = None
     """None: an old entry; its rowset is the last part of the key."""
 

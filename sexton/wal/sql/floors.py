@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, and_, bindparam, case, func, select, update
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import OperationalError
 
@@ -25,6 +25,8 @@ from sexton.wal.verdict_rows import Answers, OpenPurge, TopicState, completed_pu
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+ENTRY_SIZE_MS = 86_400_000
+"""The average size of a topic's entries is estimated again after this time."""
 
 
 class FloorStore:
@@ -140,6 +142,14 @@ class FloorStore:
 
         self._with_each(answers, record)
         reached("wal.seen")
+
+    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
+        t = self._db.t.wal_topic
+        with self._db.read() as c:
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
+            of_names = and_(in_list(t.c.name, names), t.c.enabled, t.c.quarantined == "")
+            return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
     def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
         """Note that the entries of these topics were measured, and store the average bytes of an entry where known."""

@@ -193,7 +193,7 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
     topics.flushed(purged, "r1", 39)
     topics.flushed(lost, "r1", 9)
     topics.place.log.delete_before({lost: 50})
-    topics.purger.review([purged], [purged])
+    topics.purger.review([purged])
     for topic in (purged, lost, silent):
         topics.purge(topic)
     pin = topics.open(purged, "r1", 39)
