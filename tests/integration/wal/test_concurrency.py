@@ -12,7 +12,7 @@ from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import Step
 from sexton.wal.purger import Purger
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
 

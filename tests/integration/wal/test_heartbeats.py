@@ -13,8 +13,8 @@ from sexton.wal.model import BlockReason, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from sexton.wal.regions import merge, reported_need
-from sexton.wal.sql.heartbeats import HeartbeatStore
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.leaders import HeartbeatStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.postgres import new_database

@@ -7,7 +7,7 @@ from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MOST, BlockReason, 
 from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
 from sexton.wal.port import EpochTooHigh, OldEpoch, OldMap, Step, UnknownTopic
 from sexton.wal.purger import Purger
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
 from tests.integration.wal.topic_stores import TopicStores
 

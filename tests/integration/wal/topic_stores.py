@@ -16,9 +16,8 @@ from sexton.wal.orders import (
 )
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore
-from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.maps import MapStore
-from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
 from tests.integration.wal.logs import LogPlace
 
