@@ -116,7 +116,7 @@ class Sender:
         needed = needed_versions(self._db, c, instance, live_tablets)
         granted: dict[str, int] = {}
         for row in due:
-            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
+            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet].version - 1)
             granted[row.uid] = max(row.granted, allowed)
         raised = [row for row in due if granted[row.uid] > row.granted]
         if raised:

@@ -1,6 +1,7 @@
 """Read replicas from their rows, and compute in SQL what they still need, as ``policy.lowest_needed_version`` does."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, and_, case, func, or_, select, update
 
@@ -14,16 +15,25 @@ ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
 
 
-def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, int]:
+class NeededVersion(NamedTuple):
+    """The first version that a replica of a tablet still needs, and its backend; 0 and None if no replica counts."""
+
+    version: int
+    backend: str | None
+
+
+def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, NeededVersion]:
     """Return by tablet the first version that one of its replicas still needs; tablets without replicas are left out.
 
-    A dropped replica needs nothing. If no other replica counts, the result is 0: no version may be deleted.
+    A dropped replica needs nothing. If no other replica counts, no version may be deleted.
     """
-    t, now = db.t.replica, db.now(c)
+    t, need = db.t.replica, needed_version(db.t.replica, db.now(c))
     replicas = and_(t.c.instance == instance, in_list(t.c.tablet, tablets), t.c.dropped.is_(False))
-    first_needed = func.coalesce(func.min(needed_version(t, now)), 0).label("need")
-    by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
-    return {row.tablet: row.need for row in c.execute(by_tablet)}
+    deciding_backend = case((need.is_not(None), t.c.backend))
+    neediest_first = (t.c.tablet, need.nulls_last(), t.c.backend)
+    neediest = select(t.c.tablet, func.coalesce(need, 0), deciding_backend).distinct(t.c.tablet)
+    rows = c.execute(neediest.where(replicas).order_by(*neediest_first))
+    return {tablet: NeededVersion(version, backend) for tablet, version, backend in rows}
 
 
 def committed_versions(
@@ -60,16 +70,6 @@ def needed_version(t: FromClause, now: int) -> ColumnElement[int]:
     """Return the first version that a replica needs, NULL if it does not count."""
     unknown = or_(t.c.bad_since.is_not(None), t.c.fresh_until <= now)
     return case((t.c.full_copy != "", None), (unknown, 0), else_=t.c.needs)
-
-
-def replicas_of(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, Sequence[Replica]]:
-    """Return the replicas by tablet."""
-    t = db.t.replica
-    condition = and_(t.c.instance == instance, in_list(t.c.tablet, tablets))
-    replicas: dict[str, list[Replica]] = {}
-    for row in c.execute(select(t).where(condition).order_by(t.c.tablet, t.c.backend)):
-        replicas.setdefault(row.tablet, []).append(Replica(**row._mapping))
-    return replicas
 
 
 def healthy(t: FromClause, now: int) -> ColumnElement[bool]:
