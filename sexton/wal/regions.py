@@ -235,7 +235,7 @@ def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) 
         if missing.first < (topic.floor or 0):
             cause = "its manifest is older than its reports"
         raise ReplayRefused(
-            f"region {order.region} needs entries {missing} of topic {order.topic}, which are deleted; {cause}", missing
+            f"region {order.region} needs entries {missing} of topic {order.topic}, which are deleted; {cause}"
         )
     return _open_at(region, topic, order, start)
 

@@ -142,11 +142,6 @@ class RetentionBounds(Message):
     after_n: int = 0
     from_byte: int = 0
 
-    @property
-    def retains_all(self) -> bool:
-        """Tell whether no record has expired."""
-        return self.after_ts is None and self.after_n <= 0 and self.from_byte <= 0
-
 
 class Cut(Message):
     """The record up to which a log is cut now, and what blocks the rest. ``seq`` is the watermark for an empty cut."""

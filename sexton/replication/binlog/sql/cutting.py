@@ -171,7 +171,7 @@ class Cutter:
         """Return a log's next cut, and how many of its records have expired."""
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
         bounds = policy.retention_bounds(configured, now)
-        expired = None if bounds.retains_all else _expired_records(self._db, c, configured, bounds)
+        expired = _expired_records(self._db, c, configured, bounds)
         if expired is None:
             return Cut(seq=log.watermark), 0
         log_readers = [reader for reader in readers if own_log.enabled or reader.tbl == log.tbl]
