@@ -66,7 +66,7 @@ def retaining_by_backend(
     If some tablets have no replica that counts, an entry with an empty backend comes first.
     """
     t, now = db.t.replica, db.now(c)
-    live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
+    live = _copies_of_waiting_tablets(db, instance, name, table)
     bad, missing = t.c.bad_since.is_not(None), and_(t.c.bad_since.is_(None), t.c.gap_since.is_not(None))
     silent = and_(t.c.bad_since.is_(None), t.c.gap_since.is_(None), t.c.fresh_until <= now)
     since = func.coalesce(t.c.bad_since, t.c.gap_since, case((t.c.fresh_until <= now, t.c.fresh_until)))
@@ -86,7 +86,7 @@ def retaining_replicas(
 ) -> Sequence[Replica]:
     """Return a few replicas for which others retain versions, those that need the lowest version first."""
     t, now = db.t.replica, db.now(c)
-    live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
+    live = _copies_of_waiting_tablets(db, instance, name, table)
     lacking = select(t).where(live, needed_version(t, now) <= t.c.desired)
     return [
         Replica(**row._mapping)
@@ -94,16 +94,13 @@ def retaining_replicas(
     ]
 
 
-def _live(t: Any, instance: str) -> ColumnElement[bool]:
-    return and_(t.c.instance == instance, t.c.dropped.is_(False))
-
-
-def _tablets_not_granted(db: Database, instance: str, name: str, table: str) -> Any:
-    """Return the tablets with a replica whose backend was not granted all that should be deleted."""
-    t = db.t.replica.alias("due")
+def _copies_of_waiting_tablets(db: Database, instance: str, name: str, table: str) -> ColumnElement[bool]:
+    """Return the condition that a tablet has a replica whose backend was not granted all that should be deleted."""
+    t, due = db.t.replica, db.t.replica.alias("due")
     # The first condition is the one with an index; a replica to which everything was granted waits for no other.
-    waiting = and_(t.c.desired > t.c.acked, t.c.desired > t.c.granted, t.c.dropped.is_(False))
-    return select(t.c.tablet).where(scope_condition(t, instance, name, table), waiting)
+    waiting = and_(due.c.desired > due.c.acked, due.c.desired > due.c.granted, due.c.dropped.is_(False))
+    tablets = select(due.c.tablet).where(scope_condition(due, instance, name, table), waiting)
+    return and_(t.c.instance == instance, t.c.dropped.is_(False), t.c.tablet.in_(tablets))
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
