@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Block, BlockReason, Facts, Mode, PurgeVerdict, Topic, WalSettings
+from sexton.wal.model import Block, BlockReason, Facts, LogStateBeforeRead, Mode, PurgeVerdict, Topic, WalSettings
 from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault, Step
 
@@ -26,11 +26,16 @@ class TopicState(NamedTuple):
     readers: TopicReaders
 
 
-def trusted_facts(topic: Topic, answer: Facts | LogFault, safe: int) -> Facts | None:
-    """Return the log's answer if it is about the known topic; one about a replaced or cut topic counts for nothing."""
-    if topic.quarantined or not isinstance(answer, Facts) or policy.reason_to_quarantine(topic, answer, safe):
-        return None
-    return answer
+def trusted_answers(topics: Mapping[str, Topic], answers: Answers, before: LogStateBeforeRead) -> dict[str, Facts]:
+    """Return the answers that are about the known topics; those about a replaced or cut topic count for nothing."""
+    trusted = {}
+    for name, answer in answers.items():
+        topic = topics.get(name)
+        if topic is None or topic.quarantined or not isinstance(answer, Facts):
+            continue
+        if not policy.reason_to_quarantine(topic, answer, before.safe.get(name, 0)):
+            trusted[name] = answer
+    return trusted
 
 
 def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalSettings, safe: int) -> PurgeVerdict:
@@ -55,12 +60,13 @@ def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalS
 
 
 def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
-    """Return the columns of a topic that a verdict changes, whatever its step."""
+    """Return the columns of a topic after a verdict; the key ``topic_name`` selects its row."""
     topic, answer = state.topic, state.answer
     blocked = {str(block.why): topic.blocked.get(block.why, now) for block in verdict.blocked}
     if isinstance(answer, LogFault):  # the other reasons were not checked, so they still hold
         blocked = {str(why): since for why, since in topic.blocked.items()} | blocked
-    row: dict[str, Any] = {"blocked": blocked, "quarantined": verdict.quarantine}
+    row: dict[str, Any] = {"topic_name": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
+    row |= {column: getattr(topic, column) for column in ("kafka_id", "log_start", "log_end", "floor")}
     if isinstance(answer, Facts) and not verdict.quarantine:
         row |= {"kafka_id": answer.id, **log_bounds(topic, answer)}
     return row
@@ -98,6 +104,7 @@ def purge_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, A
 class TopicDecision(NamedTuple):
     """A verdict, and the rows that it changes; ``purge_row``: None if the floor does not rise."""
 
+    topic: str
     verdict: PurgeVerdict
     topic_row: dict[str, Any]
     purge_row: dict[str, Any] | None
@@ -105,15 +112,16 @@ class TopicDecision(NamedTuple):
 
 def decide(state: TopicState, verdict: PurgeVerdict, now: int, step: Step, settings: WalSettings) -> TopicDecision:
     """Return what a verdict changes in a step of a purge."""
-    row = topic_row(state, verdict, now)
+    topic, row = state.topic, topic_row(state, verdict, now)
     if step is Step.REVIEW:
         verdict = verdict.model_copy(update={"work": has_work(state, verdict, now, settings)})
-    if step is not Step.EXPLAIN and not verdict.work:
-        row |= schedule_columns(state.answer, now)
-    if step is not Step.RAISE or not policy.rises(state.topic.floor, verdict.keep_from):
-        return TopicDecision(verdict, row, None)
+    is_checked = step is not Step.EXPLAIN and not verdict.work
+    row |= schedule_columns(state.answer, now) if is_checked else {"fault": topic.fault, "checked_at": topic.checked_at}
+    if step is not Step.RAISE or not policy.rises(topic.floor, verdict.keep_from):
+        return TopicDecision(topic.name, verdict, row, None)
+    row["floor"] = verdict.keep_from
     raised = verdict.model_copy(update={"rose": True})
-    return TopicDecision(raised, row | {"floor": verdict.keep_from}, purge_row(state, verdict, now))
+    return TopicDecision(topic.name, raised, row, purge_row(state, verdict, now))
 
 
 def has_work(state: TopicState, verdict: PurgeVerdict, now: int, settings: WalSettings) -> bool:

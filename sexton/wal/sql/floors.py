@@ -1,11 +1,11 @@
-"""Decide how far each topic may be purged, a transaction for each, and record later how far its log has deleted.
+"""Decide in one transaction how far topics may be purged, and record later how far the log has deleted.
 
 Deleting below a persisted floor is harmless, by any process, at any time and repeatedly: nothing else is locked.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -21,10 +21,11 @@ from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, PurgeVer
 from sexton.wal.port import LogFault, Step
 from sexton.wal.regions import CLEAR_PENDING, accept_pending
 from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains
-from sexton.wal.verdict_rows import Answers, OpenPurge, TopicState, completed_purges
+from sexton.wal.verdict_rows import Answers, OpenPurge, TopicDecision, TopicState, completed_purges
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
+MAX_PART_REGIONS = 10_000
+"""Regions of a part; a topic with more is a part of its own."""
 ENTRY_SIZE_MS = 86_400_000
 """The average size of a topic's entries is estimated again after this time."""
 
@@ -95,28 +96,12 @@ class FloorStore:
             before: as ``state_before_read`` returned it.
             step: what the verdicts are for.
         """
-        settings = self._settings()
-
-        def decide(c: Connection, topic: Topic) -> PurgeVerdict:
-            now, name, answer, safe = self._db.now(c), topic.name, answers[topic.name], before.safe.get(topic.name, 0)
-            facts = verdict_rows.trusted_facts(topic, answer, safe)
-            if facts is not None:
-                self._accept_pending_reports(c, name, facts.end)
-                self._record_move_ends(c, topic, facts.end, before)
-            # Reports that arrive meanwhile only raise needs, so these rows are not locked.
-            regions, pins = read_regions(self._db, c, [name], retains(self._db)), read_pins(self._db, c, [name])
-            state = TopicState(topic, answer, policy.TopicReaders(regions[name], pins[name]))
-            if facts is not None:
-                state = self._release_regions(c, state, now)
-            halt = self._controls.stops(c)(topic.instance)
-            verdict = verdict_rows.topic_verdict(state, halt, now, settings, safe)
-            decision = verdict_rows.decide(state, verdict, now, step, settings)
-            self._update_topic(c, name, decision.topic_row)
-            if decision.purge_row is not None:  # a floor has one row, even if two processes raise it
-                c.execute(upsert(self._db.t.wal_purge).values(decision.purge_row).on_conflict_do_nothing())
-            return decision.verdict
-
-        verdicts = self._with_each(answers, decide)
+        verdicts: dict[str, PurgeVerdict] = {}
+        _in_parts(
+            self._db,
+            answers,
+            lambda names: verdicts.update(self._judge_part({n: answers[n] for n in names}, before, step)),
+        )
         reached("wal.floor")
         return verdicts
 
@@ -125,23 +110,35 @@ class FloorStore:
 
         ``faults``: of the deletion; a topic with a transient fault is due again at once.
         """
+        _in_parts(self._db, answers, lambda names: self._record_part(names, answers, faults or {}))
+        reached("wal.seen")
 
-        def record(c: Connection, topic: Topic) -> None:
-            now, facts, fault = self._db.now(c), answers[topic.name], (faults or {}).get(topic.name)
-            columns: dict[str, Any] = {}
-            if fault is not None:
-                columns["fault"] = str(fault)[: verdict_rows.MAX_FAULT_CHARS]
-                if fault.passes:
-                    columns["checked_at"] = None
+    def _record_part(self, names: Sequence[str], answers: Answers, faults: Mapping[str, LogFault]) -> None:
+        facts = {name: answer for name in names if isinstance(answer := answers[name], Facts)}
+        faults = {name: faults[name] for name in names if name in faults}
+        t = self._db.t.wal_topic
+        with deciding(self._db, *names) as c:
+            now = self._db.now(c)
             # An answer about a replaced topic is not stored: the next decision quarantines it. Nor is one about a
             # topic in quarantine.
-            if isinstance(facts, Facts) and facts.id == topic.kafka_id and not topic.quarantined:
-                columns |= {"ok_at": topic.ok_at if fault else now, **verdict_rows.log_bounds(topic, facts)}
-                columns["freed"] = topic.freed + self._complete_purges(c, topic, facts, now)
-            self._update_topic(c, topic.name, columns)
-
-        self._with_each(answers, record)
-        reached("wal.seen")
+            topics = {
+                name: topic
+                for name, topic in read_topics(self._db, c, facts).items()
+                if facts[name].id == topic.kafka_id and not topic.quarantined
+            }
+            open_purges = self._open_purges(c, topics)
+            rows: list[dict[str, Any]] = []
+            for name, topic in topics.items():
+                freed = topic.freed + self._complete(c, topic, facts[name], open_purges[name], now)
+                ok_at = topic.ok_at if name in faults else now
+                bounds = verdict_rows.log_bounds(topic, facts[name])
+                rows.append({"topic_name": name, "ok_at": ok_at, "freed": freed, **bounds})
+            self._update_topics(c, rows)
+            texts = {name: str(fault)[: verdict_rows.MAX_FAULT_CHARS] for name, fault in faults.items()}
+            self._update_topics(c, [{"topic_name": name, "fault": text} for name, text in texts.items()])
+            transient = [name for name, fault in faults.items() if fault.passes]
+            if transient:
+                c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
 
     def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
         """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
@@ -153,61 +150,72 @@ class FloorStore:
 
     def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
         """Note that the entries of these topics were measured, and store the average bytes of an entry where known."""
+        t = self._db.t.wal_topic
 
-        def record(c: Connection, topic: Topic) -> None:
-            size = sizes.get(topic.name, topic.entry_bytes)
-            self._update_topic(c, topic.name, {"entry_bytes": size, "entry_bytes_at": self._db.now(c)})
+        def record(part: Sequence[str]) -> None:
+            rows = [{"topic_name": name, "entry_bytes": sizes[name]} for name in part if name in sizes]
+            with deciding(self._db, *part) as c:
+                c.execute(update(t).where(in_list(t.c.name, part)).values(entry_bytes_at=self._db.now(c)))
+                self._update_topics(c, rows)
 
-        self._with_each(names, record)
+        _in_parts(self._db, names, record)
 
-    def _with_each(self, names: Iterable[str], decide: Callable[[Connection, Topic], T]) -> dict[str, T]:
-        """Call a function with each topic, in a transaction that decides about it; return its results by name.
+    def _judge_part(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
+        names, settings = sorted(answers), self._settings()
+        decisions: list[TopicDecision] = []
+        with deciding(self._db, *names) as c:
+            now = self._db.now(c)
+            topics = read_topics(self._db, c, names)
+            trusted = verdict_rows.trusted_answers(topics, answers, before)
+            self._accept_pending_reports(c, trusted)
+            self._record_move_ends(c, topics, trusted, before)
+            # Reports that arrive meanwhile only raise needs, so these rows are not locked.
+            regions, pins = read_regions(self._db, c, names, retains(self._db)), read_pins(self._db, c, names)
+            stop_of = self._controls.stops(c)
+            for name, topic in topics.items():
+                state = TopicState(topic, answers[name], policy.TopicReaders(regions[name], pins[name]))
+                if name in trusted:
+                    state = self._release_regions(c, state, now)
+                halt, safe = stop_of(topic.instance), before.safe.get(name, 0)
+                verdict = verdict_rows.topic_verdict(state, halt, now, settings, safe)
+                decisions.append(verdict_rows.decide(state, verdict, now, step, settings))
+            self._update_topics(c, [decision.topic_row for decision in decisions])
+            raised = [decision.purge_row for decision in decisions if decision.purge_row is not None]
+            if raised:  # a floor has one row, even if two processes raise it
+                c.execute(upsert(self._db.t.wal_purge).on_conflict_do_nothing(), raised)
+        return {decision.topic: decision.verdict for decision in decisions}
 
-        A topic that another transaction holds for seconds is left out: it is due again at once, and delays no others.
-        If that is so for all topics, the error is raised. Unknown topics are left out, too.
-        """
-        results: dict[str, T] = {}
-        locked: OperationalError | None = None
-        for name in sorted(names):
-            try:
-                with deciding(self._db, name) as c:
-                    decided = {n: decide(c, topic) for n, topic in read_topics(self._db, c, [name]).items()}
-                results |= decided
-            except OperationalError as e:
-                if not is_locked(e):
-                    raise
-                locked = e
-                log.warning("topic %s is locked by another transaction; left to the next purge", name)
-        if locked is not None and not results:
-            raise locked
-        return results
-
-    def _accept_pending_reports(self, c: Connection, topic: str, end: int) -> None:
+    def _accept_pending_reports(self, c: Connection, trusted: Mapping[str, Facts]) -> None:
         """Count pending reports that the topic's end, as known now, has reached."""
         r = self._db.t.wal_region
         is_pending = and_(retains(self._db), r.c.pending_keep_from.is_not(None))
+        regions = read_regions(self._db, c, list(trusted), is_pending, lock=True)
         accepted_rows = []
-        for region in read_regions(self._db, c, [topic], is_pending, lock=True)[topic]:
-            columns = accept_pending(region, end)
-            if columns is not None:
-                accepted_rows.append({"region_name": region.region, **columns})
+        for name, facts in trusted.items():
+            for region in regions[name]:
+                columns = accept_pending(region, facts.end)
+                if columns is not None:
+                    accepted_rows.append({"topic_name": name, "region_name": region.region, **columns})
         if accepted_rows:
             columns = CLEAR_PENDING | {name: bindparam(name) for name in ("keep_from", "flushed", "source")}
-            same_region = and_(r.c.topic == topic, r.c.region == bindparam("region_name"))
+            same_region = and_(r.c.topic == bindparam("topic_name"), r.c.region == bindparam("region_name"))
             c.execute(update(r).where(same_region).values(**columns), accepted_rows)
 
-    def _record_move_ends(self, c: Connection, topic: Topic, end: int, before: LogStateBeforeRead) -> None:
+    def _record_move_ends(
+        self, c: Connection, topics: Mapping[str, Topic], trusted: Mapping[str, Facts], before: LogStateBeforeRead
+    ) -> None:
         """Record the topic's end for regions that moved away: they need no entry at or above it.
 
         Only under the map that was known before the log was read: a region that has returned since, and left again, has
         newer entries.
         """
-        r, moved = self._db.t.wal_region, before.moved.get(topic.name, ())
-        if moved and topic.generation == before.generation.get(topic.name):
-            unrecorded = and_(r.c.topic == topic.name, in_list(r.c.region, moved), r.c.until.is_(None))
-            still_moved = and_(unrecorded, r.c.state == RegionState.MOVED)
-            lock_regions(self._db, c, still_moved)
-            c.execute(update(r).where(still_moved).values(until=end))
+        r = self._db.t.wal_region
+        for name, moved in before.moved.items():
+            if name in trusted and topics[name].generation == before.generation.get(name):
+                unrecorded = and_(r.c.topic == name, in_list(r.c.region, moved), r.c.until.is_(None))
+                still_moved = and_(unrecorded, r.c.state == RegionState.MOVED)
+                lock_regions(self._db, c, still_moved)
+                c.execute(update(r).where(still_moved).values(until=trusted[name].end))
 
     def _release_regions(self, c: Connection, state: TopicState, now: int) -> TopicState:
         """Set regions to GONE that need no entry; when the last one is released, note the time."""
@@ -225,21 +233,69 @@ class FloorStore:
             topic = topic.model_copy(update={"emptied_at": now})
         return state._replace(topic=topic, readers=state.readers._replace(regions=holding))
 
-    def _complete_purges(self, c: Connection, topic: Topic, facts: Facts, now: int) -> int:
-        """Store which purges of a topic the log has completed; return how many entries they freed."""
+    def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
+        """Return the purges of each topic that are not complete, the lowest floor first."""
         purge = self._db.t.wal_purge
-        is_open = and_(purge.c.topic == topic.name, purge.c.done_at.is_(None))
-        columns = select(purge.c.id, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
-        open_purges = [OpenPurge(*row) for row in c.execute(columns.where(is_open).order_by(purge.c.floor))]
+        purges: dict[str, list[OpenPurge]] = {name: [] for name in names}
+        incomplete = and_(in_list(purge.c.topic, purges), purge.c.done_at.is_(None))
+        columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
+        for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
+            purges[row.topic].append(OpenPurge(row.id, row.kafka_id, row.floor, row.log_start))
+        return purges
+
+    def _complete(self, c: Connection, topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge], now: int) -> int:
+        """Store which purges of a topic the log has completed; return how many entries they freed."""
         freed_by = completed_purges(topic, facts, open_purges)
         if freed_by:
+            purge = self._db.t.wal_purge
             # Purges that are still open must not count the same entries again.
+            is_open = and_(purge.c.topic == topic.name, purge.c.done_at.is_(None))
             c.execute(update(purge).where(is_open).values(log_start=facts.start))
             freed = case(freed_by, value=purge.c.id)
             c.execute(update(purge).where(in_list(purge.c.id, list(freed_by))).values(done_at=now, freed=freed))
         return sum(freed_by.values())
 
-    def _update_topic(self, c: Connection, name: str, columns: Mapping[str, Any]) -> None:
-        if columns:
-            t = self._db.t.wal_topic
-            c.execute(update(t).where(t.c.name == name).values(**columns))
+    def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Update topics: ``topic_name`` selects the row, the other keys are columns."""
+        t = self._db.t.wal_topic
+        if rows:
+            c.execute(update(t).where(t.c.name == bindparam("topic_name")), rows)
+
+
+def _in_parts(db: Database, names: Iterable[str], decide: Callable[[Sequence[str]], None]) -> None:
+    """Call a function for each part of some topics; it decides about them in one transaction.
+
+    A part whose topics another transaction holds for seconds is left out: they are due again at once, and delay no
+    others. If that is so for all parts, the error is raised. Unknown topics are left out, too.
+    """
+    parts = _parts(db, names)
+    locked = 0
+    for part in parts:
+        try:
+            decide(part)
+        except OperationalError as e:
+            locked += 1
+            if not is_locked(e) or locked == len(parts):
+                raise
+            log.warning("topics %s to %s are locked by another transaction; left to the next purge", part[0], part[-1])
+
+
+def _parts(db: Database, names: Iterable[str]) -> list[list[str]]:
+    """Return the topics that are known in parts: each of one instance, with few regions."""
+    t, r = db.t.wal_topic, db.t.wal_region
+    names = list(names)
+    count = select(r.c.topic, func.count().label("regions")).where(in_list(r.c.topic, names), retains(db))
+    counts = count.group_by(r.c.topic).subquery()
+    query = select(t.c.name, t.c.instance, func.coalesce(counts.c.regions, 0).label("regions"))
+    query = query.outerjoin_from(t, counts, counts.c.topic == t.c.name).where(in_list(t.c.name, names))
+    parts: list[list[str]] = []
+    instance, regions = "", 0
+    with db.read() as c:
+        for topic in c.execute(query.order_by(t.c.instance, t.c.name)):
+            regions += topic.regions
+            if not parts or topic.instance != instance or regions > MAX_PART_REGIONS:
+                parts.append([])
+                regions = topic.regions
+            parts[-1].append(topic.name)
+            instance = topic.instance
+    return parts

@@ -14,15 +14,18 @@ from sexton.wal.port import TopicOfAnotherInstance, UnknownTopic
 
 
 @contextmanager
-def deciding(db: Database, topic: str) -> Iterator[Connection]:
-    """Open a transaction that decides about a topic; no other transaction decides about it meanwhile.
+def deciding(db: Database, *topics: str) -> Iterator[Connection]:
+    """Open a transaction that decides about these topics; no other transaction decides about them meanwhile.
 
-    As in ``sexton.database.guard``, the lock is its own statement and the checks are later ones. An unknown topic is
-    skipped.
+    As in ``sexton.database.guard``, the lock is its own statement and the checks are later ones. Topics are locked in
+    the order of their names, which prevents deadlocks. Unknown topics are skipped.
     """
     with db.write() as c:
         t = db.t.wal_topic
-        c.execute(update(t).where(t.c.name == topic).values(seq=t.c.seq + 1))
+        named_topics = in_list(t.c.name, topics)
+        if len(topics) > 1:
+            c.execute(select(t.c.name).where(named_topics).order_by(t.c.name).with_for_update())
+        c.execute(update(t).where(named_topics).values(seq=t.c.seq + 1))
         yield c
 
 

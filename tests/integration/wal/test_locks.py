@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.wal.model import Mode
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import RegionOfAnotherNode, Step
+from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_for_lock_waiter
@@ -18,13 +19,13 @@ from tests.support.locks import wait_for_lock_waiter
 ENTRIES = 30
 
 
-def make(topics: TopicStores, topic: str, instance: str) -> None:
-    """Make a topic whose region needs entry 20 and later ones."""
+def make(topics: TopicStores, topic: str, instance: str, regions: int = 1) -> None:
+    """Make a topic whose regions need entry 20 and later ones."""
     topics.place.log.create(topic)  # type: ignore[attr-defined]
     topics.place.append(topic, ENTRIES)
     topics.store.enable(topic, Mode.DELETE, instance)
-    mapping = RegionMapping(region="r0", first=20, node="n1")
-    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=(mapping,)))
+    mappings = tuple(RegionMapping(region=f"r{n}", first=20, node="n1") for n in range(regions))
+    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=mappings))
 
 
 @contextmanager
@@ -36,9 +37,13 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
         yield
 
 
-def test_renewal_waits_for_no_other_topic(topics: TopicStores) -> None:
+@pytest.mark.parametrize(("instance", "regions"), [("other", 1), ("shop", 4)])
+def test_renewal_waits_for_no_other_topic(
+    topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
+) -> None:
+    monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
     make(topics, "aaa", "shop")
-    make(topics, "zzz", "shop")
+    make(topics, "zzz", instance, regions)
     pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))
 
     with ThreadPoolExecutor(1) as pool:
@@ -64,7 +69,7 @@ def test_locked_topic_delays_no_other(topics: TopicStores, caplog: pytest.LogCap
             topics.purge("aaa")
 
     assert (list(verdicts), verdicts["zzz"].keep_from) == (["zzz"], 20)
-    assert "topic aaa is locked" in caplog.text
+    assert "aaa to aaa are locked" in caplog.text
     assert [topics.store.topic(name).entry_bytes for name in ("aaa", "zzz")] == [0.0, 5.0]
     assert topics.store.topic("aaa").checked_at is None
     assert topics.purge("aaa").floor == 20
