@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, and_, case, func, or_, select, update
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
@@ -31,7 +32,7 @@ def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterabl
     replicas = and_(t.c.instance == instance, in_list(t.c.tablet, tablets), t.c.dropped.is_(False))
     deciding_backend = case((need.is_not(None), t.c.backend))
     neediest_first = (t.c.tablet, need.nulls_last(), t.c.backend)
-    neediest = select(t.c.tablet, func.coalesce(need, 0), deciding_backend).distinct(t.c.tablet)
+    neediest = select(t.c.tablet, func.coalesce(need, 0), deciding_backend).ext(distinct_on(t.c.tablet))
     rows = c.execute(neediest.where(replicas).order_by(*neediest_first))
     return {tablet: NeededVersion(version, backend) for tablet, version, backend in rows}
 
