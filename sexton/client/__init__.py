@@ -15,7 +15,7 @@ from sexton.operations.replicas import CutsDone
 from sexton.operations.topics import Heartbeat
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
-from sexton.replication.binlog.model import CutDone
+from sexton.replication.agent.model import CutDone
 from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import Copy, Placements, ReplicaReport, Tablet, TabletReport
 from sexton.wal.model import Facts

@@ -12,6 +12,7 @@ from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import DURATION, ROWS, Flag, Instance, StartedWork, Whole, page, parse_duration
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
+from sexton.replication.agent.model import number_as_text
 from sexton.replication.binlog.messages import GcRequest
 from sexton.replication.binlog.model import (
     MAX_COMMIT_SEQ,
@@ -25,7 +26,6 @@ from sexton.replication.binlog.model import (
 )
 from sexton.replication.binlog.policy import FOREVER, parse_ttl
 from sexton.replication.errors import UnknownConsumer
-from sexton.replication.replicas.model import number_as_text
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
 """The name of a database, a table or a consumer. It is a segment of a URL path."""

@@ -9,11 +9,11 @@ from sexton.operations.binlogs import Db, Forgotten
 from sexton.operations.fields import ROWS, Flag, Instance, Reason
 from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.replication.binlog.model import AcknowledgeResult, CutDone, CutPage
+from sexton.replication.agent.model import ID, CutDone
+from sexton.replication.binlog.model import AcknowledgeResult, CutPage
 from sexton.replication.journal.model import Follower
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (
-    ID,
     MAX_REPORTED_COPIES,
     BackendStanding,
     Placement,
@@ -25,8 +25,8 @@ from sexton.replication.replicas.model import (
 )
 
 BACKEND_PATH = "/v1/backends/{backend}"
-TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=ID, description="The tablet.")]
-Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=ID, description="The backend.")]
+TabletId = Annotated[str, Flag(shown="TABLET"), Field(pattern=rf"^{ID}$", description="The tablet.")]
+Backend = Annotated[str, Flag(shown="BACKEND"), Field(pattern=rf"^{ID}$", description="The backend.")]
 
 
 class CutsDone(StrictMessage):

@@ -1,4 +1,4 @@
-"""The errors of binlogs, replicas and journals.
+"""The errors of binlogs, replicas, journals, and sweeps of backends.
 
 All are under ``SextonError``::
 
@@ -14,9 +14,15 @@ All are under ``SextonError``::
     JournalTrimmed   the next entries of a journal are deleted
     UnknownFollower  a journal has no follower of that name
     FollowerAhead    a follower has applied entries that the journal never had
+    NoStore          the data directory has no meta store
+    OtherBackend     the data directory, or an order, belongs to another backend
+    StoreBusy        the node keeps its meta store locked for too long
+    StoreFault       the meta store cannot be read or written at one place
+    ApiSilent        Sexton's API gives no valid answer
+    ApiRefused       Sexton's API refuses the request
 """
 
-from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, TooMany
+from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, SextonError, TooMany
 
 
 class UnknownLog(NotFound):
@@ -115,3 +121,35 @@ class FollowerAhead(Conflict):
             f"the journal of {instance} ends with entry {head}, so entries after {after} cannot be read: this database "
             "was restored from an older copy, or it is another one; load a snapshot first: GET /v1/journal/snapshot"
         )
+
+
+class NoStore(SextonError):
+    """There is no meta store in the data directory: perhaps its disk is not mounted. Nothing counts as deleted."""
+
+    passes = True
+
+
+class OtherBackend(SextonError):
+    """The data directory, or an order, belongs to another backend."""
+
+
+class StoreBusy(SextonError):
+    """The node keeps its meta store locked for too long."""
+
+    passes = True
+
+
+class StoreFault(SextonError):
+    """The meta store cannot be read or written at one place; other places may be intact."""
+
+    passes = True
+
+
+class ApiSilent(SextonError):
+    """Sexton's API gives no valid answer; cuts wait there until it does."""
+
+    passes = True
+
+
+class ApiRefused(SextonError):
+    """Sexton's API refuses the request."""

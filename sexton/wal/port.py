@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from sexton.kernel.errors import Conflict, Ended, NotFound, SextonError, TooMany
-from sexton.wal.model import Facts, Missing, Region
+from sexton.wal.model import Facts, Region
 
 
 class LogFault(SextonError):
@@ -35,7 +35,7 @@ class LogFault(SextonError):
     def __init__(self, topic: str, reason: str, detail: str, *, passes: bool) -> None:
         """``passes``: the fault is transient."""
         super().__init__(f"topic {topic}: {reason}: {detail}")
-        self.topic, self.reason, self.passes = topic, reason, passes
+        self.reason, self.passes = reason, passes
 
 
 class TopicLog(Protocol):
@@ -157,10 +157,6 @@ def of_another_node(region: Region, node: str) -> RegionOfAnotherNode:
 
 class ReplayRefused(Conflict):
     """Entries that the region needs are deleted, or its needs are unknown; it must not open as if none were missing."""
-
-    def __init__(self, detail: str, missing: Missing | None = None) -> None:
-        super().__init__(detail)
-        self.missing = missing
 
 
 class TooManyReplays(TooMany):

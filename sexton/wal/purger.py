@@ -42,7 +42,7 @@ class Reviewed(NamedTuple):
 
 
 class Purger:
-    """Purges topics, a hundred or one at a time."""
+    """Purges topics, and reviews them by the hundred."""
 
     def __init__(self, log: TopicLog, floors: FloorStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
@@ -52,20 +52,16 @@ class Purger:
         before = self._floors.state_before_read(names)
         return self._floors.judge(self._read_log(names, before), before, step)
 
-    def review(self, names: Sequence[str], without_size: Sequence[str]) -> Mapping[str, Reviewed]:
+    def review(self, names: Sequence[str]) -> Mapping[str, Reviewed]:
         """Return which topics have work, and why the others have none; complete purges that the log has carried out.
 
         Nothing is deleted, and no floor is raised. Unknown topics are left out. For a topic with work this counts as no
         purge without a fault: its own one may be paused, or never run.
-
-        Args:
-            names: topics.
-            without_size: those of them whose average entry size is estimated and stored first, as it decides whether a
-                region should flush.
         """
         before = self._floors.state_before_read(names)
         answers = self._read_log(names, before)
-        if without_size:
+        without_size = self._floors.without_entry_size(names)
+        if without_size:  # it decides whether a region should flush
             filled = {n: a for n in without_size if isinstance(a := answers[n], Facts) and a.end > a.start}
             self._floors.record_entry_sizes(without_size, self._log.entry_sizes(filled))
         verdicts = self._floors.judge(answers, before, Step.REVIEW)
@@ -74,29 +70,34 @@ class Purger:
         self._floors.record_log_state(idle, faults)
         return {name: Reviewed(verdict, faults.get(name)) for name, verdict in verdicts.items()}
 
-    def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
-        """Raise the floors of topics, delete the entries below, and return the results. Unknown topics are left out."""
-        before = self._floors.state_before_read(names)
+    def purge(self, name: str) -> Purged | None:
+        """Raise the floor of a topic, delete the entries below, and return the result; None: the topic is unknown."""
+        before = self._floors.state_before_read([name])
         read_at = self._clock()
-        answers = self._read_log(names, before)
-        verdicts = self._floors.raise_floors(answers, before)
-        topics = self._floors.topics(names)
-        faults = self._delete(topics, answers, read_at)
+        answer = self._read_log([name], before)[name]
+        verdict = self._floors.judge({name: answer}, before, Step.RAISE).get(name)
+        if verdict is None:
+            return None
+        topic = self._floors.topics([name])[name]
+        fault = answer if isinstance(answer, LogFault) else self._delete(topic, answer, read_at)
         reached("wal.deleted")
-        after = self._log.facts(sorted(topics))
+        after = self._log.facts([name])[name]
         # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
-        delete_faults = {
-            name: fault
-            for name, fault in faults.items()
-            if not isinstance(now := after[name], Facts) or now.start < (topics[name].floor or 0) - policy.SLACK
-        }
-        read_faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
-        self._floors.record_log_state(after, read_faults | delete_faults)
-        return {
-            name: _purged(topic, verdicts[name], (answers[name], after[name]), delete_faults.get(name))
-            for name, topic in topics.items()
-            if name in verdicts  # a topic without a verdict became known during this purge
-        }
+        is_deleted = isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
+        if isinstance(answer, Facts) and is_deleted:
+            fault = None
+        self._floors.record_log_state({name: after}, {name: fault} if fault is not None else {})
+        start_after = after.start if isinstance(after, Facts) else None
+        start_before = answer.start if isinstance(answer, Facts) else start_after
+        return Purged(
+            topic=name,
+            floor=topic.floor,
+            log_start=start_after,
+            freed=0 if start_after is None else max(0, start_after - (start_before or 0)),
+            verdict=verdict,
+            fault=str(fault or ""),
+            passes=fault is not None and fault.passes,
+        )
 
     def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
         """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.
@@ -121,61 +122,29 @@ class Purger:
             }
         return answers
 
-    def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> Mapping[str, LogFault]:
-        """Make the log delete the entries below the floors; return its faults."""
-        # A topic whose log gave no answer would delay the others by the same time once more.
-        names = [n for n, topic in topics.items() if _may_delete(topic) and isinstance(answers[n], Facts)]
+    def _delete(self, topic: Topic, facts: Facts, read_at: float) -> LogFault | None:
+        """Make the log delete the entries below the floor; return its fault. ``facts`` were read at ``read_at``."""
+        if not _may_delete(topic):
+            return None
+        answer: Facts | LogFault = facts
         if self._clock() - read_at > FRESH_SECONDS:
             read_at = self._clock()
-            answers = self._log.facts(names)
+            answer = self._log.facts([topic.name])[topic.name]
             if self._clock() - read_at > FRESH_SECONDS:
-                return {name: LogFault(name, "SLOW", "it takes too long to answer", passes=True) for name in names}
-        # Read as late as possible: a stop takes effect within 5 s, and topics disabled or reset since are left alone.
-        topics = self._floors.topics(names)
-        stopped = self._floors.stopped(topics.values())
-        offsets = _offsets_to_delete([name for name in names if name not in stopped], topics, answers)
-        starts = self._log.delete_before(offsets)
-        return {name: answer for name, answer in starts.items() if isinstance(answer, LogFault)}
-
-
-def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answers: Answers) -> dict[str, int]:
-    """Return the offset below which each topic's log deletes; topics with nothing to delete are left out."""
-    offsets: dict[str, int] = {}
-    for name in names:
-        topic, facts = topics.get(name), answers[name]
-        if topic is None or not _may_delete(topic) or not isinstance(facts, Facts) or facts.id != topic.kafka_id:
-            continue
-        offset = policy.delete_before(topic.floor, facts)
-        if offset is not None:
-            offsets[name] = offset
-    return offsets
+                return LogFault(topic.name, "SLOW", "it takes too long to answer", passes=True)
+        # Read as late as possible: a stop takes effect within 5 s, and a topic disabled or reset since is left alone.
+        topic = self._floors.topics([topic.name])[topic.name]
+        if not _may_delete(topic) or self._floors.is_stopped(topic) or not isinstance(answer, Facts):
+            return None
+        offset = policy.delete_before(topic.floor, answer)
+        if offset is None or answer.id != topic.kafka_id:
+            return None
+        deleted = self._log.delete_before({topic.name: offset})[topic.name]
+        return deleted if isinstance(deleted, LogFault) else None
 
 
 def _may_delete(topic: Topic) -> bool:
     return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
-
-
-def _purged(
-    topic: Topic,
-    verdict: PurgeVerdict,
-    answers: tuple[Facts | LogFault, Facts | LogFault],
-    delete_fault: LogFault | None,
-) -> Purged:
-    """Return the result for one topic; ``answers``: the log's before and after the deletion."""
-    before, after = answers
-    start_before = before.start if isinstance(before, Facts) else None
-    start_after = after.start if isinstance(after, Facts) else None
-    freed = 0 if start_before is None or start_after is None else max(0, start_after - start_before)
-    fault = delete_fault or (before if isinstance(before, LogFault) else None)
-    return Purged(
-        topic=topic.name,
-        floor=topic.floor,
-        log_start=start_after,
-        freed=freed,
-        verdict=verdict,
-        fault=str(fault or ""),
-        passes=fault is not None and fault.passes,
-    )
 
 
 class PurgeRounds:
@@ -223,7 +192,7 @@ class PurgeRounds:
     def purge(self, topic: str) -> Purged | None:
         """Purge one topic; None if it is unknown."""
         self._schedule.record_purge(topic)
-        purged = self._purger.purge([topic]).get(topic)
+        purged = self._purger.purge(topic)
         if purged is not None:
             _log_verdict(topic, purged.verdict, purged.fault)
             if purged.verdict.rose or purged.freed:
@@ -235,8 +204,7 @@ class PurgeRounds:
         pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         reviewed: dict[str, Reviewed] = {}
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="review") as pool:
-            review, without_size = self._purger.review, self._schedule.without_entry_size
-            pending = {pool.submit(lambda page: review(page, without_size(page)), page) for page in pages}
+            pending = {pool.submit(self._purger.review, page) for page in pages}
             try:
                 while pending:
                     done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)

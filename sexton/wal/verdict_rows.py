@@ -140,23 +140,13 @@ class OpenPurge(NamedTuple):
     """A raised floor up to which the log has not been seen to delete; ``log_start``: the topic's start before it."""
 
     id: int
-    topic: str
     kafka_id: str
     floor: int
     log_start: int
 
 
-class PurgeCompletion(NamedTuple):
-    """A purge that the log has completed: its topic starts at ``log_start`` now; ``freed``: entries."""
-
-    id: int
-    topic: str
-    log_start: int
-    freed: int
-
-
-def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge]) -> list[PurgeCompletion]:
-    """Return the open purges of a topic that the log has completed, the lowest floor first.
+def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge]) -> dict[int, int]:
+    """Return the ids of the open purges of a topic that the log has completed, with how many entries each freed.
 
     Entries that are deleted together are counted once, with the highest completed floor. Purges of an earlier topic of
     the same name never complete. In logical mode Kafka deletes by its own retention: a purge is complete when the floor
@@ -169,10 +159,7 @@ def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge
     """
     purges = [purge for purge in open_purges if purge.kafka_id == facts.id]
     reached = facts.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
-    completed = [purge for purge in purges if purge.floor <= reached]
-    if not completed:
-        return []
-    freed = max(0, facts.start - purges[0].log_start)
-    *lower, highest = completed
-    completions = [PurgeCompletion(purge.id, topic.name, facts.start, freed=0) for purge in lower]
-    return [*completions, PurgeCompletion(highest.id, topic.name, facts.start, freed)]
+    freed = {purge.id: 0 for purge in purges if purge.floor <= reached}
+    if freed:
+        freed[list(freed)[-1]] = max(0, facts.start - purges[0].log_start)
+    return freed

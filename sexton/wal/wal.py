@@ -17,10 +17,8 @@ from sexton.wal.port import LogFault, TopicLog, UnknownTopic
 from sexton.wal.purger import Purger, PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.floors import FloorStore
-from sexton.wal.sql.heartbeats import HeartbeatStore
-from sexton.wal.sql.maps import MapStore
-from sexton.wal.sql.replays import ReplayStore
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
+from sexton.wal.sql.maps import MapStore, ResetStore
 from sexton.wal.sql.rows import read_pins, read_topic
 from sexton.wal.sql.store import WalSchedule, WalStore
 

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
-from sexton.replication.binlog.model import CutDone
+from sexton.replication.agent.model import CutDone
 from sexton.replication.replicas.model import TabletReport
 from tests.e2e.conftest import Run
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance

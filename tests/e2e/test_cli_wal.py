@@ -11,7 +11,7 @@ from sexton.operators.registry.store import Registry
 from sexton.wal.model import WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.leaders import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.e2e.conftest import Run

@@ -2,7 +2,8 @@
 
 from sqlalchemy import select
 
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
+from sexton.replication.agent.model import CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.journal.replaying import ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.fault.binlog_world import BACKENDS, TABLES, BinlogWorld, Reader

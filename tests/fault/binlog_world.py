@@ -14,7 +14,8 @@ from sqlalchemy import select
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.replication.binlog.model import BinlogSettings, CutDone
+from sexton.replication.agent.model import CutDone
+from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.errors import JournalTrimmed, RecordsTrimmed, UnknownLog
 from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import TabletReport

@@ -34,7 +34,8 @@ def main(address: str, database: str, topic: str, point: str = "") -> None:
     purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, WalSettings(), ControlStore(db)))
     with installed(die):
         while True:
-            done = purger.purge([topic])[topic]
+            done = purger.purge(topic)
+            assert done is not None
             print(done.floor, done.log_start, done.fault, done.verdict.quarantine, flush=True)
 
 

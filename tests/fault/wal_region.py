@@ -15,8 +15,7 @@ from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, WalSettings
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, Stream
-from sexton.wal.sql.heartbeats import HeartbeatStore
-from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.store import WalStore
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 

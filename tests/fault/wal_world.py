@@ -26,9 +26,8 @@ from sexton.wal.port import (
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
 from sexton.wal.sql.floors import FloorStore
-from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.maps import MapStore
-from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
 
 TOPICS = ("wal-a", "wal-b")
@@ -284,7 +283,7 @@ class World:
 
         try:
             with installed(hook):
-                Purger(Meanwhile(self.log, meanwhile), self.floors).purge([topic])
+                Purger(Meanwhile(self.log, meanwhile), self.floors).purge(topic)
         except Crash:
             return
 

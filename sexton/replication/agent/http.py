@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.kernel.trust import STRICT, Trust
-from sexton.replication.agent.model import GrantedCut, Removed
-from sexton.replication.agent.port import ApiRefused, ApiSilent, GrantedCutPage
+from sexton.replication.agent.model import CutDone, GrantedCut, GrantedCutPage
+from sexton.replication.errors import ApiRefused, ApiSilent
 
 ANSWER_SECONDS = 30.0
 """For one answer, to its last byte."""
@@ -45,7 +45,7 @@ A = TypeVar("A", bound=Message)
 
 
 class HttpCuts:
-    """Implements ``port.CutSource``."""
+    """The cuts that Sexton's API grants to a backend."""
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class HttpCuts:
         self._http = httpx.Client(headers=headers, timeout=ANSWER_SECONDS, **options)
 
     def page(self, after: str) -> GrantedCutPage:
+        """Return cuts of tablets whose uids sort after ``after``. Raises ``ApiSilent``, ``ApiRefused``."""
         parameters = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}
         answer = self._request(_PageAnswer, "GET", params=parameters)
         if answer.next and answer.next <= after:
@@ -104,8 +105,9 @@ class HttpCuts:
                 refused.append(f"{json.dumps(item)[:MAX_SHOWN_CHARACTERS]} ({why[:MAX_SHOWN_CHARACTERS]})")
         return GrantedCutPage(cuts, answer.next, refused)
 
-    def acknowledge(self, done: Sequence[Removed]) -> None:
-        acknowledgements = [removed.model_dump(mode="json") for removed in done]
+    def acknowledge(self, done: Sequence[CutDone]) -> None:
+        """Report what is deleted; repeatable. Raises ``ApiSilent``, ``ApiRefused``."""
+        acknowledgements = [cut.model_dump() for cut in done]
         self._request(_TakenAnswer, "POST", json={"instance": self._instance, "done": acknowledgements})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Build and parse the keys and values of a node's meta store, and the names of its binlog files. Pure.
+"""Parse the keys and values of a node's meta store, and build the names of its binlog files. Pure.
 
 An entry has two keys, ``binlog_meta_{tablet uid}_{version, 20 digits}_{rowset}`` and ``binlog_data_…``; its files are
 ``{tablet's path}/_binlog/{rowset}_{segment}.dat``. Any other form is ``Malformed``: nothing is guessed, and no parsed
@@ -61,19 +61,6 @@ class BinlogFiles(NamedTuple):
     def files(self) -> Iterator[str]:
         """Yield the names of the entry's files in the tablet's binlog folder."""
         return (f"{self.rowset}_{n}.dat" for n in range(self.segments))
-
-
-def meta_key(uid: str, version: int, rowset: str) -> bytes:
-    """Return the ``binlog_meta_`` key of an entry."""
-    key = prefix(uid) + b"%020d_%s" % (version, rowset.encode())
-    if parse_key(key) != (uid, version, rowset):
-        raise Malformed(f"version {version} of rowset {rowset!r} cannot be part of a key")
-    return key
-
-
-def data_key(uid: str, version: int, rowset: str) -> bytes:
-    """Return the ``binlog_data_`` key of an entry."""
-    return DATA + meta_key(uid, version, rowset).removeprefix(META)
 
 
 def tablet_key(uid: str) -> bytes:

@@ -5,30 +5,22 @@ Only the storage node creates the file. A directory without it is a disk that is
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
 
 from sexton.replication.agent.layout import BACKEND_KEY, MAX_VALUE_BYTES
-from sexton.replication.agent.port import NoStore, OtherBackend, StoreBusy, StoreFault
+from sexton.replication.errors import NoStore, OtherBackend, StoreBusy, StoreFault
 from sexton.storage.local.files import MissingDirectory, open_location
 
 NAME = "meta.db"
 BUSY_SECONDS = 30.0
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS entry (
-    key TEXT NOT NULL PRIMARY KEY CHECK (typeof(key) = 'text'),
-    value TEXT NOT NULL
-) WITHOUT ROWID
-"""
 # As bytes: a value that is not UTF-8 is malformed, but must not stop the reading of the other entries.
 _BOUNDED = f"coalesce(substr(CAST(value AS BLOB), 1, {MAX_VALUE_BYTES + 1}), x'')"
 _GET = f"SELECT {_BOUNDED} FROM entry WHERE key = CAST(? AS TEXT)"
 _FROM = "key >= CAST(? AS TEXT) AND key < CAST(? AS TEXT)"
 _SCAN = f"SELECT CAST(key AS BLOB), {_BOUNDED} FROM entry WHERE {_FROM} ORDER BY key LIMIT ?"
 _REMOVE = "DELETE FROM entry WHERE key = CAST(? AS TEXT)"
-_PUT = "INSERT OR REPLACE INTO entry (key, value) VALUES (CAST(? AS TEXT), CAST(? AS TEXT))"
 
 
 class SqliteMeta:
@@ -48,22 +40,6 @@ class SqliteMeta:
         self._directory, self._backend, self._busy = directory, backend, busy_seconds
         self._open: sqlite3.Connection | None = None
         self._file = (0, 0)
-
-    @classmethod
-    def create(cls, directory: Path, backend: str) -> Self:
-        """Create the store of a new backend, or open the existing one. For storage nodes."""
-        store = cls(directory, backend)
-        with store._faults():
-            connection = store._connect("rwc")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(_SCHEMA)
-            if connection.execute(_GET, (BACKEND_KEY,)).fetchone() is None:
-                connection.execute(_PUT, (BACKEND_KEY, backend.encode()))
-            connection.execute("COMMIT")
-            connection.close()
-        with store.proven():
-            return store
 
     @contextmanager
     def proven(self) -> Iterator[int]:
@@ -106,11 +82,15 @@ class SqliteMeta:
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Delete keys: all or none, durably. A key that does not exist counts as deleted."""
-        self._write(_REMOVE, [(key,) for key in keys])
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        """Write entries: all or none, durably. For storage nodes, which create binlogs."""
-        self._write(_PUT, list(entries.items()))
+        with self._faults():
+            connection = self._connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(_REMOVE, [(key,) for key in keys])
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -137,27 +117,13 @@ class SqliteMeta:
                 "check --backend-id, --data-dir and the mounts"
             )
 
-    def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
-        with self._faults():
-            connection = self._connection()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(statement, rows)
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
-            self._open = self._connect("rw")
+            uri = f"{(self._directory / NAME).absolute().as_uri()}?mode=rw"
+            opened = sqlite3.connect(uri, uri=True, timeout=self._busy, isolation_level=None, check_same_thread=False)
+            opened.execute("PRAGMA synchronous = FULL")
+            self._open = opened
         return self._open
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{(self._directory / NAME).absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=self._busy, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -1,11 +1,12 @@
 """Cuts that are granted to a storage node, their results, and the entries of its meta store. Versions are inclusive."""
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, StrictMessage
 
 ID = r"[A-Za-z0-9.-]{1,128}"
 """A uid of a tablet or an id of a rowset: without ``_``, so that a key is unambiguous, and without ``/``."""
@@ -16,8 +17,13 @@ NOTHING = -1
 """The version up to which everything is deleted, if no version is known to be deleted."""
 MAX_MESSAGES = 5
 
-Id = Annotated[str, BeforeValidator(lambda v: str(v) if type(v) is int else v), Field(pattern=rf"^{ID}$")]
-"""A number is read as its digits: some nodes number their tablets, others name them."""
+
+def number_as_text(value: object) -> object:
+    """Accept numbers as ids: many databases number their objects."""
+    return str(value) if type(value) is int else value
+
+
+Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=rf"^{ID}$")]
 Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
 
 
@@ -41,13 +47,23 @@ class SweepOutcome(StrEnum):
     """A file could not be deleted; the next sweep tries again."""
 
 
-class Removed(Message):
-    """The result of a cut. ``version``: everything up to it is deleted, whatever the outcome; -1: not known."""
+class CutDone(StrictMessage):
+    """A backend's acknowledgement: all binlogs up to ``version`` are deleted, whatever the outcome; -1: not known."""
 
     uid: str
     version: int
-    outcome: SweepOutcome
+    outcome: str = SweepOutcome.DONE.value
+    """A ``SweepOutcome``; any other text counts as a problem, too."""
     detail: str = ""
+
+
+class GrantedCutPage(NamedTuple):
+    """A page of cuts in the order of their uids. ``next``: the cursor of the next page; empty: this was the last."""
+
+    cuts: Sequence[GrantedCut]
+    next: str = ""
+    refused: Sequence[str] = ()
+    """Items that could not be read as a cut, in words; nothing is deleted for them."""
 
 
 class SweepOrder(Message):
@@ -85,8 +101,6 @@ class BinlogMeta(Message):
     version: Version
     tablet_id: Id
     num_segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
-    creation_time: int = 0
-    """In seconds since 1970; informational."""
     rowset_id_v2: Id | None = None
     """None: an old entry; its rowset is the last part of the key."""
 

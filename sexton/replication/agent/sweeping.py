@@ -7,15 +7,28 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from sexton.kernel.crash_points import reached
 from sexton.replication.agent import layout
 from sexton.replication.agent.layout import BinlogFiles, Malformed
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import MAX_MESSAGES, NOTHING, GrantedCut, Removed, SweepOrder, SweepOutcome, Swept
-from sexton.replication.agent.port import CutSource, GrantedCutPage, OtherBackend, StoreFault
+from sexton.replication.agent.model import (
+    MAX_MESSAGES,
+    NOTHING,
+    CutDone,
+    GrantedCut,
+    GrantedCutPage,
+    SweepOrder,
+    SweepOutcome,
+    Swept,
+)
+from sexton.replication.errors import OtherBackend, StoreFault
 from sexton.storage import model as storage
 from sexton.storage.local.files import open_folder, unlink_all
+
+if TYPE_CHECKING:  # httpx may not be installed
+    from sexton.replication.agent.http import HttpCuts
 
 log = logging.getLogger(__name__)
 WAIT_SECONDS = 1.0
@@ -27,7 +40,7 @@ MAX_DETAIL_CHARACTERS = 400
 class BackendSweeper:
     """Sweeps one backend, one sweep at a time: a second call waits for the end of the first."""
 
-    def __init__(self, meta: SqliteMeta, cuts: CutSource, instance: str = "", keys: int = PAGE_KEYS) -> None:
+    def __init__(self, meta: SqliteMeta, cuts: "HttpCuts", instance: str = "", keys: int = PAGE_KEYS) -> None:
         """Store the arguments.
 
         Args:
@@ -80,7 +93,7 @@ class BackendSweeper:
         for message in messages:
             log.error("%s", message)
         swept = Swept(pages=1, failed=len(messages), said=messages[:MAX_MESSAGES])
-        done = list[Removed]()
+        done = list[CutDone]()
         highest: dict[str, GrantedCut] = {}
         for cut in page.cuts:
             if cut.uid not in highest or cut.version > highest[cut.uid].version:
@@ -97,13 +110,13 @@ class BackendSweeper:
         return swept
 
 
-def _count(removed: Removed) -> Swept:
+def _count(removed: CutDone) -> Swept:
     """Return the counts of one tablet, and log its problem."""
-    if removed.outcome is SweepOutcome.DONE:
+    if removed.outcome == SweepOutcome.DONE:
         return Swept(tablets=1)
     message = f"tablet {removed.uid}: {removed.outcome}: {removed.detail}"
     log.warning("%s", message)
-    return Swept(tablets=1, said=(message,), **{removed.outcome.value: 1})
+    return Swept(tablets=1, said=(message,), **{removed.outcome: 1})
 
 
 class _FileStays(Exception):
@@ -127,7 +140,7 @@ class Removal:
         self._counts = {"files": 0, "keys": 0, "bytes": 0}
         self._problems: dict[SweepOutcome, str] = {}
 
-    def run(self) -> Removed:
+    def run(self) -> CutDone:
         """Delete the binlogs; a problem of this tablet becomes its outcome.
 
         Raises:
@@ -143,7 +156,7 @@ class Removal:
         outcome = next((problem for problem in by_severity if problem in self._problems), SweepOutcome.DONE)
         version = min(self._cleared, self._sound)
         detail = self._problems.get(outcome, "")[:MAX_DETAIL_CHARACTERS]
-        return Removed(uid=self._cut.uid, version=version, outcome=outcome, detail=detail)
+        return CutDone(uid=self._cut.uid, version=version, outcome=outcome, detail=detail)
 
     def counts(self) -> Swept:
         """Return what was deleted so far, in numbers."""

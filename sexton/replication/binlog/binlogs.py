@@ -53,7 +53,7 @@ class BinlogService:
         self.journal = JournalStore(db)
         self.sender = Sender(db, controls)
         self.remover = Remover(db)
-        self.live_rounds: Live[BinlogRuns] = self._settings.map(self._runs)
+        self.live_rounds: Live[BinlogRuns] = self._settings.map(lambda settings: BinlogRuns(db, self, settings))
         """Runs with the settings in force: each run keeps those with which it begins."""
 
     @property
@@ -65,11 +65,6 @@ class BinlogService:
     def schedule(self) -> BinlogSchedule:
         """When each instance is due, by the settings in force."""
         return BinlogSchedule(self._db, self.settings, self.controls)
-
-    @property
-    def cutter(self) -> Cutter:
-        """Cuts logs by the settings in force."""
-        return Cutter(self._db, self.settings, self.controls)
 
     @property
     def reports(self) -> ReportStore:
@@ -89,7 +84,7 @@ class BinlogService:
             own_log, log = logs.get(""), logs.get(table)
             if own_log is None or log is None:
                 raise UnknownLog(rows.log_name(name, table))
-            lines = tuple(islice(self.cutter.preview(c, instance, name, table), MAX_LINES))
+            lines = tuple(islice(Cutter(db, settings, self.controls).preview(c, instance, name, table), MAX_LINES))
             look = find_last_run(db, c, instance)
             try:
                 self.controls.check_in(c, instance)
@@ -126,20 +121,15 @@ class BinlogService:
                 now=now,
             )
 
-    def _runs(self, settings: BinlogSettings) -> "BinlogRuns":
-        schedule = BinlogSchedule(self._db, settings, self.controls)
-        cutter = Cutter(self._db, settings, self.controls)
-        return BinlogRuns(self, schedule, cutter, settings)
-
 
 class BinlogRuns:
     """One run of binlog GC over an instance: the order of its steps. Running it again, also after a crash, is safe."""
 
-    def __init__(
-        self, service: "BinlogService", schedule: BinlogSchedule, cutter: Cutter, settings: BinlogSettings
-    ) -> None:
-        """``schedule``, ``cutter``: by these settings, which the run keeps, whatever is in force later."""
-        self._service, self._schedule, self._cutter, self._settings = service, schedule, cutter, settings
+    def __init__(self, db: Database, service: "BinlogService", settings: BinlogSettings) -> None:
+        """``settings``: the run keeps them, whatever is in force later."""
+        self._service, self._settings = service, settings
+        self._schedule = BinlogSchedule(db, settings, service.controls)
+        self._cutter = Cutter(db, settings, service.controls)
 
     def expire(self, instance: str, heartbeat: Callable[[], None]) -> CutReport:
         """Cut expired records, record the cuts in the replicas, and delete the rows of cut records.

@@ -6,7 +6,8 @@ stores every record, and all tables are cut with it; otherwise each table has a 
 
 from pydantic import Field
 
-from sexton.kernel.message import Message, StrictMessage
+from sexton.kernel.message import Message
+from sexton.replication.agent.model import GrantedCut
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 
 MAX_COMMIT_SEQ = 2**62
@@ -141,11 +142,6 @@ class RetentionBounds(Message):
     after_n: int = 0
     from_byte: int = 0
 
-    @property
-    def retains_all(self) -> bool:
-        """Tell whether no record has expired."""
-        return self.after_ts is None and self.after_n <= 0 and self.from_byte <= 0
-
 
 class Cut(Message):
     """The record up to which a log is cut now, and what blocks the rest. ``seq`` is the watermark for an empty cut."""
@@ -181,30 +177,13 @@ class CutReport(Message):
         return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
-class GrantedVersion(Message):
-    """A backend may delete all binlogs of a tablet up to a version."""
-
-    uid: str
-    tablet: str
-    version: int
-
-
 class CutPage(Message):
     """A page of grants for one backend. ``next``: the cursor of the next page; empty: this was the last page."""
 
-    cuts: tuple[GrantedVersion, ...] = ()
+    cuts: tuple[GrantedCut, ...] = ()
     next: str = ""
     why: str = ""
     """Why nothing may be deleted now: a stop, a policy list or a window."""
-
-
-class CutDone(StrictMessage):
-    """A backend's acknowledgement: all binlogs up to ``version`` are deleted, whatever the outcome."""
-
-    uid: str
-    version: int
-    outcome: str = "done"
-    detail: str = ""
 
 
 class AcknowledgeResult(Message):

@@ -173,8 +173,8 @@ def parse_versions(record: StoredRecord) -> Versions:
     try:
         return _upsert_versions(json.loads(record.data))
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as e:
-        why = str(e) if isinstance(e, BadInput) else "its data is not {tableRecords: {TABLE: {partitionRecords: …}}}"
-        raise BadInput(f"record {record.commit_seq}, an UPSERT: {why}") from e
+        form = "{tableRecords: {TABLE: {partitionRecords: …}}}"
+        raise BadInput(f"record {record.commit_seq}, an UPSERT: its data is not {form}") from e
 
 
 def _upsert_versions(data: Any) -> dict[str, dict[str, int]]:

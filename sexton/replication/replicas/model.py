@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, FailFast, Field
+from pydantic import FailFast, Field
 
 from sexton.kernel.message import Message, StrictMessage
-from sexton.replication.replicas.version_graph import MAX_RANGES, MAX_VERSION
+from sexton.replication.agent.model import MAX_VERSION, Id
 
 MAX_BOOT = 2**48
 """The last boot of a backend, and the last sequence of a boot."""
@@ -15,15 +15,8 @@ MAX_BOOT_STEP = 2**40
 MAX_PLACED_COPIES = 20_000
 """The largest number of replicas of one placement."""
 MAX_REPORTED_COPIES = 5_000
-ID = r"^[A-Za-z0-9.-]{1,128}$"
-
-
-def number_as_text(value: object) -> object:
-    """Accept numbers as ids: many databases number their objects."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-Id = Annotated[str, BeforeValidator(number_as_text), Field(pattern=ID)]
+MAX_RANGES = 100_000
+NO_VERSION = -1
 Version = Annotated[int, Field(strict=True, ge=0, le=MAX_VERSION)]
 Size = Version
 """A number of bytes or rows; also a boot or sequence number."""

@@ -1,16 +1,30 @@
 """Derive a replica's state from a report, and find which versions a tablet's replicas still need. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput
+from sexton.replication.agent.model import MAX_VERSION
 from sexton.replication.journal.model import ReplicaOutcome, ReportKind
-from sexton.replication.replicas.model import Replica, ReplicaSettings, TabletReport
+from sexton.replication.replicas.model import MAX_RANGES, NO_VERSION, Replica, ReplicaSettings, TabletReport
 from sexton.replication.replicas.state_machine import VersionState, updated
-from sexton.replication.replicas.version_graph import MAX_VERSION, NO_VERSION, judged
 
 BY_LIMIT = "hold limit"
 """The reason of a replica that is FULL_COPY_ONLY because it was unhealthy for too long."""
+Range = tuple[int, int]
+"""The versions of a rowset, both ends included."""
+
+
+class Graph(NamedTuple):
+    """The versions that a replica can read by its rowsets' ranges."""
+
+    continuous: int
+    """The highest version that a path leads to; -1 if there is none."""
+    highest: int
+    """The highest version that any range covers; -1 if there are no ranges."""
+    crossing: bool
+    """Whether two ranges overlap and neither contains the other."""
 
 
 class ReportedVersions(NamedTuple):
@@ -36,6 +50,43 @@ class Judged(NamedTuple):
     outcome: ReplicaOutcome | None
 
 
+def judge_ranges(ranges: Collection[Range]) -> Graph:
+    """Return the readable versions of a replica from its ranges, which may be in any order; takes O(n log n).
+
+    A version can be read if a path of ranges leads to it: the first range starts at 0, each next one right after the
+    end of the one before. Two ranges may cover the same versions, because compaction leaves the ranges that it
+    replaced; ranges that cross are corrupt.
+
+    Raises:
+        BadInput: a range is impossible, or there are too many.
+    """
+    if len(ranges) > MAX_RANGES:
+        raise BadInput(f"a replica has at most {MAX_RANGES:,} version ranges, not {len(ranges):,}; compact it")
+    for start, end in ranges:
+        if not 0 <= start <= end <= MAX_VERSION:
+            raise BadInput(f"[{start}, {end}] is not a range of versions: 0 <= start <= end <= {MAX_VERSION}")
+    ordered = sorted(set(ranges), key=lambda r: (r[0], -r[1]))  # of equal starts the longest first
+    reached, highest = {0}, NO_VERSION
+    for start, end in ordered:
+        highest = max(highest, end)
+        if start in reached:
+            reached.add(end + 1)
+    return Graph(max(reached) - 1, highest, _has_crossing(ordered))
+
+
+def _has_crossing(ordered: Sequence[Range]) -> bool:
+    open_ends: list[int] = []
+    """A heap of the ends of ranges that a later one may cross."""
+    for start, end in ordered:
+        while open_ends and open_ends[0] < start:
+            heappop(open_ends)
+        # Of equal starts the longest comes first, so a range that ends earlier has started earlier too.
+        if open_ends and open_ends[0] < end:
+            return True
+        heappush(open_ends, end)
+    return False
+
+
 def reported_versions(report: TabletReport) -> ReportedVersions:
     """Return the versions that a report names. A replica without any version is bad, whatever else is reported.
 
@@ -47,7 +98,7 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
         raise BadInput(f"{highest} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
     continuous, crossing = highest, False
     if report.ranges is not None:
-        graph = judged(report.ranges)
+        graph = judge_ranges(report.ranges)
         continuous, highest, crossing = graph.continuous, max(graph.highest, highest), graph.crossing
     bad = report.bad or highest == NO_VERSION or report.ranges == ()
     return ReportedVersions(

@@ -8,7 +8,7 @@ succeeded version is V, or is above the failed version while there is one.
 
 from typing import NamedTuple
 
-from sexton.replication.replicas.version_graph import NO_VERSION
+from sexton.replication.replicas.model import NO_VERSION
 
 
 class VersionState(NamedTuple):

@@ -34,6 +34,12 @@ def log_condition(t: Any, instance: str, key: LogKey) -> ColumnElement[bool]:
     return and_(t.c.instance == instance, t.c.db == database, t.c.tbl == table)
 
 
+def scope_condition(t: Any, instance: str, name: str, table: str) -> ColumnElement[bool]:
+    """Return the condition that a row of ``t`` belongs to a database (empty: any) and a table of it (empty: any)."""
+    database = [t.c.db == name] if name else []
+    return and_(t.c.instance == instance, *database, *([t.c.tbl == table] if table else []))
+
+
 def ensure_log_rows(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
     """Create the row of a database's own log, and of a table's log, where they do not exist yet."""
     t, state = db.t.binlog_log, db.t.binlog_round

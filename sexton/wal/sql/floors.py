@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, select, update
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import OperationalError
 
@@ -15,18 +15,19 @@ from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
-from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
 from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, PurgeVerdict, RegionState, Topic, WalSettings
 from sexton.wal.port import LogFault, Step
-from sexton.wal.reports import CLEAR_PENDING, accept_pending
+from sexton.wal.regions import CLEAR_PENDING, accept_pending
 from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains
-from sexton.wal.verdict_rows import Answers, OpenPurge, PurgeCompletion, TopicDecision, TopicState, completed_purges
+from sexton.wal.verdict_rows import Answers, OpenPurge, TopicDecision, TopicState, completed_purges
 
 log = logging.getLogger(__name__)
 MAX_PART_REGIONS = 10_000
 """Regions of a part; a topic with more is a part of its own."""
+ENTRY_SIZE_MS = 86_400_000
+"""The average size of a topic's entries is estimated again after this time."""
 
 
 class FloorStore:
@@ -35,12 +36,10 @@ class FloorStore:
     def __init__(self, db: Database, settings: WalSettings | Live[WalSettings], controls: ControlStore) -> None:
         self._db, self._settings, self._controls = db, Live.of(settings), controls
 
-    def stopped(self, topics: Iterable[Topic]) -> Mapping[str, Halt]:
-        """Return the operators' stops of topics: of their instances, or of everything."""
+    def is_stopped(self, topic: Topic) -> bool:
+        """Return whether an operator has stopped the topic's instance, or everything."""
         with self._db.read() as c:
-            stop_of = self._controls.stops(c)
-        stops = {topic.name: stop_of(topic.instance) for topic in topics}
-        return {name: stop for name, stop in stops.items() if stop is not None}
+            return self._controls.stops(c)(topic.instance) is not None
 
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
         """Return what must be read before the log; see ``LogStateBeforeRead``."""
@@ -90,6 +89,8 @@ class FloorStore:
     def judge(self, answers: Answers, before: LogStateBeforeRead, step: Step) -> Mapping[str, PurgeVerdict]:
         """Decide how far each topic may be purged, and store the log's state and what the step adds.
 
+        With ``Step.RAISE`` this persists how far, where that rises: from then on entries below may be deleted.
+
         Args:
             answers: the log's answer about each topic, read after ``before``.
             before: as ``state_before_read`` returned it.
@@ -103,10 +104,6 @@ class FloorStore:
         )
         reached("wal.floor")
         return verdicts
-
-    def raise_floors(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
-        """Persist how far each topic may be purged, where that rises: from then on entries below may be deleted."""
-        return self.judge(answers, before, Step.RAISE)
 
     def record_log_state(self, answers: Answers, faults: Mapping[str, LogFault] | None = None) -> None:
         """Store where topics begin after a deletion, and complete the purges that the log has carried out.
@@ -129,21 +126,27 @@ class FloorStore:
                 for name, topic in read_topics(self._db, c, facts).items()
                 if facts[name].id == topic.kafka_id and not topic.quarantined
             }
+            open_purges = self._open_purges(c, topics)
             rows: list[dict[str, Any]] = []
             for name, topic in topics.items():
+                freed = topic.freed + self._complete(c, topic, facts[name], open_purges[name], now)
                 ok_at = topic.ok_at if name in faults else now
-                rows.append({"topic_name": name, "ok_at": ok_at, **verdict_rows.log_bounds(topic, facts[name])})
+                bounds = verdict_rows.log_bounds(topic, facts[name])
+                rows.append({"topic_name": name, "ok_at": ok_at, "freed": freed, **bounds})
             self._update_topics(c, rows)
             texts = {name: str(fault)[: verdict_rows.MAX_FAULT_CHARS] for name, fault in faults.items()}
             self._update_topics(c, [{"topic_name": name, "fault": text} for name, text in texts.items()])
             transient = [name for name, fault in faults.items() if fault.passes]
             if transient:
                 c.execute(update(t).where(in_list(t.c.name, transient)).values(checked_at=None))
-            open_purges = self._open_purges(c, topics)
-            completions: list[PurgeCompletion] = []
-            for name, topic in topics.items():
-                completions += completed_purges(topic, facts[name], open_purges[name])
-            self._complete(c, completions, now)
+
+    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
+        t = self._db.t.wal_topic
+        with self._db.read() as c:
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
+            of_names = and_(in_list(t.c.name, names), t.c.enabled, t.c.quarantined == "")
+            return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
     def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
         """Note that the entries of these topics were measured, and store the average bytes of an entry where known."""
@@ -237,33 +240,20 @@ class FloorStore:
         incomplete = and_(in_list(purge.c.topic, purges), purge.c.done_at.is_(None))
         columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
         for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
-            purges[row.topic].append(OpenPurge(*row))
+            purges[row.topic].append(OpenPurge(row.id, row.kafka_id, row.floor, row.log_start))
         return purges
 
-    def _complete(self, c: Connection, completions: Sequence[PurgeCompletion], now: int) -> None:
-        """Store completed purges, and add the freed entries to their topics."""
-        if not completions:
-            return
-        t, purge = self._db.t.wal_topic, self._db.t.wal_purge
-        rows = [
-            {"purge_id": done.id, "done_at": now, "log_start": done.log_start, "freed": done.freed}
-            for done in completions
-        ]
-        c.execute(update(purge).where(purge.c.id == bindparam("purge_id")), rows)
-        freed: dict[str, int] = {}
-        for done in completions:
-            freed[done.topic] = freed.get(done.topic, 0) + done.freed
-        # Purges that are still open must not count the same entries again.
-        starts = {done.topic: done.log_start for done in completions}
-        still_open = and_(purge.c.topic == bindparam("topic_name"), purge.c.done_at.is_(None))
-        c.execute(
-            update(purge).where(still_open).values(log_start=bindparam("start")),
-            [{"topic_name": name, "start": start} for name, start in starts.items()],
-        )
-        c.execute(
-            update(t).where(t.c.name == bindparam("topic_name")).values(freed=t.c.freed + bindparam("more")),
-            [{"topic_name": name, "more": more} for name, more in freed.items()],
-        )
+    def _complete(self, c: Connection, topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge], now: int) -> int:
+        """Store which purges of a topic the log has completed; return how many entries they freed."""
+        freed_by = completed_purges(topic, facts, open_purges)
+        if freed_by:
+            purge = self._db.t.wal_purge
+            # Purges that are still open must not count the same entries again.
+            is_open = and_(purge.c.topic == topic.name, purge.c.done_at.is_(None))
+            c.execute(update(purge).where(is_open).values(log_start=facts.start))
+            freed = case(freed_by, value=purge.c.id)
+            c.execute(update(purge).where(in_list(purge.c.id, list(freed_by))).values(done_at=now, freed=freed))
+        return sum(freed_by.values())
 
     def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Update topics: ``topic_name`` selects the row, the other keys are columns."""

@@ -22,8 +22,6 @@ from sexton.wal.sql.rows import (
 )
 
 SHOWN_PURGES = 20
-ENTRY_SIZE_MS = 86_400_000
-"""The average size of a topic's entries is estimated again after this time."""
 PURGE_RETENTION_MS = 90 * 86_400_000
 """How long the row of a raised floor is kept; the topic's count of freed entries is kept permanently."""
 
@@ -135,14 +133,6 @@ class WalSchedule:
                 return False
             due = select(t.c.name).where(self._due(self._db.now(c), settings))
             return c.execute(due.limit(1)).first() is not None
-
-    def without_entry_size(self, names: Sequence[str]) -> Sequence[str]:
-        """Return those of some topics whose average entry size is unknown, or was estimated over a day ago."""
-        t = self._db.t.wal_topic
-        with self._db.read() as c:
-            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - ENTRY_SIZE_MS)
-            of_names = and_(in_list(t.c.name, names), t.c.enabled, t.c.quarantined == "")
-            return list(c.execute(select(t.c.name).where(of_names, outdated)).scalars())
 
     def record_purge(self, topic: str) -> None:
         """Log that the purge of a topic begins."""

@@ -9,10 +9,10 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
+from sexton.replication.agent.model import CutDone
 from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.model import (
     BinlogSettings,
-    CutDone,
     CutPage,
     CutReport,
     Log,

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sexton.replication.agent import layout
-from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import GrantedCut, Removed
-from sexton.replication.agent.port import GrantedCutPage
+from sexton.replication.agent.model import CutDone, GrantedCutPage
 from sexton.replication.agent.sweeping import BackendSweeper
-from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import ReplicaReport, TabletReport
 from tests.integration.replication.binlog_instance import SHOP, BinlogInstance
+from tests.integration.replication.node_meta import NodeMeta, data_key, meta_key
 
 
 class DirectCuts:
@@ -23,12 +21,11 @@ class DirectCuts:
     def page(self, after: str) -> GrantedCutPage:
         """Pull a page of granted cuts and return it."""
         page = self._binlogs.service.sender.page(SHOP, self._backend, after, 500, queue=True)
-        return GrantedCutPage([GrantedCut(uid=c.uid, tablet=c.tablet, version=c.version) for c in page.cuts], page.next)
+        return GrantedCutPage(page.cuts, page.next)
 
-    def acknowledge(self, done: Sequence[Removed]) -> None:
+    def acknowledge(self, done: Sequence[CutDone]) -> None:
         """Acknowledge removed versions."""
-        outcomes = [CutDone(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
-        self._binlogs.service.sender.acknowledge(SHOP, self._backend, outcomes)
+        self._binlogs.service.sender.acknowledge(SHOP, self._backend, done)
 
 
 class StorageNode:
@@ -37,7 +34,7 @@ class StorageNode:
     def __init__(self, binlogs: BinlogInstance, backend: str, root: Path) -> None:
         self.binlogs, self.backend, self.directory, self._reports = binlogs, backend, root / backend, 0
         self.directory.mkdir(parents=True)
-        self.meta = SqliteMeta.create(self.directory, backend)
+        self.meta = NodeMeta.create(self.directory, backend)
         self.last: dict[str, int] = {}
 
     def register_tablets(self, *tablets: str) -> None:
@@ -55,9 +52,7 @@ class StorageNode:
         uid, rowset = f"{tablet}.{self.backend}", f"r{version}"
         (self.directory / tablet / layout.FOLDER / f"{rowset}_0.dat").write_bytes(b"x")
         entry = json.dumps({"version": version, "tablet_id": tablet, "num_segments": 1, "rowset_id_v2": rowset})
-        self.meta.put(
-            {layout.meta_key(uid, version, rowset): entry.encode(), layout.data_key(uid, version, rowset): b"{}"}
-        )
+        self.meta.put({meta_key(uid, version, rowset): entry.encode(), data_key(uid, version, rowset): b"{}"})
         self.last[tablet] = max(self.last[tablet], version)
 
     def report(self) -> None:
@@ -70,7 +65,7 @@ class StorageNode:
 
     def sweeper(self) -> BackendSweeper:
         """Return a worker beside this node."""
-        return BackendSweeper(SqliteMeta(self.directory, self.backend), DirectCuts(self.binlogs, self.backend), SHOP)
+        return BackendSweeper(NodeMeta(self.directory, self.backend), DirectCuts(self.binlogs, self.backend), SHOP)
 
     def binlog_files(self, tablet: str) -> list[str]:
         """Return the names of a tablet's binlog files, sorted."""

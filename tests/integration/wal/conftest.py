@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sexton.database.engine import Database
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server

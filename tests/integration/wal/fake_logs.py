@@ -40,22 +40,6 @@ class SlowLog:
         return self._log.facts(topics)
 
 
-class UnreachableLeaderLog:
-    """The leader of one topic cannot be reached: requests that name it take long."""
-
-    def __init__(self, place: LogPlace, clock: list[float], unreachable: str) -> None:
-        self._log, self._clock, self._unreachable = place.log, clock, unreachable
-        self.delete_before, self.check = self._log.delete_before, self._log.check
-
-    def facts(self, topics: Sequence[str]) -> Answers:
-        name = self._unreachable
-        answers = dict(self._log.facts([topic for topic in topics if topic != name]))
-        if name in topics:
-            self._clock[0] += SLOW_SECONDS
-            answers[name] = LogFault(name, "_TIMED_OUT", "its leader does not answer", passes=True)
-        return answers
-
-
 class UnansweringLog:
     """It deletes, and does not answer requests to delete."""
 

@@ -10,8 +10,9 @@ from sexton.database import engine
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.port import Step
 from sexton.wal.purger import Purger
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace
 from tests.integration.wal.topic_stores import TopicStores
 
@@ -62,8 +63,9 @@ def test_concurrent_heartbeats_maps_resets_and_purges_all_end(topics: TopicStore
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),
         "heartbeats, the other way": lambda n: hear(names[::-1], n),
-        "purges": lambda _: Purger(log, topics.floors).purge(TOPICS),
-        "purges, the other way": lambda _: Purger(log, topics.floors).purge(TOPICS[::-1]),
+        "purges": lambda n: Purger(log, topics.floors).purge(TOPICS[n % 2]),
+        "purges, the other way": lambda n: Purger(log, topics.floors).purge(TOPICS[(n + 1) % 2]),
+        "reviews": lambda _: Purger(log, topics.floors).preview(TOPICS, Step.PREPARE),
         "maps": remap,
         "resets": lambda n: ResetStore(topics.db).reset_topic(TOPICS[n % 2]),
     }

@@ -1,4 +1,4 @@
-"""Reports count, wait or are ignored by epoch and the topic's end, as ``reports.merge`` says, not after a restore."""
+"""Reports count, wait or are ignored by epoch and the topic's end, as ``regions.merge`` says, not after a restore."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +12,9 @@ from sexton.database.engine import Database
 from sexton.wal.model import BlockReason, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
-from sexton.wal.reports import merge, reported_need
-from sexton.wal.sql.heartbeats import HeartbeatStore
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.regions import merge, reported_need
+from sexton.wal.sql.leaders import HeartbeatStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.postgres import new_database
@@ -57,7 +57,8 @@ def test_impossible_number_spoils_no_other_report(topics: TopicStores, subtests:
             receipt = topics.heartbeats.record_reports("shop", "n", reports)
 
             assert (receipt.taken, receipt.ignored) == (1, 1)
-            assert topics.purger.purge([topic, other])[other].floor == 50
+            topics.purge(topic)
+            assert topics.purge(other).floor == 50
             assert topics.open(topic, "r1", None).start == 0
 
 
@@ -70,7 +71,7 @@ def test_pending_report_counts_though_newer_ones_follow(topics: TopicStores) -> 
 
     for _ in range(5):
         topics.place.append(topic, 10)
-        Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge([topic])
+        Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge(topic)
 
     assert (topics.store.topic(topic).floor or 0) > 10
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.wal.model import Mode
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
-from sexton.wal.port import RegionOfAnotherNode
+from sexton.wal.port import RegionOfAnotherNode, Step
 from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.eventually import PATIENCE_SECONDS
@@ -48,27 +48,27 @@ def test_renewal_waits_for_no_other_topic(
 
     with ThreadPoolExecutor(1) as pool:
         with locked(topics, "zzz"):
-            purging = pool.submit(topics.purger.purge, ["aaa", "zzz"])
+            judging = pool.submit(topics.purger.preview, ["aaa", "zzz"])
             wait_for_lock_waiter(topics.db)
             topics.replays.renew(pin.id)
-            assert not purging.done()
-        results = purging.result(PATIENCE_SECONDS)
+            assert not judging.done()
+        verdicts = judging.result(PATIENCE_SECONDS)
 
-    assert {name: result.floor for name, result in results.items()} == {"aaa": 20, "zzz": 20}
+    assert {name: verdict.keep_from for name, verdict in verdicts.items()} == {"aaa": 20, "zzz": 20}
 
 
 @pytest.mark.slow
-def test_locked_topic_delays_no_purge_of_others(topics: TopicStores, caplog: pytest.LogCaptureFixture) -> None:
+def test_locked_topic_delays_no_other(topics: TopicStores, caplog: pytest.LogCaptureFixture) -> None:
     for topic, instance in (("aaa", "other"), ("zzz", "shop")):
         make(topics, topic, instance)
 
     with locked(topics, "aaa"):
-        results = topics.purger.purge(["aaa", "zzz"])
+        verdicts = topics.purger.preview(["aaa", "zzz"], Step.PREPARE)
         topics.floors.record_entry_sizes(["aaa", "zzz"], {"aaa": 5.0, "zzz": 5.0})
         with pytest.raises(OperationalError):
-            topics.purger.purge(["aaa"])
+            topics.purge("aaa")
 
-    assert (list(results), results["zzz"].floor) == (["zzz"], 20)
+    assert (list(verdicts), verdicts["zzz"].keep_from) == (["zzz"], 20)
     assert "aaa to aaa are locked" in caplog.text
     assert [topics.store.topic(name).entry_bytes for name in ("aaa", "zzz")] == [0.0, 5.0]
     assert topics.store.topic("aaa").checked_at is None

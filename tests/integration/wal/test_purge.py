@@ -1,7 +1,5 @@
 """A purge deletes exactly the entries that no region needs (W01 to W27), also of a log that is slow or changing."""
 
-from typing import Any
-
 import pytest
 
 from sexton.database.engine import Database
@@ -11,10 +9,10 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
-from sexton.wal.port import LogFault, ReplayRefused
+from sexton.wal.port import LogFault, ReplayRefused, Step
 from sexton.wal.purger import Purger
 from tests.integration.wal.conftest import ON_BOTH_LOGS
-from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog, UnreachableLeaderLog
+from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog
 from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
@@ -150,7 +148,7 @@ def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
     topic = topics.mapped_topic(250)
     for last in (49, 99):
         topics.flushed(topic, "r1", last)
-        topics.floors.raise_floors(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]))
+        topics.floors.judge(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]), Step.RAISE)
 
     topics.purge(topic)
 
@@ -161,7 +159,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
     topic = topics.mapped_topic(200)
     for last in (99, 149):  # two purges raise, before either deletes
         topics.flushed(topic, "r1", last)
-        topics.floors.raise_floors(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]))
+        topics.floors.judge(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]), Step.RAISE)
     for offset in (99, 149):
         topics.place.log.delete_before({topic: offset})
         topics.floors.record_log_state(topics.place.log.facts([topic]))
@@ -174,7 +172,7 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
 def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> None:
     topic = topics.flushed_topic(100, r1=49)
     before = topics.floors.state_before_read([topic])
-    topics.floors.raise_floors(topics.place.log.facts([topic]), before)
+    topics.floors.judge(topics.place.log.facts([topic]), before, Step.RAISE)
     controls = ControlStore(topics.db)
     controls.put(ControlKind.STOP, ALL, "a test", "the tester")
 
@@ -218,7 +216,7 @@ def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> No
     topics.place.log.delete_before({topic: 80})
     topics.purge(topic)
 
-    topics.floors.raise_floors(late, before)
+    topics.floors.judge(late, before, Step.RAISE)
 
     with pytest.raises(ReplayRefused, match=r"50\.\.79"):
         topics.open(topic, "r1", 49)
@@ -233,24 +231,9 @@ def test_slow_log_gets_no_delete_request(topics: TopicStores) -> None:
         topics.place.recreate(topic)
         topics.place.append(topic, 250)
 
-    Purger(InterruptedLog(topics.place, meanwhile), topics.floors, lambda: clock[0]).purge([topic])
+    Purger(InterruptedLog(topics.place, meanwhile), topics.floors, lambda: clock[0]).purge(topic)
 
     assert topics.start(topic) == 0
-
-
-def test_topic_added_during_a_purge_waits_for_the_next(topics: TopicStores) -> None:
-    topic, new = topics.topic(10), topics.place.topic()
-
-    class Floors:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(topics.floors, name)
-
-        def raise_floors(self, *arguments: Any) -> Any:
-            verdicts = topics.floors.raise_floors(*arguments)
-            topics.store.enable(new, Mode.DELETE, "shop")
-            return verdicts
-
-    assert list(Purger(topics.place.log, Floors()).purge([topic, new])) == [topic]  # type: ignore[arg-type]
 
 
 def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
@@ -260,8 +243,10 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
     since = topics.store.topic(topic).blocked[BlockReason.SILENT]
     for _ in range(4):  # once in five hours Kafka does not answer
         topics.wait(5 * 3_600)
-        topics.floors.raise_floors(
-            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)}, topics.floors.state_before_read([topic])
+        topics.floors.judge(
+            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)},
+            topics.floors.state_before_read([topic]),
+            Step.RAISE,
         )
         topics.wait(1_800)
         topics.purge(topic)
@@ -274,23 +259,9 @@ def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> 
     clock = [0.0]
     slow = SlowLog(topics.place, clock, lambda: topics.store.disable(topic))
 
-    Purger(slow, topics.floors, lambda: clock[0]).purge([topic])  # type: ignore[arg-type]
+    Purger(slow, topics.floors, lambda: clock[0]).purge(topic)  # type: ignore[arg-type]
 
     assert topics.start(topic) == 0
-
-
-def test_unreachable_leader_delays_no_other_topic(topics: TopicStores) -> None:
-    near, far = topics.topic(100), topics.topic(100)
-    for topic in (near, far):
-        topics.map(topic, RegionMapping(region="r1", first=0))
-        topics.purge(topic)
-        topics.flushed(topic, "r1", 89)
-    clock = [0.0]
-
-    done = Purger(UnreachableLeaderLog(topics.place, clock, far), topics.floors, lambda: clock[0]).purge([near, far])  # type: ignore[arg-type]
-
-    assert (done[near].fault, topics.start(near)) == ("", 89)
-    assert ("does not answer" in done[far].fault, topics.start(far)) == (True, 0)
 
 
 def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores) -> None:
@@ -298,9 +269,10 @@ def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores
     silent = UnansweringLog(topics.place)
     purger = Purger(silent, topics.floors)
 
-    first = purger.purge([topic])[topic]
+    first = purger.purge(topic)
     again = topics.purge(topic)
 
+    assert first is not None
     assert (first.fault, first.log_start) == ("", 99)
     assert again.log_start == 99
     assert [(p.floor, p.log_start, p.freed) for p in topics.store.purges(topic)] == [(100, 99, 99)]

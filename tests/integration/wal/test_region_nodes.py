@@ -5,7 +5,7 @@ import pytest
 from sexton.kernel.live import Live
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, RegionMove, Stream
 from sexton.wal.port import RegionOfAnotherNode
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.topic_stores import TopicStores
 
 

@@ -5,9 +5,9 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MOST, BlockReason, RegionState
 from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
-from sexton.wal.port import EpochTooHigh, OldEpoch, OldMap, UnknownTopic
+from sexton.wal.port import EpochTooHigh, OldEpoch, OldMap, Step, UnknownTopic
 from sexton.wal.purger import Purger
-from sexton.wal.sql.resets import ResetStore
+from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
 from tests.integration.wal.topic_stores import TopicStores
 
@@ -99,7 +99,7 @@ def test_w28_end_for_a_moved_region_is_read_after_its_move(topics: TopicStores) 
     topics.place.append(topic, 1)  # r1 appends, and then it moves
     topics.map(topic, "r2", moved=("r1",))
 
-    topics.floors.raise_floors(answers, before)
+    topics.floors.judge(answers, before, Step.RAISE)
     topics.flushed(topic, "r2", None, idle=10)
 
     assert topics.purge(topic).floor == 10
@@ -128,7 +128,7 @@ def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) ->
         topics.place.append(topic, 10)  # of r1, in memory only
         topics.map(topic, "r2", moved=("r1",))
 
-    Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge([topic])
+    Purger(InterruptedLog(topics.place, meanwhile), topics.floors).purge(topic)
     topics.flushed(topic, "r2", None, idle=109)
     for _ in range(2):
         topics.purge(topic)

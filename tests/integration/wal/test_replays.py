@@ -16,10 +16,8 @@ def test_w10_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str
 
     assert [(m.region, str(m)) for m in done.verdict.losses] == [("r1", "50..79")]
     assert done.floor == 50
-    with pytest.raises(ReplayRefused, match=r"50\.\.79") as refused:
+    with pytest.raises(ReplayRefused, match=r"50\.\.79"):
         topics.open(topic, "r1", 49)
-    assert refused.value.missing is not None
-    assert (refused.value.missing.first, refused.value.missing.last) == (50, 79)
     assert topics.open(topic, "r2", 149).start == 150
 
 

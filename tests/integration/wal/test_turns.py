@@ -12,7 +12,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.wal import purger
 from sexton.wal.model import Facts, Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
-from sexton.wal.port import ReplayRefused
+from sexton.wal.port import ReplayRefused, Step
 from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalSchedule
@@ -193,7 +193,7 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
     topics.flushed(purged, "r1", 39)
     topics.flushed(lost, "r1", 9)
     topics.place.log.delete_before({lost: 50})
-    topics.purger.review([purged], [purged])
+    topics.purger.review([purged])
     for topic in (purged, lost, silent):
         topics.purge(topic)
     pin = topics.open(purged, "r1", 39)
@@ -228,7 +228,7 @@ def test_stop_is_counted_and_does_not_age_as_a_block(topics: TopicStores) -> Non
 def test_unanswering_topic_ages_from_its_last_answer(topics: TopicStores) -> None:
     topics.store.enable("wal-nowhere", Mode.DELETE, "shop")
     topics.wait(600)
-    topics.purger.purge(["wal-nowhere"])
+    topics.purge("wal-nowhere")
 
     counts, now = read(topics.db)
 
@@ -258,7 +258,7 @@ def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> N
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
     assert isinstance(facts, Facts)
 
-    cut = topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
+    cut = topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)
 
     assert "lost its last entries" in cut[topic].quarantine
 
@@ -267,7 +267,7 @@ def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -
     topic = topics.mapped_topic(250)
     before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
     assert isinstance(facts, Facts)
-    topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
+    topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)
     topics.flushed(topic, "r1", 259)
     topics.place.append(topic, 50)
 
@@ -305,7 +305,7 @@ def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> N
     before = topics.floors.state_before_read([topic])
     facts = topics.place.log.facts([topic])[topic]
 
-    cut = topics.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)  # type: ignore[union-attr]
+    cut = topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)  # type: ignore[union-attr]
 
     assert "lost its last entries" in cut[topic].quarantine
     assert topics.purge(topic).floor is None
@@ -318,7 +318,7 @@ def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> 
     topics.flushed(topic, "r1", 129)
     assert topics.purge(topic).floor == 130
 
-    late = topics.floors.raise_floors(old, before)[topic]
+    late = topics.floors.judge(old, before, Step.RAISE)[topic]
 
     assert late.quarantine == ""
     assert topics.purge(topic).floor == 130

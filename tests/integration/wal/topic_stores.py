@@ -16,9 +16,8 @@ from sexton.wal.orders import (
 )
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore
-from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.maps import MapStore
-from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
 from tests.integration.wal.logs import LogPlace
 
@@ -95,7 +94,9 @@ class TopicStores:
 
     def purge(self, topic: str) -> Purged:
         """Purge a topic once."""
-        return self.purger.purge([topic])[topic]
+        purged = self.purger.purge(topic)
+        assert purged is not None
+        return purged
 
     def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
         """Open a region."""

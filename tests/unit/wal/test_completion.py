@@ -4,20 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.wal.model import Facts, Mode, Topic
-from sexton.wal.verdict_rows import OpenPurge, PurgeCompletion, completed_purges
+from sexton.wal.verdict_rows import OpenPurge, completed_purges
 
 TOPIC = Topic(name="wal-0", kafka_id="k1", enabled=True, floor=50)
 
 
 def purge(id_: int, floor: int, log_start: int = 0, kafka_id: str = "k1") -> OpenPurge:
-    return OpenPurge(id_, "wal-0", kafka_id, floor, log_start)
+    return OpenPurge(id_, kafka_id, floor, log_start)
 
 
 def test_a_purge_is_complete_when_the_log_begins_at_its_floor() -> None:
-    assert completed_purges(TOPIC, Facts(id="k1", start=48, end=90), [purge(1, 50)]) == []
-    assert completed_purges(TOPIC, Facts(id="k1", start=49, end=90), [purge(1, 50, log_start=9)]) == [
-        PurgeCompletion(1, "wal-0", log_start=49, freed=40)
-    ]
+    assert completed_purges(TOPIC, Facts(id="k1", start=48, end=90), [purge(1, 50)]) == {}
+    assert completed_purges(TOPIC, Facts(id="k1", start=49, end=90), [purge(1, 50, log_start=9)]) == {1: 40}
 
 
 def test_entries_deleted_together_count_for_the_highest_floor() -> None:
@@ -25,7 +23,7 @@ def test_entries_deleted_together_count_for_the_highest_floor() -> None:
 
     completions = completed_purges(TOPIC, Facts(id="k1", start=49, end=90), purges)
 
-    assert [(done.id, done.freed) for done in completions] == [(1, 0), (2, 44)]
+    assert completions == {1: 0, 2: 44}
 
 
 def test_purge_of_an_earlier_topic_of_the_name_never_completes() -> None:
@@ -33,7 +31,7 @@ def test_purge_of_an_earlier_topic_of_the_name_never_completes() -> None:
 
     completions = completed_purges(TOPIC, Facts(id="k1", start=49, end=90), purges)
 
-    assert [(done.id, done.freed) for done in completions] == [(2, 19)]
+    assert completions == {2: 19}
 
 
 def test_logical_purge_is_complete_once_its_floor_is_persisted() -> None:
@@ -41,13 +39,13 @@ def test_logical_purge_is_complete_once_its_floor_is_persisted() -> None:
 
     completions = completed_purges(logical, Facts(id="k1", start=0, end=90), [purge(1, 50), purge(2, 60)])
 
-    assert [(done.id, done.freed) for done in completions] == [(1, 0)]
+    assert completions == {1: 0}
 
 
 def test_a_start_that_moved_back_frees_nothing() -> None:
     completions = completed_purges(TOPIC, Facts(id="k1", start=49, end=90), [purge(1, 50, log_start=60)])
 
-    assert [done.freed for done in completions] == [0]
+    assert completions == {1: 0}
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True), st.lists(st.integers(0, 40), max_size=5))
@@ -56,9 +54,8 @@ def test_each_entry_is_counted_once(floors: list[int], starts: list[int]) -> Non
 
     for start in sorted(starts):
         completions = completed_purges(TOPIC, Facts(id="k1", start=start, end=90), purges)
-        counted += sum(done.freed for done in completions)
-        done_ids = {done.id for done in completions}
-        left = [p for p in purges if p.id not in done_ids]
+        counted += sum(completions.values())
+        left = [p for p in purges if p.id not in completions]
         purges = [p._replace(log_start=start) for p in left] if completions else left
         seen = start if completions else seen
 

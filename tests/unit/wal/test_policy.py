@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.wal import policy, reports
+from sexton.wal import policy
 from sexton.wal.model import BlockReason, Facts, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
 from sexton.wal.orders import Stream
+from sexton.wal.regions import keep_from as first_needed
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -82,7 +83,7 @@ def test_w02_region_without_a_report_blocks_and_is_named() -> None:
 
 def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
     lasts = (3, 10, 23, 50, 52, 82, 130)
-    regions = [region(f"r{last}", reports.keep_from([Stream(flushed=last)])) for last in lasts]
+    regions = [region(f"r{last}", first_needed([Stream(flushed=last)])) for last in lasts]
 
     decided = judged(ON, *regions)
 
@@ -93,13 +94,13 @@ def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
 def test_w04_need_begins_after_the_flushed_and_idle_marks(
     flushed: int | None, idle: int | None, needs: int | None
 ) -> None:
-    assert reports.keep_from([Stream(flushed=flushed, idle=idle)]) == needs
+    assert first_needed([Stream(flushed=flushed, idle=idle)]) == needs
 
 
 @pytest.mark.parametrize(("a", "b", "needs"), [((100, 120), (90, 110), 111), ((200, 150), (180, 220), 201)])
 def test_w05_smaller_of_two_streams_counts(a: tuple[int, int], b: tuple[int, int], needs: int) -> None:
-    assert reports.keep_from([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
-    assert reports.keep_from([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
+    assert first_needed([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
+    assert first_needed([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
 
 
 @pytest.mark.parametrize(("floor", "to", "goes"), [(None, 10, True), (5, 6, True), (10, 10, False), (10, 9, False)])

@@ -17,7 +17,7 @@ from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.sql.rows import count_copies, drop_copies
-from sexton.replication.sql.log_rows import check_names, ensure_log_rows, log_condition
+from sexton.replication.sql.log_rows import check_names, ensure_log_rows, log_condition, scope_condition
 
 COPIES_AT_ONCE = 10_000
 NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "awaiting_seq": None, "awaiting_since": None}
@@ -151,16 +151,10 @@ class ConfigStore:
     def _end_logs(self, c: Connection, instance: str, name: str, table: str, now: int) -> None:
         """Cut dropped logs completely, and delete their consumers and the cuts of their partitions."""
         t, consumer, fold = self._db.t.binlog_log, self._db.t.binlog_consumer, self._db.t.binlog_partition_cut
-        of_log = {
-            source: and_(
-                source.c.instance == instance, source.c.db == name, *([source.c.tbl == table] if table else [])
-            )
-            for source in (t, consumer, fold)
-        }
         values = {"dropped_at": now, "watermark": MAX_COMMIT_SEQ} | NOTHING_BLOCKED
-        c.execute(update(t).where(of_log[t], t.c.dropped_at.is_(None)).values(**values))
-        c.execute(delete(consumer).where(of_log[consumer]))
-        c.execute(delete(fold).where(of_log[fold]))
+        c.execute(update(t).where(scope_condition(t, instance, name, table), t.c.dropped_at.is_(None)).values(**values))
+        for of_log in (consumer, fold):
+            c.execute(delete(of_log).where(scope_condition(of_log, instance, name, table)))
 
 
 def _lacks_records(log: Log, own_log: Log, table: str, from_seq: int) -> bool:

@@ -88,12 +88,10 @@ class ConsumerStore:
         with deciding(self._db, instance) as c:
             return c.execute(delete(t).where(self._condition(instance, name, database, table))).rowcount == 1
 
-    def all(self, instance: str | None = None) -> Sequence[Consumer]:
-        """Return every consumer, in the order of databases, tables and names."""
+    def all(self, instance: str) -> Sequence[Consumer]:
+        """Return every consumer of an instance, in the order of databases, tables and names."""
         t = self._db.t.binlog_consumer
-        consumers = select(t).order_by(t.c.instance, t.c.db, t.c.tbl, t.c.name)
-        if instance is not None:
-            consumers = consumers.where(t.c.instance == instance)
+        consumers = select(t).where(t.c.instance == instance).order_by(t.c.db, t.c.tbl, t.c.name)
         with self._db.read() as c:
             return [Consumer(**row._mapping) for row in c.execute(consumers)]
 

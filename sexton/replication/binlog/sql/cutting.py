@@ -44,14 +44,6 @@ class RecordRange(NamedTuple):
     records: int
 
 
-class CutPreview(NamedTuple):
-    """A log, the cut that a run would make now, and its expired records, if there are any."""
-
-    log: Log
-    cut: Cut
-    expired: RecordRange | None
-
-
 class Cutter:
     """Cuts logs."""
 
@@ -80,8 +72,7 @@ class Cutter:
             own_log = logs.get("")
             if own_log is None:
                 return CutReport()
-            readers = self._blocking_consumers(c, own_log, now)
-            silent = self._silent(c, instance, rows.read_consumers(db, c, instance, name), now)
+            readers, silent = self._blocking_and_silent(c, own_log, now)
             for reader in silent:
                 this_reader = and_(log_condition(t, instance, (reader.db, reader.tbl)), t.c.name == reader.name)
                 c.execute(update(t).where(this_reader).values(lost_at=now))
@@ -119,57 +110,54 @@ class Cutter:
         own_log = logs.get("")
         if own_log is None:
             return
-        readers = self._blocking_consumers(c, own_log, now)
+        readers, _ = self._blocking_and_silent(c, own_log, now)
         for log in [own_log] if own_log.enabled else [log for tbl, log in logs.items() if tbl]:
             if own_log.enabled or table in ("", log.tbl):
-                yield self._explain(c, self._preview_log(c, log, own_log, readers, now))
-
-    def _explain(self, c: Connection, preview: CutPreview) -> LogCutPreview:
-        log, cut = preview.log, preview.cut
-        wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
-        return LogCutPreview(
-            log=log,
-            cut=cut,
-            expired=preview.expired.records if preview.expired else 0,
-            goes=self._count_upto(c, log, cut.seq) if cut.seq > log.watermark else 0,
-            waits=0 if wants is None else self._count_upto(c, log, wants),
-        )
+                cut, expired = self._next_cut(c, log, own_log, readers, now)
+                wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
+                yield LogCutPreview(
+                    log=log,
+                    cut=cut,
+                    expired=expired,
+                    goes=self._count_upto(c, log, cut.seq) if cut.seq > log.watermark else 0,
+                    waits=0 if wants is None else self._count_upto(c, log, wants),
+                )
 
     def _count_upto(self, c: Connection, log: Log, seq: int) -> int:
         """Return how many records a log has up to a number."""
         first_records = _records_upto(self._db, c, log, seq)
         return 0 if first_records is None else first_records.records
 
-    # Consumers
+    def _blocking_and_silent(
+        self, c: Connection, own_log: Log, now: int
+    ) -> tuple[Sequence[Consumer], Sequence[Consumer]]:
+        """Return the consumers that may block a cut, and those that were silent for too long.
 
-    def _silent(self, c: Connection, instance: str, consumers: Sequence[Consumer], now: int) -> Sequence[Consumer]:
-        """Return the consumers that were silent for too long; none if Sexton itself was away during that time."""
-        silent = policy.silent_consumers(consumers, now, self._settings)
-        steady = bool(silent) and rows.steady_for(self._db, c, instance, self._settings.hold_limit_seconds)
-        return silent if steady else []
-
-    def _blocking_consumers(self, c: Connection, own_log: Log, now: int) -> Sequence[Consumer]:
-        """Return the consumers that may block a cut, ``acked`` raised to the record before the first one they lack."""
+        ``acked`` of the former is raised to the record before the first one they lack. None is silent if Sexton itself
+        was away during that time.
+        """
         consumers = rows.read_consumers(self._db, c, own_log.instance, own_log.db)
-        silent = self._silent(c, own_log.instance, consumers, now)
-        blocking = [reader for reader in consumers if reader.lost_at is None and reader not in silent]
-        position, needing = self._db.t.binlog_table_record, list[Consumer]()
-        for reader in blocking:
+        silent = policy.silent_consumers(consumers, now, self._settings)
+        if silent and not rows.steady_for(self._db, c, own_log.instance, self._settings.hold_limit_seconds):
+            silent = []
+        position, blocking = self._db.t.binlog_table_record, list[Consumer]()
+        for reader in consumers:
+            if reader.lost_at is not None or reader in silent:
+                continue
             if own_log.enabled and reader.tbl:  # of the database's log it needs only the records of its table
                 log = log_condition(position, reader.instance, (reader.db, reader.tbl))
                 lacking = select(position.c.seq).where(log, position.c.seq > reader.acked).order_by(position.c.seq)
                 first = c.execute(lacking.limit(1)).scalar_one_or_none()
                 reader = reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
-            needing.append(reader)
-        return needing
+            blocking.append(reader)
+        return blocking, silent
 
     # Decide how far one log is cut
 
     def _decide(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> Cut:
         """Return the part of a log's next cut that is made in one transaction, and record what blocks the rest."""
-        preview = self._preview_log(c, log, own_log, readers, now)
-        self._record_blockers(c, preview, now)
-        cut = preview.cut
+        cut, _ = self._next_cut(c, log, own_log, readers, now)
+        self._record_blockers(c, log, cut, now)
         if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
             return cut
         remaining = _remaining_records(self._db, log)
@@ -177,17 +165,20 @@ class Cutter:
         last = select(remaining.c.seq).where(first_records).order_by(remaining.c.seq.desc()).limit(1)
         return cut.model_copy(update={"seq": int(c.execute(last).scalar_one()), "more": True})
 
-    def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
+    def _next_cut(
+        self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int
+    ) -> tuple[Cut, int]:
+        """Return a log's next cut, and how many of its records have expired."""
         configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
         bounds = policy.retention_bounds(configured, now)
-        expired = None if bounds.retains_all else _expired_records(self._db, c, configured, bounds)
+        expired = _expired_records(self._db, c, configured, bounds)
         if expired is None:
-            return CutPreview(log, Cut(seq=log.watermark), None)
+            return Cut(seq=log.watermark), 0
         log_readers = [reader for reader in readers if own_log.enabled or reader.tbl == log.tbl]
         cut = policy.decide_cut(configured, expired.seq, expired.records, log_readers, self._settings)
         if cut.seq > log.watermark and _records_upto(self._db, c, log, cut.seq) is None:
             cut = cut.model_copy(update={"seq": log.watermark})  # no record lies between the watermark and the cut
-        return CutPreview(log, cut, expired)
+        return cut, expired.records
 
     def _with_leftover_ttl(self, log: Log, own_log: Log) -> Log:
         """Return a disabled log with the TTL by which its remaining records expire; no consumer can read them."""
@@ -195,9 +186,9 @@ class Cutter:
         ttl_seconds = next(seconds for seconds in ttls if seconds is not None)
         return log.model_copy(update={"ttl_seconds": ttl_seconds, "max_bytes": None, "max_history_nums": None})
 
-    def _record_blockers(self, c: Connection, preview: CutPreview, now: int) -> None:
+    def _record_blockers(self, c: Connection, log: Log, cut: Cut, now: int) -> None:
         """Store which consumers block a log's cut, and which cut waits for approval."""
-        t, log, cut = self._db.t.binlog_log, preview.log, preview.cut
+        t = self._db.t.binlog_log
         values: dict[str, Any] = {
             "held": cut.held,
             "awaiting_seq": cut.awaiting_seq,

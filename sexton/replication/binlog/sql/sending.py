@@ -17,8 +17,8 @@ from sexton.database.rows import as_rows, in_list
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
-from sexton.replication.agent.model import ID, SweepOutcome
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutDone, CutPage, GrantedVersion
+from sexton.replication.agent.model import ID, CutDone, GrantedCut, SweepOutcome
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, AcknowledgeResult, CutPage
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
 from sexton.replication.sql.log_rows import check_names
 
@@ -104,7 +104,7 @@ class Sender:
             granted = self._grant(c, instance, backend, due)
             reached("binlog.granted")
         cuts = [
-            GrantedVersion(uid=row.uid, tablet=row.tablet, version=granted[row.uid])
+            GrantedCut(uid=row.uid, tablet=row.tablet, version=granted[row.uid])
             for row in due
             if granted[row.uid] > row.acked
         ]
@@ -116,7 +116,7 @@ class Sender:
         needed = needed_versions(self._db, c, instance, live_tablets)
         granted: dict[str, int] = {}
         for row in due:
-            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
+            allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet].version - 1)
             granted[row.uid] = max(row.granted, allowed)
         raised = [row for row in due if granted[row.uid] > row.granted]
         if raised:

@@ -9,7 +9,8 @@ from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import copies_condition, needed_version
+from sexton.replication.replicas.sql.rows import needed_version
+from sexton.replication.sql.log_rows import scope_condition
 
 
 def backend_standings(
@@ -25,7 +26,7 @@ def backend_standings(
         table: count only replicas of this table; empty: all.
     """
     b = db.t.backend
-    counted = c.execute(_count_by_backend(db, db.now(c)).where(copies_condition(db.t.replica, instance, name, table)))
+    counted = c.execute(_count_by_backend(db, db.now(c)).where(scope_condition(db.t.replica, instance, name, table)))
     counts = {row.backend: dict(row._mapping) for row in counted}
     instants = select(b.c.name, b.c.reported_at, b.c.pulled_at, b.c.queue_at).where(b.c.instance == instance)
     known = {row.name: dict(row._mapping) for row in c.execute(instants)}
@@ -65,7 +66,7 @@ def retaining_by_backend(
     If some tablets have no replica that counts, an entry with an empty backend comes first.
     """
     t, now = db.t.replica, db.now(c)
-    live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
+    live = _copies_of_waiting_tablets(db, instance, name, table)
     bad, missing = t.c.bad_since.is_not(None), and_(t.c.bad_since.is_(None), t.c.gap_since.is_not(None))
     silent = and_(t.c.bad_since.is_(None), t.c.gap_since.is_(None), t.c.fresh_until <= now)
     since = func.coalesce(t.c.bad_since, t.c.gap_since, case((t.c.fresh_until <= now, t.c.fresh_until)))
@@ -85,7 +86,7 @@ def retaining_replicas(
 ) -> Sequence[Replica]:
     """Return a few replicas for which others retain versions, those that need the lowest version first."""
     t, now = db.t.replica, db.now(c)
-    live = and_(_live(t, instance), t.c.tablet.in_(_tablets_not_granted(db, instance, name, table)))
+    live = _copies_of_waiting_tablets(db, instance, name, table)
     lacking = select(t).where(live, needed_version(t, now) <= t.c.desired)
     return [
         Replica(**row._mapping)
@@ -93,16 +94,13 @@ def retaining_replicas(
     ]
 
 
-def _live(t: Any, instance: str) -> ColumnElement[bool]:
-    return and_(t.c.instance == instance, t.c.dropped.is_(False))
-
-
-def _tablets_not_granted(db: Database, instance: str, name: str, table: str) -> Any:
-    """Return the tablets with a replica whose backend was not granted all that should be deleted."""
-    t = db.t.replica.alias("due")
+def _copies_of_waiting_tablets(db: Database, instance: str, name: str, table: str) -> ColumnElement[bool]:
+    """Return the condition that a tablet has a replica whose backend was not granted all that should be deleted."""
+    t, due = db.t.replica, db.t.replica.alias("due")
     # The first condition is the one with an index; a replica to which everything was granted waits for no other.
-    waiting = and_(t.c.desired > t.c.acked, t.c.desired > t.c.granted, t.c.dropped.is_(False))
-    return select(t.c.tablet).where(copies_condition(t, instance, name, table), waiting)
+    waiting = and_(due.c.desired > due.c.acked, due.c.desired > due.c.granted, due.c.dropped.is_(False))
+    tablets = select(due.c.tablet).where(scope_condition(due, instance, name, table), waiting)
+    return and_(t.c.instance == instance, t.c.dropped.is_(False), t.c.tablet.in_(tablets))
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -12,8 +12,7 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.sql.keeper import Keeper
-from sexton.replication.replicas import policy
-from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
+from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
 
 
 class ReplicaKeeper(Keeper):
@@ -31,28 +30,19 @@ class ReplicaKeeper(Keeper):
         token: WriteToken,
         candidates: Sequence[Candidate],
         _files: Span,
-        now: int,
+        _now: int,
         _snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return the marks whose versions a replica may still need."""
         versions = _versions(candidates)
         if not versions:
             return {}
-        lowest_needed = needed_versions(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
-        needed = {
-            ref: tablet
+        needed = needed_versions(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
+        return {
+            ref: Kept(KeepReason.REPLICA, needed[tablet].backend or "any backend: no replica counts")
             for ref, (tablet, last) in versions.items()
-            if tablet in lowest_needed and last >= lowest_needed[tablet]
+            if tablet in needed and last >= needed[tablet].version
         }
-        if not needed:
-            return {}
-        answers = {}
-        for tablet, replicas in replicas_of(self._db, tx, token.instance, set(needed.values())).items():
-            lowest = policy.lowest_needed_version(replicas, now)
-            replica = lowest[1] if lowest else None
-            backend = replica.backend if replica else "any backend: no replica counts"
-            answers[tablet] = Kept(KeepReason.REPLICA, backend)
-        return {ref: answers[tablet] for ref, tablet in needed.items()}
 
     def on_claimed(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
         """Record the highest version of each tablet that is claimed now; tablets without replicas are left out."""

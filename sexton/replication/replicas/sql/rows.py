@@ -1,29 +1,40 @@
 """Read replicas from their rows, and compute in SQL what they still need, as ``policy.lowest_needed_version`` does."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, Text, and_, case, func, or_, select, update
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
+from sexton.replication.agent.model import MAX_VERSION
 from sexton.replication.replicas.model import Replica
-from sexton.replication.replicas.version_graph import MAX_VERSION
+from sexton.replication.sql.log_rows import scope_condition
 
 ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
 
 
-def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, int]:
+class NeededVersion(NamedTuple):
+    """The first version that a replica of a tablet still needs, and its backend; 0 and None if no replica counts."""
+
+    version: int
+    backend: str | None
+
+
+def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, NeededVersion]:
     """Return by tablet the first version that one of its replicas still needs; tablets without replicas are left out.
 
-    A dropped replica needs nothing. If no other replica counts, the result is 0: no version may be deleted.
+    A dropped replica needs nothing. If no other replica counts, no version may be deleted.
     """
-    t, now = db.t.replica, db.now(c)
+    t, need = db.t.replica, needed_version(db.t.replica, db.now(c))
     replicas = and_(t.c.instance == instance, in_list(t.c.tablet, tablets), t.c.dropped.is_(False))
-    first_needed = func.coalesce(func.min(needed_version(t, now)), 0).label("need")
-    by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
-    return {row.tablet: row.need for row in c.execute(by_tablet)}
+    deciding_backend = case((need.is_not(None), t.c.backend))
+    neediest_first = (t.c.tablet, need.nulls_last(), t.c.backend)
+    neediest = select(t.c.tablet, func.coalesce(need, 0), deciding_backend).ext(distinct_on(t.c.tablet))
+    rows = c.execute(neediest.where(replicas).order_by(*neediest_first))
+    return {tablet: NeededVersion(version, backend) for tablet, version, backend in rows}
 
 
 def committed_versions(
@@ -62,31 +73,15 @@ def needed_version(t: FromClause, now: int) -> ColumnElement[int]:
     return case((t.c.full_copy != "", None), (unknown, 0), else_=t.c.needs)
 
 
-def replicas_of(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, Sequence[Replica]]:
-    """Return the replicas by tablet."""
-    t = db.t.replica
-    condition = and_(t.c.instance == instance, in_list(t.c.tablet, tablets))
-    replicas: dict[str, list[Replica]] = {}
-    for row in c.execute(select(t).where(condition).order_by(t.c.tablet, t.c.backend)):
-        replicas.setdefault(row.tablet, []).append(Replica(**row._mapping))
-    return replicas
-
-
 def healthy(t: FromClause, now: int) -> ColumnElement[bool]:
     """Return the condition that a replica counts and another one can be copied from it."""
     return and_(t.c.full_copy == "", t.c.bad_since.is_(None), t.c.gap_since.is_(None), t.c.fresh_until > now)
 
 
-def copies_condition(t: Any, instance: str, name: str, table: str) -> ColumnElement[bool]:
-    """Return the condition that a replica belongs to a database (empty: any) and a table of it (empty: any)."""
-    database = [t.c.db == name] if name else []
-    return and_(t.c.instance == instance, *database, *([t.c.tbl == table] if table else []))
-
-
 def drop_copies(db: Database, c: Connection, instance: str, name: str, table: str, limit: int) -> int:
     """Grant everything to at most ``limit`` replicas of a dropped table or database; return how many were changed."""
     t = db.t.replica
-    of_table = copies_condition(t, instance, name, table)
+    of_table = scope_condition(t, instance, name, table)
     chosen = select(t.c.uid, t.c.backend).where(of_table, t.c.dropped.is_(False)).limit(limit).subquery()
     same_copy = and_(t.c.instance == instance, t.c.uid == chosen.c.uid, t.c.backend == chosen.c.backend)
     return len(c.execute(update(t).where(same_copy).values(**ALL_GRANTED).returning(t.c.uid)).all())
@@ -97,5 +92,5 @@ def count_copies(
 ) -> int:
     """Return how many replicas a database, or one table of it, has; ``dropped``: whether dropped ones count."""
     t = db.t.replica
-    counted = select(func.count()).select_from(t).where(copies_condition(t, instance, name, table))
+    counted = select(func.count()).select_from(t).where(scope_condition(t, instance, name, table))
     return int(c.execute(counted if dropped else counted.where(t.c.dropped.is_(False))).scalar_one())

@@ -14,7 +14,7 @@ from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import committed_versions, healthy, replicas_of
+from sexton.replication.replicas.sql.rows import committed_versions, healthy
 from sexton.replication.sql.log_rows import check_names
 
 
@@ -26,8 +26,10 @@ class ReplicaStore:
 
     def tablet(self, instance: str, tablet: str) -> tuple[Sequence[Replica], int]:
         """Return the replicas of a tablet, and the time to judge them by in ms; raises ``UnknownTablet``."""
+        t = self._db.t.replica
         with self._db.read() as c:
-            replicas = replicas_of(self._db, c, instance, [tablet]).get(tablet)
+            of_tablet = select(t).where(t.c.instance == instance, t.c.tablet == tablet).order_by(t.c.backend)
+            replicas = [Replica(**row._mapping) for row in c.execute(of_tablet)]
             if not replicas:
                 raise UnknownTablet(tablet)
             return replicas, self._db.now(c)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sexton.replication.agent import layout
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import GrantedCut, Removed, SweepOrder, Swept
-from sexton.replication.agent.port import GrantedCutPage
+from sexton.replication.agent.model import CutDone, GrantedCut, GrantedCutPage, SweepOrder, Swept
 from sexton.replication.agent.sweeping import BackendSweeper
+from tests.integration.replication.node_meta import NodeMeta, data_key, meta_key
 
 BYTES = 10
 
@@ -19,7 +19,7 @@ class CutSource:
     """A source of cuts that grants each until it is acknowledged; ``answers`` has all acknowledgements."""
 
     def __init__(self, page: int = 100) -> None:
-        self._page, self.cuts, self.answers = page, dict[str, GrantedCut](), list[Removed]()
+        self._page, self.cuts, self.answers = page, dict[str, GrantedCut](), list[CutDone]()
         self.more: list[GrantedCut] = []
 
     def grant(self, uid: str, version: int, tablet: str = "") -> None:
@@ -31,7 +31,7 @@ class CutSource:
         cuts = [*(self.cuts[uid] for uid in page), *self.more]
         return GrantedCutPage(cuts, page[-1] if len(waiting) > len(page) else "")
 
-    def acknowledge(self, done: Sequence[Removed]) -> None:
+    def acknowledge(self, done: Sequence[CutDone]) -> None:
         self.answers += done
         for removed in done:
             if removed.uid in self.cuts and removed.version >= self.cuts[removed.uid].version:
@@ -39,7 +39,7 @@ class CutSource:
 
     def outcomes(self) -> dict[str, tuple[str, int]]:
         """Return the last acknowledgement of each tablet: uid → (outcome, version)."""
-        return {a.uid: (a.outcome.value, a.version) for a in self.answers}
+        return {a.uid: (a.outcome, a.version) for a in self.answers}
 
 
 class Node:
@@ -48,7 +48,7 @@ class Node:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         self.directory, self.granted = directory, CutSource()
-        self.meta = SqliteMeta.create(directory, "7")
+        self.meta = NodeMeta.create(directory, "7")
 
     def tablet(self, uid: str, path: str = "") -> Path:
         path = path or f"data/{uid}"
@@ -63,7 +63,7 @@ class Node:
         for n in range(segments):
             (self.directory / "data" / uid / layout.FOLDER / f"{rowset}_{n}.dat").write_bytes(b"x" * BYTES)
         raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
-        self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
+        self.meta.put({meta_key(uid, version, rowset): raw, data_key(uid, version, rowset): b"{}"})
 
     def sweeper(self, keys: int = 1_000, instance: str = "", busy_seconds: float = 0.2) -> BackendSweeper:
         """Return the worker of this node as it is after a start."""

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from sexton.kernel.crash_points import OF_BACKEND, installed
 from sexton.replication.agent import layout
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.port import NoStore, OtherBackend, StoreFault
 from sexton.replication.agent.sweeping import Removal
+from sexton.replication.errors import NoStore, OtherBackend, StoreFault
 from tests.integration.replication.agent.node import CutSource, Node
+from tests.integration.replication.node_meta import NodeMeta, meta_key
 from tests.support.crashes import Crash, crash_at
 
 WRONG = {
@@ -45,7 +46,7 @@ def test_b27_one_damaged_entry_stays_without_its_siblings(node: Node, what: str,
     with closing(sqlite3.connect(node.directory / "meta.db")) as c, c:
         c.execute(
             "UPDATE entry SET value = CAST(? AS TEXT) WHERE key = ?",
-            (WRONG[what], layout.meta_key("a", 2, "r2").decode()),
+            (WRONG[what], meta_key("a", 2, "r2").decode()),
         )
     node.granted.grant("a", 3)
 
@@ -111,9 +112,7 @@ def test_a_stored_entry_is_json_that_is_read_back(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 3, segments=2, creation_time=1_700_000_000)
 
-    its = layout.parse_entry(
-        layout.meta_key("a", 3, "r3"), node.meta.get(layout.meta_key("a", 3, "r3")) or b"", "a", "ta"
-    )
+    its = layout.parse_entry(meta_key("a", 3, "r3"), node.meta.get(meta_key("a", 3, "r3")) or b"", "a", "ta")
 
     assert (its.rowset, its.segments, list(its.files())) == ("r3", 2, ["r3_0.dat", "r3_1.dat"])
     assert json.loads(node.meta.get(layout.tablet_key("a")) or b"") == {"tablet": "ta", "path": "data/a"}
@@ -244,7 +243,7 @@ def test_an_unmounted_disk_acknowledges_nothing(node: Node, what: str) -> None:
     elif what == "no SQLite":
         (node.directory / "meta.db").write_bytes(b"nothing of the kind" * 1_000)
     elif what == "no id":
-        SqliteMeta.create(node.directory, "7")
+        NodeMeta.create(node.directory, "7")
         with closing(sqlite3.connect(node.directory / "meta.db")) as c, c:
             c.execute("DELETE FROM entry")
 
@@ -264,12 +263,10 @@ def test_an_unmounted_disk_is_reported_without_any_grant(node: Node) -> None:
 
 
 def test_another_backends_directory_is_refused(tmp_path: Path) -> None:
-    SqliteMeta.create(tmp_path, "8")
+    NodeMeta.create(tmp_path, "8")
 
     with pytest.raises(OtherBackend, match="backend 8, this one is 7"), SqliteMeta(tmp_path, "7").proven():
         pass
-    with pytest.raises(OtherBackend):
-        SqliteMeta.create(tmp_path, "7")
 
 
 def test_a_disk_lost_during_a_sweep_stops_it(node: Node) -> None:
@@ -292,14 +289,8 @@ def test_a_disk_lost_during_a_sweep_stops_it(node: Node) -> None:
     assert node.files("a") == []
 
 
-def test_creating_a_store_again_keeps_its_entries(tmp_path: Path) -> None:
-    SqliteMeta.create(tmp_path, "7").put({b"k": b"v"})
-
-    assert SqliteMeta.create(tmp_path, "7").get(b"k") == b"v"
-
-
 def test_keys_are_paged_in_byte_order(tmp_path: Path) -> None:
-    meta = SqliteMeta.create(tmp_path, "7")
+    meta = NodeMeta.create(tmp_path, "7")
     keys = [b"k", b"k\x00", b"k\x00\x01", b"k\x7f", b"k\xc3\xa9", b"k\xff", b"l"]
     meta.put(dict.fromkeys(reversed(keys), b""))
 
@@ -307,7 +298,7 @@ def test_keys_are_paged_in_byte_order(tmp_path: Path) -> None:
 
 
 def test_keys_are_removed_together_or_not_at_all(tmp_path: Path) -> None:
-    meta = SqliteMeta.create(tmp_path, "7")
+    meta = NodeMeta.create(tmp_path, "7")
     meta.put({b"a": b"", b"b": b""})
     with closing(sqlite3.connect(tmp_path / "meta.db")) as c, c:
         c.execute("CREATE TRIGGER no BEFORE DELETE ON entry WHEN old.key = 'b' BEGIN SELECT RAISE(ABORT, 'no'); END")

@@ -13,8 +13,8 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import PlainHttp, Trust
 from sexton.replication.agent.http import HttpCuts
-from sexton.replication.agent.model import GrantedCut, Removed, SweepOutcome
-from sexton.replication.agent.port import ApiRefused, ApiSilent
+from sexton.replication.agent.model import CutDone, GrantedCut, SweepOutcome
+from sexton.replication.errors import ApiRefused, ApiSilent
 from tests.servers.certificate import certificate
 from tests.servers.proxy import tls_proxy
 
@@ -92,8 +92,8 @@ def test_removed_versions_are_acknowledged(api: Api, cuts: HttpCuts) -> None:
 
     cuts.acknowledge(
         [
-            Removed(uid="a", version=69, outcome=SweepOutcome.DONE),
-            Removed(uid="b", version=-1, outcome=SweepOutcome.UNKNOWN, detail="not registered"),
+            CutDone(uid="a", version=69, outcome=SweepOutcome.DONE),
+            CutDone(uid="b", version=-1, outcome=SweepOutcome.UNKNOWN, detail="not registered"),
         ]
     )
 
@@ -177,7 +177,7 @@ def test_a_silent_server_is_tried_four_times(api: Api, cuts: HttpCuts) -> None:
     api.answers = [None]
 
     with pytest.raises(ApiSilent, match="does not answer"):
-        cuts.acknowledge([Removed(uid="a", version=1, outcome=SweepOutcome.DONE)])
+        cuts.acknowledge([CutDone(uid="a", version=1, outcome=SweepOutcome.DONE)])
 
     assert len(api.asked) == 4
     assert ApiSilent.passes

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from sexton.replication.agent.model import GrantedCut, SweepOrder
-from sexton.replication.agent.port import OtherBackend, StoreBusy
+from sexton.replication.errors import OtherBackend, StoreBusy
 from tests.integration.replication.agent.node import BYTES, Node
 
 

@@ -30,7 +30,7 @@ from sexton.interfaces.api.routes import journal
 from sexton.operators.registry.store import Registry
 from sexton.protection.errors import ProtectionNotFound
 from sexton.replication.agent.http import HttpCuts
-from sexton.replication.agent.model import Removed, SweepOutcome
+from sexton.replication.agent.model import SweepOutcome
 from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance, upsert
 from tests.servers.api import Api
@@ -171,7 +171,7 @@ def test_a_worker_names_the_instance_of_its_cuts(served: Served) -> None:
     Registry(served.binlogs.db).add_instance("test")
     cuts = HttpCuts(served.api.url, served.api.token("node:b1@*"), "b1", SHOP)
     page = cuts.page("")
-    cuts.acknowledge([Removed(uid="t1.b1", version=MAX_COMMIT_SEQ, outcome=SweepOutcome.DONE)])
+    cuts.acknowledge([CutDone(uid="t1.b1", version=MAX_COMMIT_SEQ, outcome=SweepOutcome.DONE)])
     cuts.close()
 
     assert [cut.uid for cut in page.cuts] == ["t1.b1"]

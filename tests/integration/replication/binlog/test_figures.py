@@ -7,7 +7,8 @@ from sexton.database.engine import Database
 from sexton.insight.metrics.figures.logs import binlog_figures
 from sexton.insight.metrics.model import STATES, BinlogFigures
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.model import CutDone, StoredRecord
+from sexton.replication.agent.model import CutDone
+from sexton.replication.binlog.model import StoredRecord
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
 

@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.replication.binlog.model import CutDone, StoredRecord
+from sexton.replication.agent.model import CutDone
+from sexton.replication.binlog.model import StoredRecord
 from sexton.replication.errors import OutOfOrder
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance

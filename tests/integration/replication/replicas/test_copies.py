@@ -10,12 +10,12 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Candidate, Lease, Ref, Span, WriteToken
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone
+from sexton.replication.agent.model import MAX_VERSION, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, ReplicaSettings, Tablet, TabletReport
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.keeper import ReplicaKeeper
-from sexton.replication.replicas.version_graph import MAX_VERSION
 from tests.integration.replication.binlog_instance import DB, INTERVAL, REPLICA_SETTINGS, SHOP, STEP, BinlogInstance
 
 

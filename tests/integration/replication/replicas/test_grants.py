@@ -5,7 +5,8 @@ import pytest
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
+from sexton.replication.agent.model import CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.errors import LastCopy
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sexton.replication.agent import layout
 from sexton.replication.agent.layout import Malformed
 from sexton.replication.agent.model import MAX_SEGMENTS, MAX_VERSION, NOTHING
+from tests.integration.replication.node_meta import meta_key
 
 ids = st.from_regex(r"[A-Za-z0-9.-]{1,128}", fullmatch=True)
 versions = st.integers(0, MAX_VERSION)
@@ -17,14 +18,15 @@ UID, ROWSET = "6943f1585fe834b5-e542c2b83a21d0b7", "020000000000000135449d7cd7ea
 
 
 def test_keys_are_spelled_as_nodes_spell_them() -> None:
-    assert layout.meta_key(UID, 69, ROWSET).decode() == f"binlog_meta_{UID}_00000000000000000069_{ROWSET}"
-    assert layout.data_key(UID, 69, ROWSET).decode() == f"binlog_data_{UID}_00000000000000000069_{ROWSET}"
+    meta, data = (f"binlog_{kind}_{UID}_00000000000000000069_{ROWSET}".encode() for kind in ("meta", "data"))
+    assert layout.parse_key(meta) == (UID, 69, ROWSET)
+    assert layout.BinlogFiles(meta, ROWSET, 1).both_keys() == (meta, data)
     assert layout.tablet_key(UID).decode() == f"tablet_{UID}"
 
 
 @given(ids, versions, ids)
 def test_key_parses_to_its_parts(uid: str, version: int, rowset: str) -> None:
-    assert layout.parse_key(layout.meta_key(uid, version, rowset)) == (uid, version, rowset)
+    assert layout.parse_key(meta_key(uid, version, rowset)) == (uid, version, rowset)
 
 
 @given(ids, versions, ids, ids, st.integers(NOTHING, MAX_VERSION))
@@ -32,7 +34,7 @@ def test_key_is_in_the_range_of_its_tablet_and_version_only(
     uid: str, version: int, rowset: str, other: str, cut: int
 ) -> None:
     begin, end = layout.key_range(other, cut)
-    key = layout.meta_key(uid, version, rowset)
+    key = meta_key(uid, version, rowset)
     first, behind = layout.stray_key_range(other)
 
     assert (begin <= key < end) == (uid == other and version <= cut)
@@ -48,7 +50,7 @@ def test_parsed_key_has_only_one_spelling(key: bytes) -> None:
         parts = layout.parse_key(key)
     except Malformed:
         return
-    assert layout.meta_key(*parts) == key
+    assert meta_key(*parts) == key
 
 
 @given(
@@ -64,7 +66,7 @@ def test_parsed_key_has_only_one_spelling(key: bytes) -> None:
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_any_value_is_an_entry_or_malformed(value: bytes) -> None:
-    key = layout.meta_key("a", 1, "r")
+    key = meta_key("a", 1, "r")
     try:
         entry = layout.parse_entry(key, value, "a", "1")
     except Malformed as e:
@@ -92,7 +94,7 @@ def test_entry_of_another_tablet_is_malformed() -> None:
     value = b'{"version":1,"tablet_id":"1","num_segments":1}'
 
     with pytest.raises(Malformed, match="to tablet ab, not a"):
-        layout.parse_entry(layout.meta_key("ab", 1, "r"), value, "a", "1")
+        layout.parse_entry(meta_key("ab", 1, "r"), value, "a", "1")
 
 
 @pytest.mark.parametrize("path", ["data/0/123/456", "t", "a.b/c_d-1"])
@@ -108,7 +110,7 @@ def test_malformed_uid_is_refused(uid: str) -> None:
         layout.key_range(uid, 1)
 
 
-@pytest.mark.parametrize(("version", "rowset"), [(-1, "r"), (MAX_VERSION + 1, "r"), (1, "a_b"), (1, "")])
-def test_unreadable_key_is_never_made(version: int, rowset: str) -> None:
+@pytest.mark.parametrize(("version", "rowset"), [(MAX_VERSION + 1, "r"), (1, "a_b"), (1, "")])
+def test_impossible_key_is_malformed(version: int, rowset: str) -> None:
     with pytest.raises(Malformed):
-        layout.meta_key("a", version, rowset)
+        layout.parse_key(meta_key("a", version, rowset))

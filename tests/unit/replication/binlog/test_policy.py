@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Consumer, Cut, Log, StoredRecord
+from sexton.replication.binlog.model import (
+    MAX_COMMIT_SEQ,
+    BinlogSettings,
+    Consumer,
+    Cut,
+    Log,
+    RetentionBounds,
+    StoredRecord,
+)
 
 NOW = 10_000_000_000
 SETTINGS = BinlogSettings()
@@ -27,13 +35,12 @@ def make_consumer(name: str, acked: int = 0, **fields: object) -> Consumer:
 
 class TestRetentionBounds:
     def test_log_without_limits_retains_all(self) -> None:
-        assert policy.retention_bounds(make_log(records=5, bytes=5), NOW).retains_all
+        assert policy.retention_bounds(make_log(records=5, bytes=5), NOW) == RetentionBounds()
 
     def test_limits_become_bounds(self) -> None:
         log = make_log(ttl_seconds=10, max_history_nums=3, max_bytes=4, records=5, bytes=50)
         bounds = policy.retention_bounds(log, NOW)
         assert (bounds.after_ts, bounds.after_n, bounds.from_byte) == (NOW - 10_000, 2, 46)
-        assert not bounds.retains_all
 
 
 class TestSilentConsumers:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sexton.replication.replicas.model import NO_VERSION
 from sexton.replication.replicas.state_machine import VersionState, updated
-from sexton.replication.replicas.version_graph import NO_VERSION
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
+from sexton.replication.agent.model import MAX_VERSION
 from sexton.replication.journal.model import ReplicaOutcome, ReportKind
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import Replica, ReplicaSettings, TabletReport
-from sexton.replication.replicas.version_graph import MAX_VERSION
 
 NOW = 1_000_000
 SETTINGS = ReplicaSettings()

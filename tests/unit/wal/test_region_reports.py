@@ -1,4 +1,4 @@
-"""A leader's report changes its region's row by the truth table of ``reports.merge``."""
+"""A leader's report changes its region's row by the truth table of ``regions.merge``."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import pytest
 
 from sexton.wal.model import MAX_EPOCH, MOST, KeepFromSource, Region
 from sexton.wal.orders import LeaderReport, Stream
-from sexton.wal.reports import ReportedNeed, accept_pending, is_plausible, merge, reported_need
+from sexton.wal.regions import ReportedNeed, accept_pending, is_plausible, merge, reported_need
 
 REGION = Region(topic="wal-0", region="r1", keep_from=10, flushed=(10,), source=KeepFromSource.FLUSHED)
 
 
 def need(keep_from: int | None, *flushed: int) -> ReportedNeed:
-    return ReportedNeed(keep_from, flushed, KeepFromSource.IDLE)
+    return ReportedNeed(keep_from, flushed)
 
 
 def changes(after: Region, before: Region = REGION) -> dict[str, Any]:
@@ -102,11 +102,11 @@ def test_each_stream_stays_at_its_highest_position(
 @pytest.mark.parametrize(
     ("streams", "expected"),
     [
-        ([(9, None)], ReportedNeed(10, (10,), KeepFromSource.FLUSHED)),
-        ([(9, 12)], ReportedNeed(13, (10,), KeepFromSource.IDLE)),
-        ([(9, 12), (4, None)], ReportedNeed(5, (10, 5), KeepFromSource.FLUSHED)),
-        ([(None, 12)], ReportedNeed(13, (0,), KeepFromSource.IDLE)),
-        ([(None, None)], ReportedNeed(None, (0,), KeepFromSource.IDLE)),
+        ([(9, None)], ReportedNeed(10, (10,))),
+        ([(9, 12)], ReportedNeed(13, (10,))),
+        ([(9, 12), (4, None)], ReportedNeed(5, (10, 5))),
+        ([(None, 12)], ReportedNeed(13, (0,))),
+        ([(None, None)], ReportedNeed(None, (0,))),
     ],
 )
 def test_a_report_names_the_first_entry_needed(

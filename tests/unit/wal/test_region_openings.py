@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import SextonError
 from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
-from sexton.wal.opening import Opening, Refusal, decide_opening, missing_entries, replay_start
 from sexton.wal.orders import OpenRegionOrder, Stream
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion
-from sexton.wal.reports import keep_from, manifest_progress
+from sexton.wal.regions import Opening, decide_opening, keep_from, manifest_progress, missing_entries, replay_start
 
 TOPIC = Topic(name="wal-0", kafka_id="k1", enabled=True, log_end=100)
 
@@ -20,10 +19,17 @@ def region(keep_from: int | None, **columns: Any) -> Region:
     return Region(topic="wal-0", region="r1", keep_from=keep_from, **columns)
 
 
-def decide(stored: Region | None, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening | Refusal:
-    return decide_opening(
-        stored, topic, OpenRegionOrder(topic="wal-0", region="r1", epoch=epoch, flushed=flushed, node="n1")
-    )
+def answer(stored: Region | None, topic: Topic, order: OpenRegionOrder) -> Opening | SextonError:
+    """Return the opening, or its refusal."""
+    try:
+        return decide_opening(stored, topic, order)
+    except SextonError as refusal:
+        return refusal
+
+
+def decide(stored: Region | None, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening | SextonError:
+    order = OpenRegionOrder(topic="wal-0", region="r1", epoch=epoch, flushed=flushed, node="n1")
+    return answer(stored, topic, order)
 
 
 def opened(stored: Region, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening:
@@ -162,7 +168,7 @@ ORDERS = st.builds(
 
 @given(REGIONS, TOPICS, ORDERS)
 def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
-    decision = decide_opening(stored, topic, order)
+    decision = answer(stored, topic, order)
 
     if isinstance(decision, SextonError):
         return
@@ -180,7 +186,7 @@ def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic:
 @pytest.mark.slow
 @given(REGIONS, TOPICS, ORDERS)
 def test_region_begins_above_its_manifest_only_with_proof(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
-    decision = decide_opening(stored, topic, order)
+    decision = answer(stored, topic, order)
 
     if isinstance(decision, SextonError) or stored.source is KeepFromSource.RESET:
         return
