@@ -180,19 +180,17 @@ class _Trial:
         keys: list[str] = []
         token: dict[str, Any] = {}
         for _ in BY_PATH:
-            reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
-            keys += [entry["Key"] for entry in reply.get("Contents", ())]
-            if not reply.get("NextContinuationToken"):
+            reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
+            keys += [key for key, *_ in reply["Contents"]]
+            if not reply["NextContinuationToken"]:
                 break
             token = {"ContinuationToken": reply["NextContinuationToken"]}
         return sorted(keys) == sorted(self._full(f"o/{name}") for name in BY_PATH)
 
     def start_after(self, s3: "S3Client") -> bool:
         after = self._full("o/a0")
-        reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
-        return [entry["Key"] for entry in reply.get("Contents", ())] == [
-            self._full(f"o/{name}") for name in BY_BYTES[5:]
-        ]
+        reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
+        return [key for key, *_ in reply["Contents"]] == [self._full(f"o/{name}") for name in BY_BYTES[5:]]
 
     def encoding_type(self, s3: "S3Client") -> bool:
         version, full_key = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")
