@@ -126,10 +126,6 @@ class S3Vault:
         self._bucket.versioning()
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
-        if len(keys) > PAGE_KEYS:
-            raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
-        if etags and len(etags) != len(keys):
-            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
         self._check(keys)
         until = time.monotonic() + PAGE_SECONDS if until is None else until
         etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
