@@ -162,6 +162,7 @@ def test_keys_are_decoded_only_if_the_store_encoded_them() -> None:
         ),
         *(
             "a key with an element",
+            "a key in two pieces",
             "a key in two pieces and one in none",
             "a key with an entity",
             "a folder without a name",
