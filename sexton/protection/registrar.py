@@ -113,17 +113,12 @@ class Registrar:
             # The job must check whether these are in the filter.
             claimed = [f"{vault}/{name}: claimed" for vault, name in self._register.find_covered(instance, filter_)]
             sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
-        if on_missing == FAIL and sealed.verified and sealed.claimed + sealed.missing:
-            return self._refuse(registration, sealed)
-        return self._register.seal(registration, sealed)
-
-    def _refuse(self, registration: Protection, sealed: Sealed) -> Protection:
-        """End the registration and raise ``Invalid``; return the job's protection if another caller was faster."""
+        if on_missing != FAIL or not sealed.verified or not sealed.claimed + sealed.missing:
+            return self._register.seal(registration, sealed)
         if not self._register.give_up(registration, "not all of its objects exist"):
-            # It was sealed meanwhile, or the job began another registration.
-            return self._register.find(registration.instance, registration.job)
+            return self._register.find(instance, job)  # sealed meanwhile, or the job began another registration
         raise Invalid(
-            f"{sealed.claimed} objects of job {registration.job} are being deleted and {sealed.missing} do not exist: "
+            f"{sealed.claimed} objects of job {job} are being deleted and {sealed.missing} do not exist: "
             f"{'; '.join(sealed.named[:10])}"
         )
 
