@@ -150,8 +150,9 @@ def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_af
     ) -> dict[str, Any]:
         beyond = token or (after if heeds_after else "")
         found = [f"wh/{key}" for key in every if f"wh/{key}".startswith(prefix) and f"wh/{key}" > beyond]
-        more = {"NextContinuationToken": found[99]} if len(found) > 100 else {}
-        return {"Contents": [(k, 1, "", "") for k in found[:100]], "IsTruncated": bool(more), **more}
+        contents, token = [(k, 1, "", "") for k in found[:100]], found[99] if len(found) > 100 else ""
+        folders = {"CommonPrefixes": [], "EncodedFolders": False}
+        return {"Contents": contents, "IsTruncated": token != "", "NextContinuationToken": token, **folders}
 
     monkeypatch.setattr(listing, "_page", page)
     vault = Bucket(None, "http://127.0.0.1:1", "bucket").vault()  # type: ignore[arg-type]
