@@ -7,8 +7,7 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.conditional import head_all
-from sexton.storage.s3.delete import Target, delete
+from sexton.storage.s3.delete import Target, delete, head_all
 from sexton.storage.s3.versions import ObjectVersion, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
@@ -106,7 +105,7 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
             else:
                 unclear += group.keys
     answers = zip(unclear, head_all(bucket, unclear), strict=True)
-    return hidden, [key for key, answer in answers if answer.object is None]
+    return hidden, [key for key, listed in answers if listed is None]
 
 
 def _newest(versions: Sequence[ObjectVersion]) -> ObjectVersion:

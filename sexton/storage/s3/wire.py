@@ -4,8 +4,6 @@ A reply that cannot be read never counts as success: boto3 turns an empty 200 in
 the replies on which a deletion depends are checked before boto3 parses them.
 """
 
-import datetime as dt
-import email.utils
 import re
 import threading
 import time
@@ -248,19 +246,11 @@ def error_of(error: ClientError) -> tuple[str, str, int]:
 
 
 def retry_after(error: ClientError) -> float | None:
-    """Return the seconds that a refusal asks to wait (``Retry-After``: a number or a date), at most a minute."""
+    """Return the seconds that a refusal asks to wait (``Retry-After``), at most a minute; None: no number."""
     header = str(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", ""))
-    if not header:
+    if not re.fullmatch(r"\d{1,9}(\.\d+)?", header):
         return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", header):
-        seconds = float(header)
-    else:
-        try:
-            until = email.utils.parsedate_to_datetime(header)
-        except ValueError:
-            return None
-        seconds = (until.astimezone(dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
-    return min(max(seconds, 0.0), RETRY_AFTER_SECONDS)
+    return min(float(header), RETRY_AFTER_SECONDS)
 
 
 def is_lock(code: str, message: str) -> bool:
