@@ -204,25 +204,21 @@ def notes_on_lost(found: Mapping[str, int]) -> list[str]:
     return [f"{lost:,} live rows name no object, and {MOST_LOST:,} or more of them are stored as findings"]
 
 
-class UnknownObjectClassifier:
-    """Classifies objects that no record names, by their keys."""
+def unknown_object(pattern: str, vault: str, listed: ListedObject) -> Discrepancy:
+    """Return the finding for an object that no record names: an orphan only if its key has the form of owners' files.
 
-    def __init__(self, pattern: str) -> None:
-        """``pattern``: see ``LiveSide.pattern``."""
-        self._pattern = re.compile(pattern) if pattern else None
-
-    def unknown(self, vault: str, listed: ListedObject) -> Discrepancy:
-        """Return the finding for an object: it is an orphan only if its key has the form of the owner's files."""
-        key, size, etag, written = listed
-        match = self._pattern.fullmatch(key) if self._pattern else None
-        if match is None or "\0" in key:
-            return Discrepancy(
-                type=FindingType.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag, written=written
-            )
-        record = match.groupdict().get("record") or ""
-        return Discrepancy(
-            type=FindingType.ORPHAN, vault=vault, key=key, size=size, etag=etag, written=written, record=record
-        )
+    ``pattern``: see ``LiveSide.pattern``.
+    """
+    match = re.fullmatch(pattern, listed.key) if pattern and "\0" not in listed.key else None
+    return Discrepancy(
+        type=FindingType.UNKNOWN_KIND if match is None else FindingType.ORPHAN,
+        vault=vault,
+        key=listed.key,
+        size=listed.bytes,
+        etag=listed.etag,
+        written=listed.written,
+        record="" if match is None else match.groupdict().get("record") or "",
+    )
 
 
 def still_disagrees(

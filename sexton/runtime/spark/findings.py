@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sexton.check.model import CheckOrder, Discrepancy
-from sexton.check.policy import UnknownObjectClassifier, is_stored
+from sexton.check.policy import is_stored, unknown_object
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import ListedObject
 
@@ -23,7 +23,7 @@ class FindingWriter:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        order, kinds = CheckOrder.model_validate_json(self._order), UnknownObjectClassifier(self._pattern)
+        order = CheckOrder.model_validate_json(self._order)
         counts: dict[str, int] = {}
         stores = None
         try:
@@ -34,7 +34,7 @@ class FindingWriter:
                         if row["type"] is None:
                             etag, written = row["etag"] or "", row["written"] or ""
                             listed = ListedObject(row["key"], row["size"], etag, written)
-                            finding = kinds.unknown(row["vault"], listed)
+                            finding = unknown_object(self._pattern, row["vault"], listed)
                         else:
                             finding = Discrepancy(**{name: value for name, value in row.items() if value is not None})
                         counts[finding.type] = counts.get(finding.type, 0) + 1
