@@ -126,8 +126,8 @@ class ProtectionStore:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
             ensure_objects_fit(self._db, c, registration, len(items), self._settings)
             new_items = as_rows((i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
-            columns = {"instance": literal(row.instance), "protection": literal(row.id)}
-            columns |= {name: new_items.c[name] for name in Item._fields}
+            columns: dict[str, Any] = {name: new_items.c[name] for name in Item._fields}
+            columns |= {"instance": literal(row.instance), "protection": literal(row.id)}
             insert_items = upsert(self._db.t.protection_item).from_select([*columns], select(*columns.values()))
             c.execute(insert_items.on_conflict_do_nothing())  # it may have registered some of them already
             counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
