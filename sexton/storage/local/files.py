@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from types import MappingProxyType
 
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.policy import DRAFT, is_rewritten, out_of_time, rewritten_text
@@ -23,8 +22,6 @@ _FOLDER_MODE = 0o755
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
-
-NOT_SEEN: Mapping[str, str] = MappingProxyType({})
 
 
 class MissingDirectory(Exception):
@@ -152,7 +149,7 @@ def write_file(path: str, folders: Sequence[str], name: str, data: bytes, *, new
 
 
 def unlink_all(
-    root: int, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] = NOT_SEEN
+    root: int, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] | None = None
 ) -> list[KeyResult]:
     """Unlink files, durably; their directories stay.
 
@@ -174,7 +171,7 @@ def unlink_all(
         try:
             with open_folder(root, parent.split("/") if parent else []) as inner:
                 unlinked = [
-                    _unlink(inner, key, seen.get(key, "")) if time.monotonic() <= until else out_of_time(key)
+                    _unlink(inner, key, (seen or {}).get(key, "")) if time.monotonic() <= until else out_of_time(key)
                     for key in together
                 ]
                 os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut

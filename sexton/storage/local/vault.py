@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.local.files import (
-    NOT_SEEN,
     MissingDirectory,
     as_written,
     open_folder,
@@ -111,7 +110,7 @@ class LocalVault:
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
         del etags  # files have none
-        return self._delete(keys, until, NOT_SEEN)
+        return self._delete(keys, until)
 
     def delete_unchanged(
         self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
@@ -119,7 +118,9 @@ class LocalVault:
         del etags  # files have none
         return self._delete(keys, until, dict(zip(keys, written, strict=True)))
 
-    def _delete(self, keys: Sequence[str], until: float | None, seen: Mapping[str, str]) -> Sequence[KeyResult]:
+    def _delete(
+        self, keys: Sequence[str], until: float | None, seen: Mapping[str, str] | None = None
+    ) -> Sequence[KeyResult]:
         for key in keys:
             check_key(key)
         if self.spec.conditional:  # `vault add` refuses it

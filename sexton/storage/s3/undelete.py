@@ -46,7 +46,7 @@ def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iter
         groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
         complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
         yield from _undelete_page(bucket, complete, dry_run)
-        unclear = [key for group in groups if not group.complete for key in group.keys]
+        unclear = [key for group in groups if not group.complete for key in group.versions]
         if unclear:
             reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
             yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
@@ -103,7 +103,7 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
             if group.complete:
                 hidden |= {key: versions for key, versions in group.versions.items() if _is_hidden(versions)}
             else:
-                unclear += group.keys
+                unclear += group.versions
     answers = zip(unclear, head_all(bucket, unclear), strict=True)
     return hidden, [key for key, listed in answers if listed is None]
 

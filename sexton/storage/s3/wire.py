@@ -120,21 +120,15 @@ def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "
         ca_certs: see ``Trust``.
     """
     with _creating:  # boto3 is thread-safe except for creating a client
-        return _make_client(endpoint, region, profile, ca_certs)
+        return _client_of(endpoint, region, profile, ca_certs)
 
 
 def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
-        session = _session(profile)
-        credentials = session.get_credentials()
+        credentials = _session(profile).get_credentials()
         access_key = credentials.access_key if credentials else "nobody"
-        return _client_of(session, endpoint, region, ca_certs, (access_key, "not-the-secret"))
-
-
-@lru_cache(maxsize=256)
-def _make_client(endpoint: str, region: str, profile: str, ca_certs: str) -> "S3Client":
-    return _client_of(_session(profile), endpoint, region, ca_certs)
+        return _client_of(endpoint, region, profile, ca_certs, (access_key, "not-the-secret"))
 
 
 @lru_cache(maxsize=1)
@@ -150,14 +144,12 @@ def _session(profile: str) -> boto3.Session:
     return boto3.Session(botocore_session=core, profile_name=profile or None)
 
 
+@lru_cache(maxsize=256)
 def _client_of(
-    session: boto3.Session,
-    endpoint: str,
-    region: str,
-    ca_certs: str,
-    login: tuple[str | None, str | None] = (None, None),
+    endpoint: str, region: str, profile: str, ca_certs: str, login: tuple[str | None, str | None] = (None, None)
 ) -> "S3Client":
-    """Return a new client; ``login``: access key and secret, by default the session's own."""
+    """Return a client; ``login``: access key and secret, by default the profile's own."""
+    session = _session(profile)
     config = Config(
         connect_timeout=ADDRESS_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,

@@ -55,7 +55,7 @@ class SlowStore:
             ]
             for key in keys
         }
-        return [FoundVersions(list(keys), listed, complete=True)], []
+        return [FoundVersions(listed, complete=True)], []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "SlowStore":
         """Let all requests go to this store; the requests of a page are sent one after another."""
