@@ -150,7 +150,7 @@ class Checker:
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run by its stored evidence and return its report. Raise ``UnknownCheck``."""
         run = self._runs.stored(order.run)
-        if self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)).whole:
+        if not self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)):
             # raises GuardBusy while the guard is taken: this step is then tried again
             self._orphans.remove_refuted_marks(run)
         self._runs.forget_old(run.instance)

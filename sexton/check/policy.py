@@ -18,7 +18,6 @@ from sexton.check.model import (
     PreviousRun,
     Run,
     RunState,
-    RunVerdict,
 )
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
@@ -44,22 +43,23 @@ REACTION_DAYS = 3
 """Days that an operator should have between the report of a loss and the deletion of the versions that undo it."""
 
 
-def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
-    """Return whether a run is whole, with one sentence for each reason why it is not.
+def judge(evidence: Evidence, before: PreviousRun | None) -> tuple[str, ...]:
+    """Return what a run lacks, one sentence for each input; nothing: it is whole.
+
+    Only a whole run confirms, proves or ends findings.
 
     Args:
         evidence: what the run saw.
         before: what the last whole run saw; None: compare with no earlier run.
     """
     if not evidence.listings and evidence.errors:
-        return RunVerdict(missing_inputs=evidence.errors)  # it ended too early for the other checks to mean anything
-    lacks = [
+        return evidence.errors  # it ended too early for the other checks to mean anything
+    return (
         *evidence.errors,
         *_listing_gaps(evidence),
         *_live_side_gaps(evidence),
         *(_shrinkage(evidence, before) if before is not None else ()),
-    ]
-    return RunVerdict(missing_inputs=tuple(lacks))
+    )
 
 
 def checked_shrunken(instance: str, last: Run | None) -> Run:
@@ -72,7 +72,7 @@ def checked_shrunken(instance: str, last: Run | None) -> Run:
         raise BadInput(f"{instance} was never checked, so no check is compared with an earlier one")
     if last.state is RunState.WHOLE:
         raise BadInput(f"check {last.id} of {instance} is complete, so there is nothing to accept")
-    gaps = last.missing_inputs if last.evidence is None else judge(last.evidence, None).missing_inputs
+    gaps = last.missing_inputs if last.evidence is None else judge(last.evidence, None)
     if gaps:
         raise BadInput(
             f"check {last.id} could not see everything, so it does not show that objects are gone: "

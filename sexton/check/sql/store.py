@@ -21,7 +21,6 @@ from sexton.check.model import (
     FindingType,
     Run,
     RunState,
-    RunVerdict,
 )
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
@@ -166,29 +165,29 @@ class CheckStore:
         with self._db.read() as c:
             return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
-        """End a run: judge it, and only if it is whole confirm, prove and end findings.
+    def conclude(self, run: Run, evidence: Evidence) -> tuple[str, ...]:
+        """End a run: judge it, and only if it is whole confirm, prove and end findings. Return what it lacks.
 
-        A repeated call returns the same verdict.
+        A repeated call returns the same.
         """
         t = self._db.t.check_run
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
-                return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
+                return tuple(row.missing_inputs or ())
             evidence = with_unnamed_counts(evidence, count_unnamed(self._db, c, run))
-            verdict = judge(evidence, previous_run(self._db, c, run))
-            conclude_findings(self._db, c, run, evidence, whole=verdict.whole)
+            lacks = judge(evidence, previous_run(self._db, c, run))
+            conclude_findings(self._db, c, run, evidence, whole=not lacks)
             counts = open_counts(self._db, c, run.instance)
             values = {
-                "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,
+                "state": RunState.PARTIAL if lacks else RunState.WHOLE,
                 "ended_at": self._db.now(c),
                 "evidence": evidence.model_dump(mode="json"),
-                "missing_inputs": list(verdict.missing_inputs),
+                "missing_inputs": list(lacks),
                 "open_counts": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))
-        return verdict
+        return lacks
 
     def forget_old(self, instance: str) -> None:
         """Delete runs that ended more than ``RUN_DAYS`` ago, and GONE findings that were last seen by such a run.

@@ -130,8 +130,7 @@ class LocalVault:
             return unlink_all(root, keys, time.monotonic() + PAGE_SECONDS if until is None else until, seen)
 
     def abort_uploads(self, *prefixes: str) -> int:
-        for prefix in prefixes:
-            check_listing(prefix)
+        del prefixes  # a file exists from its first byte on
         return 0
 
     def uploads(self, before: str) -> Sequence[ListedObject]:
