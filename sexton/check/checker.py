@@ -150,7 +150,7 @@ class Checker:
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run by its stored evidence and return its report. Raise ``UnknownCheck``."""
         run = self._runs.stored(order.run)
-        if self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)).whole:
+        if not self._runs.conclude(run, _with_remarks(_evidence_of(run), order.evidence)):
             # raises GuardBusy while the guard is taken: this step is then tried again
             self._orphans.remove_refuted_marks(run)
         self._runs.forget_old(run.instance)
@@ -173,15 +173,13 @@ class Checker:
             after = findings[-1].id
             heartbeat()
             entries: dict[str, list[LiveEntry]] = defaultdict(list)
-            for entry in self._live.entries_of(run.instance, sorted({finding.record for finding in findings})):
+            for entry in self._owner.live_entries_of(run.instance, sorted({finding.record for finding in findings})):
                 entries[entry.record].append(entry)
             prefixes = [f for f in findings if names_prefix(f.key, f.expected)]
             files = [f for f in findings if not names_prefix(f.key, f.expected)]
             objects = existing(self._vaults, run.instance, keys_by_vault(files), heartbeat)
             objects |= existing_below(self._vaults, run.instance, keys_by_vault(prefixes), heartbeat)
-            disagrees = {f.id: still_disagrees(f, entries[f.record], objects) for f in findings}
-            self._runs.confirm(run, [finding_id for finding_id, is_true in disagrees.items() if is_true])
-            self._runs.refute(run, [finding_id for finding_id, is_true in disagrees.items() if not is_true])
+            self._runs.resolve(run, {f.id: still_disagrees(f, entries[f.record], objects) for f in findings})
 
     def _vaults_reporting_too_late(self, order: CheckOrder, heartbeat: Heartbeat) -> tuple[list[str], list[str]]:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
-from sexton.check.policy import UnknownObjectClassifier, is_stored, latest_judged_write, old_enough, with_live_counts
+from sexton.check.policy import is_stored, latest_judged_write, old_enough, unknown_object, with_live_counts
 from sexton.check.port import Heartbeat, TooManyObjects
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
@@ -168,13 +168,13 @@ class InProcessComparison:
             if listing.whole:  # after the end of a listing that was cut short, every object would look lost
                 yield from _record_findings(db, listing.vault)
         if order.inverted:
-            kinds = UnknownObjectClassifier(self._live.pattern(order.instance))
+            pattern = self._live.pattern(order.instance)
             for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
                 prefixes = covering_prefixes(name)
                 places = ", ".join("?" * len(prefixes))
                 covering = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({places}) LIMIT 1"
                 if db.execute(covering, (vault, *prefixes)).fetchone() is None:
-                    yield kinds.unknown(vault, ListedObject(*listed))
+                    yield unknown_object(pattern, vault, ListedObject(*listed))
 
     def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
         """Store the findings in pages; return type → how many there are, stored or not."""

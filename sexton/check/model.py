@@ -290,14 +290,3 @@ class RepairResult(Message):
     def plus(self, other: "RepairResult") -> "RepairResult":
         """Return the sum of both."""
         return RepairResult(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
-
-
-class RunVerdict(Message):
-    """Whether a run is whole, and if not, what it lacks: one sentence for each input."""
-
-    missing_inputs: tuple[str, ...] = Field(default=())
-
-    @property
-    def whole(self) -> bool:
-        """Return whether nothing is missing: only then are findings confirmed, repaired or set to GONE."""
-        return not self.missing_inputs

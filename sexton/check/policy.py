@@ -18,7 +18,6 @@ from sexton.check.model import (
     PreviousRun,
     Run,
     RunState,
-    RunVerdict,
 )
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
@@ -44,22 +43,23 @@ REACTION_DAYS = 3
 """Days that an operator should have between the report of a loss and the deletion of the versions that undo it."""
 
 
-def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
-    """Return whether a run is whole, with one sentence for each reason why it is not.
+def judge(evidence: Evidence, before: PreviousRun | None) -> tuple[str, ...]:
+    """Return what a run lacks, one sentence for each input; nothing: it is whole.
+
+    Only a whole run confirms, proves or ends findings.
 
     Args:
         evidence: what the run saw.
         before: what the last whole run saw; None: compare with no earlier run.
     """
     if not evidence.listings and evidence.errors:
-        return RunVerdict(missing_inputs=evidence.errors)  # it ended too early for the other checks to mean anything
-    lacks = [
+        return evidence.errors  # it ended too early for the other checks to mean anything
+    return (
         *evidence.errors,
         *_listing_gaps(evidence),
         *_live_side_gaps(evidence),
         *(_shrinkage(evidence, before) if before is not None else ()),
-    ]
-    return RunVerdict(missing_inputs=tuple(lacks))
+    )
 
 
 def checked_shrunken(instance: str, last: Run | None) -> Run:
@@ -72,7 +72,7 @@ def checked_shrunken(instance: str, last: Run | None) -> Run:
         raise BadInput(f"{instance} was never checked, so no check is compared with an earlier one")
     if last.state is RunState.WHOLE:
         raise BadInput(f"check {last.id} of {instance} is complete, so there is nothing to accept")
-    gaps = last.missing_inputs if last.evidence is None else judge(last.evidence, None).missing_inputs
+    gaps = last.missing_inputs if last.evidence is None else judge(last.evidence, None)
     if gaps:
         raise BadInput(
             f"check {last.id} could not see everything, so it does not show that objects are gone: "
@@ -204,25 +204,21 @@ def notes_on_lost(found: Mapping[str, int]) -> list[str]:
     return [f"{lost:,} live rows name no object, and {MOST_LOST:,} or more of them are stored as findings"]
 
 
-class UnknownObjectClassifier:
-    """Classifies objects that no record names, by their keys."""
+def unknown_object(pattern: str, vault: str, listed: ListedObject) -> Discrepancy:
+    """Return the finding for an object that no record names: an orphan only if its key has the form of owners' files.
 
-    def __init__(self, pattern: str) -> None:
-        """``pattern``: see ``LiveSide.pattern``."""
-        self._pattern = re.compile(pattern) if pattern else None
-
-    def unknown(self, vault: str, listed: ListedObject) -> Discrepancy:
-        """Return the finding for an object: it is an orphan only if its key has the form of the owner's files."""
-        key, size, etag, written = listed
-        match = self._pattern.fullmatch(key) if self._pattern else None
-        if match is None or "\0" in key:
-            return Discrepancy(
-                type=FindingType.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag, written=written
-            )
-        record = match.groupdict().get("record") or ""
-        return Discrepancy(
-            type=FindingType.ORPHAN, vault=vault, key=key, size=size, etag=etag, written=written, record=record
-        )
+    ``pattern``: see ``LiveSide.pattern``.
+    """
+    match = re.fullmatch(pattern, listed.key) if pattern and "\0" not in listed.key else None
+    return Discrepancy(
+        type=FindingType.UNKNOWN_KIND if match is None else FindingType.ORPHAN,
+        vault=vault,
+        key=listed.key,
+        size=listed.bytes,
+        etag=listed.etag,
+        written=listed.written,
+        record="" if match is None else match.groupdict().get("record") or "",
+    )
 
 
 def still_disagrees(

@@ -82,7 +82,7 @@ def register_at_once(call: Call, instance: Instance, body: Registration) -> Prot
 
     Idempotent: a repeated registration returns the first one.
     """
-    from sexton.protection.sql.rows import digest
+    from sexton.protection.policy import digest
 
     object_filter = None if body.filter is None else Filter.decode(body.filter)
     items = sorted(set(_items(call, instance, body)))

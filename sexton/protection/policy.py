@@ -1,6 +1,7 @@
 """Decide how long a protection lasts, what it covers, and whether it may be sealed. Pure: ``now`` is an argument."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from sexton.kernel.errors import BadInput
@@ -121,19 +122,6 @@ def expiry(now: int, seconds: int | None, settings: ProtectionSettings) -> int:
     return now + duration * 1_000
 
 
-def repeated(
-    registered: Protection, now: int, seconds: int | None, settings: ProtectionSettings, *, by_job: bool
-) -> int:
-    """Return when a protection expires that is registered once more (ms since 1970): never earlier than before.
-
-    ``by_job``: its own token repeats the registration, which extends it to its greatest age at most.
-    """
-    until = expiry(now, seconds, settings)
-    if by_job:
-        until = min(until, latest_end(registered.registered_at, settings))
-    return max(registered.expires_at, until)
-
-
 def renewed(
     protection: Protection, now: int, seconds: int | None, settings: ProtectionSettings, *, at_least: bool = False
 ) -> int:
@@ -233,3 +221,11 @@ def canonical(name: str, vaults: Mapping[str, VaultSpec], *, prefix: bool = Fals
     except BadInput as e:
         raise Invalid(f"{name!r}: {e}") from e
     return Item(vault, key, prefix)
+
+
+def digest(items: Iterable[Item], filter_: bytes = b"") -> str:
+    """Return the digest of items and a filter, which does not depend on the order of the items."""
+    hash_ = hashlib.sha256(filter_)
+    for item in sorted(items):
+        hash_.update(f"{item.vault}\0{item.key}\0{item.prefix:d}\n".encode())
+    return hash_.hexdigest()

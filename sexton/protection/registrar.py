@@ -5,6 +5,7 @@ Each step can be repeated: a repeated registration, chunk or seal returns its fi
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
@@ -14,7 +15,7 @@ from sexton.protection.sql.store import ProtectionStore
 from sexton.storage.port import Vault, Vaults
 
 LISTED_TOGETHER = 20
-"""From this many objects of one folder on, the folder is listed; fewer are looked up one by one."""
+"""From this many objects of one folder on, the folder is listed; fewer, and what it lacks, are looked up one by one."""
 MAX_PAGE_FACTOR = 4
 """A folder is listed for at most this many times the pages that the objects to find would fill."""
 PAGE_KEYS = 1_000
@@ -113,17 +114,12 @@ class Registrar:
             # The job must check whether these are in the filter.
             claimed = [f"{vault}/{name}: claimed" for vault, name in self._register.find_covered(instance, filter_)]
             sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
-        if on_missing == FAIL and sealed.verified and sealed.claimed + sealed.missing:
-            return self._refuse(registration, sealed)
-        return self._register.seal(registration, sealed)
-
-    def _refuse(self, registration: Protection, sealed: Sealed) -> Protection:
-        """End the registration and raise ``Invalid``; return the job's protection if another caller was faster."""
+        if on_missing != FAIL or not sealed.verified or not sealed.claimed + sealed.missing:
+            return self._register.seal(registration, sealed)
         if not self._register.give_up(registration, "not all of its objects exist"):
-            # It was sealed meanwhile, or the job began another registration.
-            return self._register.find(registration.instance, registration.job)
+            return self._register.find(instance, job)  # sealed meanwhile, or the job began another registration
         raise Invalid(
-            f"{sealed.claimed} objects of job {registration.job} are being deleted and {sealed.missing} do not exist: "
+            f"{sealed.claimed} objects of job {job} are being deleted and {sealed.missing} do not exist: "
             f"{'; '.join(sealed.named[:10])}"
         )
 
@@ -150,28 +146,12 @@ def _existing_sizes(vault: Vault, keys: Sequence[str]) -> dict[str, int]:
     for key in keys:
         keys_by_folder[key.rpartition("/")[0]].add(key)
     existing: dict[str, int] = {}
-    single_keys: list[str] = []
     for folder, folder_keys in keys_by_folder.items():
-        if not folder or len(folder_keys) < LISTED_TOGETHER:
-            single_keys += folder_keys
-            continue
-        listed, is_cut_short = _listed_sizes(vault, folder, folder_keys)
-        existing |= listed
-        if is_cut_short:
-            single_keys += folder_keys - listed.keys()
-    if single_keys:
-        existing |= {found.key: found.bytes for found in vault.stat(sorted(single_keys))}
-    return existing
-
-
-def _listed_sizes(vault: Vault, folder: str, keys: set[str]) -> tuple[dict[str, int], bool]:
-    """Return key → bytes as a listing of the folder shows them, and whether it was cut short: others may exist then."""
-    max_pages = MAX_PAGE_FACTOR * (len(keys) // PAGE_KEYS + 1)
-    listed: dict[str, int] = {}
-    for page_number, page in enumerate(vault.list(f"{folder}/"), start=1):
-        listed.update((entry.key, entry.bytes) for entry in page if entry.key in keys)
-        if len(listed) == len(keys):
-            return listed, False
-        if page_number == max_pages:
-            return listed, True
-    return listed, False
+        if folder and len(folder_keys) >= LISTED_TOGETHER:
+            max_pages = MAX_PAGE_FACTOR * (len(folder_keys) // PAGE_KEYS + 1)
+            for page in islice(vault.list(f"{folder}/"), max_pages):
+                existing |= {listed.key: listed.bytes for listed in page if listed.key in folder_keys}
+                if folder_keys <= existing.keys():
+                    break
+    others = sorted(set(keys) - existing.keys())
+    return existing | {found.key: found.bytes for found in vault.stat(others)}

@@ -141,7 +141,8 @@ def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
     if a.kind != b.kind:
         return False
     if a.kind == "local":
-        return nested(_directory(a), _directory(b))
+        first, second = (f"{spec.location.rstrip('/')}/{spec.prefix}" for spec in (a, b))
+        return nested(first, second)
     if canonical_endpoint(a.endpoint or endpoint_url) != canonical_endpoint(b.endpoint or endpoint_url):
         return False
     return a.location == b.location and nested(a.prefix, b.prefix)
@@ -196,10 +197,6 @@ def _check_path(path: str, noun: str, segments: list[str]) -> None:
 def nested(a: str, b: str) -> bool:
     """Tell whether a key may begin with both prefixes."""
     return a.startswith(b) or b.startswith(a)
-
-
-def _directory(spec: VaultSpec) -> str:
-    return f"{spec.location.rstrip('/')}/{spec.prefix}"
 
 
 def is_rewritten(written: str, seen: str) -> bool:

@@ -113,7 +113,6 @@ class Vault(Protocol):
 
         Raises:
             BadInput: a key is not acceptable; nothing was deleted.
-            ValueError: more than 1,000 keys, or not one ETag per key.
         """
         ...
 

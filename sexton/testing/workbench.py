@@ -21,7 +21,7 @@ from sexton.operators.registry.add_vault import add_vault
 from sexton.owners.plugins import add_instance
 from sexton.owners.port import NotAsked
 from sexton.protection.model import Item, Protection
-from sexton.protection.sql.rows import digest
+from sexton.protection.policy import digest
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.policy import waves

@@ -10,7 +10,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionState
-from sexton.protection.sql.rows import digest
+from sexton.protection.policy import digest
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 from tests.support.scrape import scrape

@@ -88,10 +88,6 @@ class LiveSide:
             self._db.limit_statements(c, STATEMENT_SECONDS)
             yield from read_marks(self._db, c, instance, part, vaults)
 
-    def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
-        """Return the entries that these records (``KIND/ID``) name now."""
-        return self._owner.live_entries_of(instance, records)
-
     def pattern(self, instance: str) -> str:
         """Return the regular expression that every key of the owner's files matches; empty: unknown.
 

@@ -122,7 +122,9 @@ class Repairs:
         self, instance: str, type_: FindingType, key_prefix: str = "", limit: int | None = None
     ) -> Iterator[Sequence[Finding]]:
         after, left = 0, 2**63 if limit is None else limit
-        while page := self._runs.repairable(instance, type_, after, min(PAGE_FINDINGS, left), key_prefix):
+        while page := self._runs.findings(
+            instance, after, min(PAGE_FINDINGS, left), confirmed=True, of=type_, key_prefix=key_prefix
+        ):
             yield page
             after, left = page[-1].id, left - len(page)
 

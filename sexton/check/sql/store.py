@@ -6,10 +6,10 @@ A run stores what it sees page by page and may be killed at any moment. Only ``c
 findings, from everything that the run stored.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.check.model import (
@@ -21,12 +21,18 @@ from sexton.check.model import (
     FindingType,
     Run,
     RunState,
-    RunVerdict,
 )
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
 from sexton.check.port import UnknownCheck, UnknownFinding
-from sexton.check.sql.conclusion import conclude_findings, count_unnamed, forget_old_runs, previous_run
-from sexton.check.sql.findings import is_repairable, open_counts, store_seen
+from sexton.check.sql.findings import (
+    RUN_DAYS,
+    conclude_findings,
+    count_unnamed,
+    is_open,
+    open_counts,
+    previous_run,
+    store_seen,
+)
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -37,6 +43,9 @@ from sexton.operators.call_log.store import record_work
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""
 ENDED = (FindingState.GONE, FindingState.REPAIRED)
+PAGE_ROWS = 1_000
+MOST_PAGES = 50
+"""A check deletes at most this many pages of rows; the next check continues."""
 AT_ONCE = 4
 """Checks that run at the same time in one deployment."""
 STALE_MS = 2 * 86_400_000
@@ -126,24 +135,28 @@ class CheckStore:
             if self._is_running(c, run):  # otherwise an abandoned attempt reports late: the run is concluded
                 store_seen(self._db, c, run, list(unique.values()))
 
-    def confirm(self, run: Run, findings: Collection[int]) -> int:
-        """Confirm findings that the second check found again; return how many. It counts once the run is whole."""
-        t = self._db.t.finding
-        with self._db.write() as c:
-            if not self._is_running(c, run):
-                return 0
-            unconfirmed = and_(self._seen_in(run, CHECKED_TWICE), t.c.confirmed_at.is_(None), in_list(t.c.id, findings))
-            return c.execute(update(t).where(unconfirmed).values(confirmed_at=self._db.now(c))).rowcount
+    def resolve(self, run: Run, disagrees: Mapping[int, bool]) -> int:
+        """Confirm findings that the second check found again, and set the others to GONE; return how many it confirmed.
 
-    def refute(self, run: Run, findings: Collection[int]) -> int:
-        """Set findings to GONE that the second check did not find: the object is back, or the record is deleted."""
+        A confirmation counts once the run is whole. What is not found again is back, or its record is deleted.
+
+        Args:
+            run: the running check.
+            disagrees: id of a finding → whether its record and its object still disagree.
+        """
         t = self._db.t.finding
+        found_again, refuted = (
+            [id_ for id_, is_true in disagrees.items() if is_true is which] for which in (True, False)
+        )
+        was_seen = self._seen_in(run, CHECKED_TWICE)
         with self._db.write() as c:
             if not self._is_running(c, run):
                 return 0
-            refuted = and_(self._seen_in(run, CHECKED_TWICE), t.c.state.not_in(ENDED), in_list(t.c.id, findings))
             values = {"state": FindingState.GONE, "confirmed_at": None, "proven_at": None}
-            return c.execute(update(t).where(refuted).values(**values)).rowcount
+            is_refuted = and_(was_seen, t.c.state.not_in(ENDED), in_list(t.c.id, refuted))
+            c.execute(update(t).where(is_refuted).values(**values))
+            is_unconfirmed = and_(was_seen, t.c.confirmed_at.is_(None), in_list(t.c.id, found_again))
+            return c.execute(update(t).where(is_unconfirmed).values(confirmed_at=self._db.now(c))).rowcount
 
     def unresolved(self, run: Run, types: Collection[FindingType], after: int = 0, limit: int = 1_000) -> list[Finding]:
         """Return findings of these types that the run saw, unless GONE or REPAIRED, in the order of their ids."""
@@ -152,33 +165,54 @@ class CheckStore:
         with self._db.read() as c:
             return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
 
-    def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
-        """End a run: judge it, and only if it is whole confirm, prove and end findings.
+    def conclude(self, run: Run, evidence: Evidence) -> tuple[str, ...]:
+        """End a run: judge it, and only if it is whole confirm, prove and end findings. Return what it lacks.
 
-        A repeated call returns the same verdict.
+        A repeated call returns the same.
         """
         t = self._db.t.check_run
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
-                return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
+                return tuple(row.missing_inputs or ())
             evidence = with_unnamed_counts(evidence, count_unnamed(self._db, c, run))
-            verdict = judge(evidence, previous_run(self._db, c, run))
-            conclude_findings(self._db, c, run, evidence, whole=verdict.whole)
+            lacks = judge(evidence, previous_run(self._db, c, run))
+            conclude_findings(self._db, c, run, evidence, whole=not lacks)
             counts = open_counts(self._db, c, run.instance)
             values = {
-                "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,
+                "state": RunState.PARTIAL if lacks else RunState.WHOLE,
                 "ended_at": self._db.now(c),
                 "evidence": evidence.model_dump(mode="json"),
-                "missing_inputs": list(verdict.missing_inputs),
+                "missing_inputs": list(lacks),
                 "open_counts": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))
-        return verdict
+        return lacks
 
     def forget_old(self, instance: str) -> None:
-        """Delete runs that ended long ago, and the findings that were gone by then."""
-        forget_old_runs(self._db, instance)
+        """Delete runs that ended more than ``RUN_DAYS`` ago, and GONE findings that were last seen by such a run.
+
+        The newest run and the newest whole run stay, for people to see. Findings that are open, accepted or repaired
+        stay too.
+        """
+        run, finding = self._db.t.check_run, self._db.t.finding
+        newest = select(func.max(run.c.id)).where(run.c.instance == instance)
+        needed = newest.union(newest.where(run.c.state == RunState.WHOLE))
+        for _ in range(MOST_PAGES):
+            with self._db.write() as c:
+                ended_long_ago = run.c.ended_at < self._db.now(c) - RUN_DAYS * 86_400_000
+                is_old = and_(run.c.instance == instance, run.c.state != RunState.RUNNING, ended_long_ago)
+                last_old = c.execute(select(func.max(run.c.id)).where(is_old)).scalar_one()
+                if last_old is None:
+                    return
+                of_instance = finding.c.instance == instance
+                is_gone = and_(of_instance, finding.c.state == FindingState.GONE, finding.c.seen_in <= last_old)
+                deleted = 0
+                for t, condition in ((finding, is_gone), (run, and_(is_old, run.c.id.not_in(needed)))):
+                    page = select(t.c.id).where(condition).limit(PAGE_ROWS)
+                    deleted += c.execute(delete(t).where(t.c.id.in_(page))).rowcount
+            if not deleted:
+                return
 
     def instance_of(self, finding: int) -> str:
         """Return the instance of a finding, or raise ``UnknownFinding``."""
@@ -211,7 +245,14 @@ class CheckStore:
         return Finding(**row._mapping)
 
     def findings(
-        self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False, of: FindingType | None = None
+        self,
+        instance: str,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        confirmed: bool = False,
+        of: FindingType | None = None,
+        key_prefix: str = "",
     ) -> list[Finding]:
         """Return open findings in the order of their ids.
 
@@ -221,32 +262,18 @@ class CheckStore:
             limit: at most this many.
             confirmed: only confirmed ones.
             of: only findings of this type; None: of every type.
+            key_prefix: only findings whose key begins with it.
         """
         t = self._db.t.finding
-        query = select(t).where(t.c.instance == instance, t.c.state == FindingState.OPEN, t.c.id > after)
-        if confirmed:
-            query = query.where(t.c.confirmed_at.is_not(None))
-        if of is not None:
-            query = query.where(t.c.type == of)
+        condition = and_(is_open(self._db, instance, of, key_prefix, confirmed=confirmed), t.c.id > after)
         with self._db.read() as c:
-            return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
-
-    def repairable(
-        self, instance: str, type_: FindingType, after: int, limit: int, key_prefix: str = ""
-    ) -> list[Finding]:
-        """Return open confirmed findings of a type with ids above ``after``, in the order of their ids.
-
-        ``key_prefix``: only findings whose key begins with it.
-        """
-        t = self._db.t.finding
-        query = select(t).where(is_repairable(self._db, instance, type_, key_prefix), t.c.id > after)
-        with self._db.read() as c:
-            return [Finding(**row._mapping) for row in c.execute(query.order_by(t.c.id).limit(limit))]
+            rows = c.execute(select(t).where(condition).order_by(t.c.id).limit(limit))
+            return [Finding(**row._mapping) for row in rows]
 
     def count_repairable(self, instance: str, type_: FindingType, key_prefix: str = "") -> dict[str, int]:
         """Return vault → open confirmed findings of a type whose key begins with a prefix."""
         t = self._db.t.finding
-        repairable = is_repairable(self._db, instance, type_, key_prefix)
+        repairable = is_open(self._db, instance, type_, key_prefix, confirmed=True)
         counts = select(t.c.vault, func.count()).where(repairable).group_by(t.c.vault)
         with self._db.read() as c:
             return {row[0]: row[1] for row in c.execute(counts)}

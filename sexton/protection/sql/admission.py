@@ -5,16 +5,25 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, delete, func, or_, select
+from sqlalchemy import Column, Connection, Select, and_, delete, func, or_, select
 
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
 from sexton.protection import policy
 from sexton.protection.errors import Exists, GcIsRunning, MaxCount
 from sexton.protection.model import JobUsage, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
-from sexton.protection.sql.rows import select_protections
 
 log = logging.getLogger(__name__)
+
+
+def protection_columns(db: Database) -> list[Column[Any]]:
+    """Return the columns of a protection without its filter, which may have megabytes."""
+    return [column for column in db.t.protection.c if column.name != "filter"]
+
+
+def select_protections(db: Database) -> Select[Any]:
+    """Select protections without their filters."""
+    return select(*protection_columns(db))
 
 
 def ensure_same(registered: Protection, registration: Protection) -> None:
@@ -40,20 +49,16 @@ def ensure_admitted(
         is_busy = and_(lease.c.instance == instance, lease.c.state == "BUSY", lease.c.expires_at > now)
         if c.execute(select(lease.c.owner).where(is_busy).limit(1)).first() is not None:
             raise GcIsRunning(f"a round of {instance} runs and strict_gate is on; try again when it has ended")
-    usage = job_usage(db, c, instance, job)
-    if usage.protections >= settings.job_max_protections:
+    usage, active = job_usage(db, c, instance, job), _active_count(db, c, instance)
+    if usage.protections >= settings.job_max_protections or active >= settings.max_count:
         end_due(db, c, instance, now, settings)
-        usage = job_usage(db, c, instance, job)
+        usage, active = job_usage(db, c, instance, job), _active_count(db, c, instance)
     policy.check_quota(job, usage._replace(protections=usage.protections + 1), settings)
-    if by_job and not usage.protections:
-        return
-    if _active_count(db, c, instance) >= settings.max_count:
-        end_due(db, c, instance, now, settings)
-        if (count := _active_count(db, c, instance)) >= settings.max_count:
-            raise MaxCount(
-                f"{instance} has {count} active protections, sync_protection_max_count allows {settings.max_count}; "
-                f"see: sexton protection list {instance}"
-            )
+    if active >= settings.max_count and (usage.protections or not by_job):
+        raise MaxCount(
+            f"{instance} has {active} active protections, sync_protection_max_count allows {settings.max_count}; "
+            f"see: sexton protection list {instance}"
+        )
 
 
 def ensure_objects_fit(

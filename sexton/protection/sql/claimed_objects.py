@@ -4,8 +4,7 @@ These functions are called after ``wait_for_claims``: no more registered objects
 """
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
 from typing import Any
 
@@ -38,20 +37,17 @@ def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Ite
         items: items of the registration.
     """
     objects = [(item.vault, item.key) for item in items if not item.prefix]
-    prefixes = [(item.vault, item.key) for item in items if item.prefix]
+    prefixes = Prefixes(items)
     claimed: set[tuple[str, str]] = set()
     if objects:
         keys, queried = [key for _, key in objects], set(objects)
         may_have = may_have_keys(db, min(keys), max(keys))
         claimed |= set(_claimed(db, c, instance, lambda vault, key: (vault, key) in queried, may_have))
     if prefixes:
-        registered = set(prefixes)
-        lengths = sorted({len(prefix) for _, prefix in prefixes})  # there are few, however many prefixes there are
-        below = _claimed(db, c, instance, lambda vault, key: any((vault, key[:n]) in registered for n in lengths))
-        claimed |= set(islice(below, NAMED))  # a few: there may be millions
+        claimed |= set(islice(_claimed(db, c, instance, prefixes.cover), NAMED))  # a few: there may be millions
     claimed |= set(_in_second_pass(db, c, instance, objects))  # after the files: a first pass may end meanwhile
     if prefixes and seconds_of_requests(db, c, instance) > 0:
-        claimed |= set(_overlapping_second_passes(db, c, instance, items))
+        claimed |= set(_overlapping_second_passes(db, c, instance, prefixes))
     return sorted(claimed)
 
 
@@ -111,11 +107,9 @@ def _in_second_pass(
 
     A worker that lost its lease may be deleting objects that this pass found, although their rows are deleted.
     """
-    mark = db.t.mark
     prefixes = sorted({prefix for _, key in objects for prefix in covering_prefixes(key)})
-    is_in_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
-    query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(mark.c.prefix, prefixes))
-    second_pass_prefixes = {(row.vault, row.prefix) for row in c.execute(query)}
+    rows = c.execute(_second_passes(db, instance).where(in_list(db.t.mark.c.prefix, prefixes)))
+    second_pass_prefixes = {(row.vault, row.prefix) for row in rows}
     for vault, key in objects:
         # A mark without a vault deletes in every one.
         if any(not second_pass_prefixes.isdisjoint(((vault, p), (None, p))) for p in covering_prefixes(key)):
@@ -123,36 +117,41 @@ def _in_second_pass(
 
 
 def _overlapping_second_passes(
-    db: Database, c: Connection, instance: str, items: Sequence[Item]
+    db: Database, c: Connection, instance: str, registered: "Prefixes"
 ) -> Iterator[tuple[str, str]]:
     """Yield the prefixes of a few marks that await their second pass and overlap a registered one, with its vault."""
-    prefixes_by_vault: dict[str, set[str]] = defaultdict(set)
-    for item in items:
-        if item.prefix:
-            prefixes_by_vault[item.vault].add(item.key)
-    registered = {vault: _Prefixes(prefixes) for vault, prefixes in prefixes_by_vault.items()}
     found = 0
     for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
-        for vault in registered if row.vault is None else (row.vault,):
-            if vault in registered and registered[vault].overlap(row.prefix):
+        for vault in registered.vaults if row.vault is None else (row.vault,):
+            if registered.overlap(vault, row.prefix):
                 yield vault, row.prefix
                 found += 1
         if found >= NAMED:
             return
 
 
-class _Prefixes:
-    """Prefixes of one vault, to be compared with very many others."""
+class Prefixes:
+    """The prefixes among registered items, to be compared with very many keys and other prefixes."""
 
-    def __init__(self, prefixes: Set[str]) -> None:
-        self._prefixes, self._ordered = prefixes, sorted(prefixes)
-        self._lengths = {len(prefix) for prefix in prefixes}  # there are few lengths, however many prefixes there are
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._prefixes = {(item.vault, item.key) for item in items if item.prefix}
+        self._ordered = sorted(self._prefixes)
+        self._lengths = {len(key) for _, key in self._prefixes}  # there are few, however many prefixes there are
+        self.vaults = {vault for vault, _ in self._prefixes}
 
-    def overlap(self, prefix: str) -> bool:
+    def __len__(self) -> int:
+        return len(self._prefixes)
+
+    def cover(self, vault: str, key: str) -> bool:
+        """Return whether a key begins with one of the prefixes."""
+        return any((vault, key[:length]) in self._prefixes for length in self._lengths)
+
+    def overlap(self, vault: str, prefix: str) -> bool:
         """Return whether one of the prefixes begins with this one, or this one with one of them."""
-        position = bisect_left(self._ordered, prefix)
-        is_around = position < len(self._ordered) and self._ordered[position].startswith(prefix)
-        return is_around or any(prefix[:length] in self._prefixes for length in self._lengths)
+        position = bisect_left(self._ordered, (vault, prefix))
+        following = self._ordered[position : position + 1]
+        is_around = any(other == vault and key.startswith(prefix) for other, key in following)
+        return is_around or self.cover(vault, prefix)
 
 
 def _second_passes(db: Database, instance: str) -> Select[Any, Any]:

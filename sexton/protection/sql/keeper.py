@@ -5,8 +5,7 @@ or ended since (docs/adr/0016). Rows count from their commit on, whether their p
 ``covering`` finds the protections of a few places.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
@@ -47,9 +46,6 @@ class ProtectionSnapshot(NamedTuple):
     blocked: Mapping[Ref, Kept]
 
 
-NO_SNAPSHOT = ProtectionSnapshot(RegisterVersion(-1, -1, -1, -1), MappingProxyType({}))
-
-
 class ProtectionKeeper(Keeper):
     """Judges candidates by protections; each filter is parsed once."""
 
@@ -74,9 +70,8 @@ class ProtectionKeeper(Keeper):
     ) -> Mapping[Ref, Kept]:
         """Return the candidates with a protected file; the snapshot answers if the register did not change."""
         refs = [candidate.ref for candidate in candidates]
-        snapshot = snapshot or NO_SNAPSHOT
         version = self._version(tx, token.instance)
-        if version == snapshot.version:
+        if snapshot is not None and version == snapshot.version:
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
         return self._blocked(tx, token, refs, files, version)
 
@@ -136,16 +131,13 @@ class ProtectionKeeper(Keeper):
         of_vault = and_(item.c.instance == instance, item.c.vault == vault, item.c.prefix == (length is not None))
         items = select(item.c.key, item.c.protection).where(of_vault, in_list(item.c.key, names))
         rows = c.execute(items).all()
-        jobs = self._jobs(c, {row.protection for row in rows})
-        return {row.key: jobs[row.protection] for row in rows if row.protection in jobs}
-
-    def _jobs(self, c: Connection, protections: Set[int]) -> dict[int, str]:
-        """Return the job of each protection; rows of a protection that has ended cover nothing."""
-        if not protections:
+        if not rows:
             return {}
         t = self._db.t.protection
-        rows = c.execute(select(t.c.id, t.c.job).where(in_list(t.c.id, protections)))
-        return {row.id: row.job for row in rows}
+        is_registered = in_list(t.c.id, {row.protection for row in rows})
+        jobs = {row.id: row.job for row in c.execute(select(t.c.id, t.c.job).where(is_registered))}
+        # Rows of a protection that has ended cover nothing.
+        return {row.key: jobs[row.protection] for row in rows if row.protection in jobs}
 
     def _by_filter(self, c: Connection, files: FileList, refs: frozenset[Ref], protection: Any) -> dict[Ref, Kept]:
         """Compare each file with a filter; one that cannot be read may cover any of them."""
@@ -194,19 +186,15 @@ def covering(db: Database, instance: str, places: Iterable[Place]) -> Sequence[P
 def _covers(db: Database, place: Place) -> ColumnElement[bool]:
     """Return the condition that a registered item covers a key of the place, or anything under its prefix."""
     item = db.t.protection_item
-    is_in_vault = item.c.vault == place.vault
     if place.prefix is not None:
+        names: Sequence[str] = (place.prefix,)
         # Not BETWEEN, whose bounds may have no COLLATE.
-        is_under = and_(item.c.key >= place.prefix, item.c.key <= place.prefix + LAST_CHARACTER)
-        is_above = and_(item.c.prefix, in_list(item.c.key, _beginnings([place.prefix])))
-        return and_(is_in_vault, or_(is_under, is_above))
-    keys = place.keys or ()
-    is_exact = and_(item.c.prefix.is_(False), in_list(item.c.key, keys))
-    return and_(is_in_vault, or_(is_exact, and_(item.c.prefix, in_list(item.c.key, _beginnings(keys)))))
-
-
-def _beginnings(keys: Iterable[str]) -> list[str]:
-    return sorted({key[:length] for key in keys for length in range(1, len(key) + 1)})
+        is_within = and_(item.c.key >= place.prefix, item.c.key <= place.prefix + LAST_CHARACTER)
+    else:
+        names = place.keys or ()
+        is_within = and_(item.c.prefix.is_(False), in_list(item.c.key, names))
+    beginnings = sorted({name[:length] for name in names for length in range(1, len(name) + 1)})
+    return and_(item.c.vault == place.vault, or_(is_within, and_(item.c.prefix, in_list(item.c.key, beginnings))))
 
 
 def _may_cover(data: bytes, places: Sequence[Place]) -> bool:

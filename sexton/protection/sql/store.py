@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, true, tuple_, update
+from sqlalchemy import Boolean, Connection, Text, and_, delete, func, insert, literal, select, true, tuple_, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance, deciding
+from sexton.database.rows import as_rows
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
 from sexton.protection.errors import Invalid, ProtectionNotFound
@@ -30,8 +32,15 @@ from sexton.protection.model import (
     Sealed,
 )
 from sexton.protection.sql import claimed_objects
-from sexton.protection.sql.admission import end_due, ensure_admitted, ensure_objects_fit, ensure_same, job_usage
-from sexton.protection.sql.rows import digest, insert_items, protection_columns, select_protections
+from sexton.protection.sql.admission import (
+    end_due,
+    ensure_admitted,
+    ensure_objects_fit,
+    ensure_same,
+    job_usage,
+    protection_columns,
+    select_protections,
+)
 
 log = logging.getLogger(__name__)
 FORGOTTEN_AT_ONCE = 20_000
@@ -74,7 +83,10 @@ class ProtectionStore:
             if row is not None:
                 registered = Protection(**row._mapping)
                 ensure_same(registered, registration)
-                until = policy.repeated(registered, now, seconds, self._settings, by_job=self._by_job)
+                until = policy.renewed(registered, now, seconds, self._settings, at_least=True)
+                if self._by_job:
+                    latest_end = policy.latest_end(registered.registered_at, self._settings)
+                    until = max(registered.expires_at, min(until, latest_end))
                 return self._update(c, registered.id, expires_at=until)
             ensure_admitted(self._db, c, registration, now, self._settings, by_job=self._by_job)
             values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
@@ -102,7 +114,7 @@ class ProtectionStore:
         if len(items) > CHUNK_ITEMS:
             raise Invalid(f"{len(items)} items in one chunk; at most {CHUNK_ITEMS}")
         t, chunk = self._db.t.protection, self._db.t.protection_chunk
-        chunk_digest, job = digest(items), registration.job
+        chunk_digest, job = policy.digest(items), registration.job
         with self._locked(registration.instance, job, registration.id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
             stored_chunk = c.execute(select(chunk).where(is_chunk)).one_or_none()
@@ -113,7 +125,11 @@ class ProtectionStore:
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
             ensure_objects_fit(self._db, c, registration, len(items), self._settings)
-            insert_items(self._db, c, row.instance, row.id, items)
+            new_items = as_rows((i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
+            columns: dict[str, Any] = {name: new_items.c[name] for name in Item._fields}
+            columns |= {"instance": literal(row.instance), "protection": literal(row.id)}
+            insert_items = upsert(self._db.t.protection_item).from_select([*columns], select(*columns.values()))
+            c.execute(insert_items.on_conflict_do_nothing())  # it may have registered some of them already
             counts = {"changes": t.c.changes + 1, "objects": t.c.objects + len(items)}
             sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
             c.execute(update(t).where(t.c.id == row.id).values(**counts, sizes=sizes))

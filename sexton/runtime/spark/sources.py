@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sexton.check.model import CheckOrder, Discrepancy
-from sexton.check.policy import UnknownObjectClassifier, is_stored
+from sexton.check.policy import is_stored, unknown_object
 from sexton.kernel.errors import SextonError
 from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
@@ -191,7 +191,7 @@ class FindingWriter:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        order, kinds = CheckOrder.model_validate_json(self._order), UnknownObjectClassifier(self._pattern)
+        order = CheckOrder.model_validate_json(self._order)
         counts: dict[str, int] = {}
         stores = None
         try:
@@ -202,7 +202,7 @@ class FindingWriter:
                         if "type" not in row:  # no record names the object
                             etag, written = row["etag"] or "", row["written"] or ""
                             listed = ListedObject(row["key"], row["size"], etag, written)
-                            finding = kinds.unknown(row["vault"], listed)
+                            finding = unknown_object(self._pattern, row["vault"], listed)
                         else:
                             finding = Discrepancy(**{name: value for name, value in row.items() if value is not None})
                         counts[finding.type] = counts.get(finding.type, 0) + 1

@@ -10,11 +10,9 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from itertools import groupby
-from types import MappingProxyType
 
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.policy import DRAFT, is_rewritten, out_of_time, rewritten_text
@@ -24,8 +22,6 @@ _FOLDER_MODE = 0o755
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
-
-NOT_SEEN: Mapping[str, str] = MappingProxyType({})
 
 
 class MissingDirectory(Exception):
@@ -39,7 +35,7 @@ def open_location(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
     Symbolic links are followed in the location, which an operator chose, but not in the folders.
 
     Raises:
-        NoPlace: a part of the path is missing or is no directory.
+        MissingDirectory: a part of the path is missing or is no directory.
     """
     try:
         location = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -112,15 +108,12 @@ def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterato
                     yield path + name, status.st_size, status.st_mtime
 
 
-@lru_cache(maxsize=64)  # files that were written together are often listed together
-def as_written(seconds: int) -> str:
-    """Return an instant, in whole seconds since 1970, as ``ListedObject.written``."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+def as_written(seconds: float) -> str:
+    """Return an instant, in seconds since 1970, as ``ListedObject.written``."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(math.floor(seconds)))
 
 
-def write_file(
-    path: str, folders: Sequence[str], name: str, data: bytes, publish: Callable[[str, int], None] | None = None
-) -> None:
+def write_file(path: str, folders: Sequence[str], name: str, data: bytes, *, new: bool = False) -> None:
     """Write a file, and create its folder where it is missing.
 
     The file is complete before it gets its name: a crash leaves a complete file or none.
@@ -130,8 +123,10 @@ def write_file(
         folders: the folders from there to the file.
         name: of the file.
         data: its bytes.
-        publish: called with the draft's name and the open folder to give the draft its final name; by default the draft
-            replaces an older file.
+        new: the file must not exist yet; otherwise it is replaced.
+
+    Raises:
+        FileExistsError: it exists already, and must be new.
     """
     draft = f"{DRAFT}{secrets.token_hex(8)}"
     with open_location(path) as location:
@@ -143,18 +138,18 @@ def write_file(
                     out.write(data)
                     out.flush()
                     os.fsync(out.fileno())
-            except OSError:
-                os.unlink(draft, dir_fd=inner)
-                raise
-            if publish is None:
-                os.replace(draft, name, src_dir_fd=inner, dst_dir_fd=inner)
-            else:
-                publish(draft, inner)
+                if new:  # a link gives the name only once: the second of two writers gets an error
+                    os.link(draft, name, src_dir_fd=inner, dst_dir_fd=inner)
+                else:
+                    os.replace(draft, name, src_dir_fd=inner, dst_dir_fd=inner)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=inner)
             os.fsync(inner)
 
 
 def unlink_all(
-    root: int, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] = NOT_SEEN
+    root: int, keys: Sequence[str], until: float = float("inf"), seen: Mapping[str, str] | None = None
 ) -> list[KeyResult]:
     """Unlink files, durably; their directories stay.
 
@@ -170,28 +165,20 @@ def unlink_all(
     Raises:
         OSError: the disk failed; the results of the keys are unknown.
     """
-    by_directory = groupby(keys, lambda key: key.rpartition("/")[0])
-    return [
-        result for parent, group in by_directory for result in _unlink_together(root, parent, list(group), until, seen)
-    ]
-
-
-def _unlink_together(
-    root: int, parent: str, keys: Sequence[str], until: float, seen: Mapping[str, str]
-) -> list[KeyResult]:
-    """Unlink files that are all directly in one directory below ``root``; ``parent``: its path."""
-    if time.monotonic() > until:
-        return [out_of_time(key) for key in keys]
-    try:
-        with open_folder(root, parent.split("/") if parent else []) as inner:
-            results = [
-                _unlink(inner, key, seen.get(key, "")) if time.monotonic() <= until else out_of_time(key)
-                for key in keys
-            ]
-            os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
-            return results
-    except OSError as error:
-        return [_result_of_error(key, error) for key in keys]
+    results: list[KeyResult] = []
+    for parent, group in groupby(keys, lambda key: key.rpartition("/")[0]):
+        together = list(group)
+        try:
+            with open_folder(root, parent.split("/") if parent else []) as inner:
+                unlinked = [
+                    _unlink(inner, key, (seen or {}).get(key, "")) if time.monotonic() <= until else out_of_time(key)
+                    for key in together
+                ]
+                os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
+        except OSError as error:
+            unlinked = [_result_of_error(key, error) for key in together]
+        results += unlinked
+    return results
 
 
 def stat_file(root: int, path: str) -> os.stat_result | None:
@@ -215,7 +202,7 @@ def _unlink(inner: int, key: str, seen: str) -> KeyResult:
         status = os.stat(name, dir_fd=inner, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
             return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="not a regular file (a directory or a link)")
-        if is_rewritten(written := as_written(math.floor(status.st_mtime)), seen):
+        if is_rewritten(written := as_written(status.st_mtime), seen):
             return KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason=rewritten_text(written, seen))
         os.unlink(name, dir_fd=inner)
     except OSError as error:

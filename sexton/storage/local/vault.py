@@ -3,10 +3,9 @@
 No operation leaves the root (see ``files``), and a missing root is a fault, not an empty vault.
 """
 
-import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
@@ -16,7 +15,6 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.local.files import (
-    NOT_SEEN,
     MissingDirectory,
     as_written,
     open_folder,
@@ -74,27 +72,18 @@ class LocalVault:
         self._folders = spec.prefix.split("/")[:-1]
 
     def read_marker(self) -> Marker | None:
-        raw = self._read(MARKER_KEY, FileNotFoundError)
+        raw = self._read(MARKER_KEY)
         return None if raw is None else self._parse(raw, MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
-        # A link gives the name only once: the second of two writers gets an error.
-        def link(draft: str, inner: int) -> None:
-            try:
-                os.link(draft, MARKER_KEY.rpartition("/")[2], src_dir_fd=inner, dst_dir_fd=inner)
-            except FileExistsError as error:
-                raise self._fault("FOREIGN_MARKER", "a marker exists already; it is not overwritten") from error
-            finally:
-                os.unlink(draft, dir_fd=inner)
-
-        self._write(MARKER_KEY, marker.model_dump_json().encode(), link)
+        self._write(MARKER_KEY, marker.model_dump_json().encode(), new=True)
 
     def replace_marker(self, marker: Marker) -> None:
         self._write(MARKER_KEY, marker.model_dump_json().encode())
 
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
-        return self._pages(prefix)
+        return self._pages(self._objects(prefix))
 
     def parts(self, count: int) -> Sequence[VaultPart]:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
@@ -103,7 +92,7 @@ class LocalVault:
     def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
         if part.after or part.until:
             raise ValueError(f"vault {self.spec.name} is a directory; its listing cannot be cut by keys")
-        return self._pages(part.prefix, deep=not part.loose)
+        return self._pages(self._objects(part.prefix, deep=not part.loose))
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         for key in keys:
@@ -111,7 +100,7 @@ class LocalVault:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
             files = [(key, stat_file(root, key)) for key in keys]
         return [
-            ListedObject(key, status.st_size, written=as_written(math.floor(status.st_mtime)))
+            ListedObject(key, status.st_size, written=as_written(status.st_mtime))
             for key, status in files
             if status is not None
         ]
@@ -120,11 +109,8 @@ class LocalVault:
         """Do nothing: a directory is deleted from at once."""
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
-        if len(keys) > PAGE_KEYS:
-            raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
-        if etags and len(etags) != len(keys):
-            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
-        return self._delete(keys, until, NOT_SEEN)
+        del etags  # files have none
+        return self._delete(keys, until)
 
     def delete_unchanged(
         self, keys: Sequence[str], etags: Sequence[str], written: Sequence[str], until: float | None = None
@@ -132,7 +118,9 @@ class LocalVault:
         del etags  # files have none
         return self._delete(keys, until, dict(zip(keys, written, strict=True)))
 
-    def _delete(self, keys: Sequence[str], until: float | None, seen: Mapping[str, str]) -> Sequence[KeyResult]:
+    def _delete(
+        self, keys: Sequence[str], until: float | None, seen: Mapping[str, str] | None = None
+    ) -> Sequence[KeyResult]:
         for key in keys:
             check_key(key)
         if self.spec.conditional:  # `vault add` refuses it
@@ -142,8 +130,7 @@ class LocalVault:
             return unlink_all(root, keys, time.monotonic() + PAGE_SECONDS if until is None else until, seen)
 
     def abort_uploads(self, *prefixes: str) -> int:
-        for prefix in prefixes:
-            check_listing(prefix)
+        del prefixes  # a file exists from its first byte on
         return 0
 
     def uploads(self, before: str) -> Sequence[ListedObject]:
@@ -159,11 +146,19 @@ class LocalVault:
 
     def read_own(self, name: str) -> bytes | None:
         check_own(name)
-        return self._read(RESERVED_PREFIX + name, FileNotFoundError, NotADirectoryError)
+        return self._read(RESERVED_PREFIX + name)
 
     def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_own_prefix(prefix)
-        return self._own_pages(prefix)
+        start = self.spec.prefix + RESERVED_PREFIX
+
+        def files() -> Iterator[ListedObject]:
+            with open_location(self.spec.location) as location:
+                for key, size, _ in self._walk(location, start + prefix, deep=True):
+                    if is_own(name := key.removeprefix(start)):
+                        yield ListedObject(name, size)
+
+        return self._pages(files())
 
     def remove_own(self, names: Sequence[str]) -> None:
         for name in names:
@@ -209,35 +204,22 @@ class LocalVault:
         prefix = f"{self.spec.prefix}{marker_key}".removesuffix(MARKER_KEY)
         return LocalVault(self.spec.model_copy(update={"prefix": prefix})).read_marker()
 
-    def _read(self, path: str, *missing: type[OSError]) -> bytes | None:
-        """Return a file of the vault; None where opening it fails with an error that means that it does not exist."""
+    def _read(self, path: str) -> bytes | None:
+        """Return a file of the vault; None where it does not exist."""
         *folders, name = path.split("/")
         with self._faults(), open_location(self.spec.location) as location:
             try:
                 with open_folder(location, [*self._folders, *folders]) as inner:
                     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inner)
-            except missing:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
             with os.fdopen(file, "rb") as source:
                 return source.read()
 
-    def _write(self, path: str, data: bytes, publish: Callable[[str, int], None] | None = None) -> None:
+    def _write(self, path: str, data: bytes, *, new: bool = False) -> None:
         *folders, name = path.split("/")
         with self._faults():
-            write_file(self.spec.location, [*self._folders, *folders], name, data, publish)
-
-    def _own_pages(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
-        page: list[ListedObject] = []
-        start = self.spec.prefix + RESERVED_PREFIX
-        with self._faults(), open_location(self.spec.location) as location:
-            for key, size, _ in self._walk(location, start + prefix, deep=True):
-                if is_own(name := key.removeprefix(start)):
-                    page.append(ListedObject(key=name, bytes=size))
-                if len(page) == PAGE_KEYS:
-                    yield page
-                    page = []
-        if page:
-            yield page
+            write_file(self.spec.location, [*self._folders, *folders], name, data, new=new)
 
     def _folders_in(self, root: int, path: str) -> Sequence[str] | None:
         """Return the folders directly in one; None where it has very many, or was deleted meanwhile."""
@@ -249,20 +231,19 @@ class LocalVault:
         folders = sorted(f"{path}{name.decode()}/" for name in names)
         return folders if len(folders) <= MOST_FOLDERS else None
 
-    def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[ListedObject]]:
-        page: list[ListedObject] = []
-        with self._faults(), open_location(self.spec.location, self._folders) as root:
+    def _objects(self, prefix: str, *, deep: bool = True) -> Iterator[ListedObject]:
+        with open_location(self.spec.location, self._folders) as root:
             for key, size, written_at in self._walk(root, prefix, deep):
                 if key.startswith(RESERVED_PREFIX):
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(ListedObject(key, size, written=as_written(math.floor(written_at))))
-                if len(page) == PAGE_KEYS:
-                    yield page
-                    page = []
-        if page:
-            yield page
+                yield ListedObject(key, size, written=as_written(written_at))
+
+    def _pages(self, objects: Iterator[ListedObject]) -> Iterator[Sequence[ListedObject]]:
+        with self._faults():
+            while page := list(islice(objects, PAGE_KEYS)):
+                yield page
 
     def _walk(self, root: int, prefix: str, deep: bool) -> Iterator[tuple[str, int, float]]:
         """Yield (key, bytes, last write) of the files under a prefix."""
@@ -286,6 +267,8 @@ class LocalVault:
         """Turn errors of the file system into faults of the vault."""
         try:
             yield
+        except FileExistsError as error:  # of a file that must be new
+            raise self._fault("FOREIGN_MARKER", "a marker exists already; it is not overwritten") from error
         except MissingDirectory as error:
             raise self._fault("NO_BUCKET", f"{error}; is the disk mounted?") from error
         except PermissionError as error:

@@ -1,13 +1,16 @@
-"""Delete objects or versions of an S3 bucket; the result of each is exactly what the store reported for it."""
+"""Delete objects or versions of an S3 bucket; the result of each is exactly what the store reported for it.
+
+Or conditionally: an object is deleted only while it has the ETag that was resolved, or was not written again.
+"""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
-from sexton.storage.policy import out_of_time
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult, ListedObject
+from sexton.storage.policy import is_rewritten, out_of_time, rewritten_text
 from sexton.storage.port import Throttled
 from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
 from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy, is_lock
@@ -25,7 +28,16 @@ class Target(NamedTuple):
     etag: str = ""
 
 
+class Seen(NamedTuple):
+    """An object as it was seen; ``etag``, ``written``: empty if they are not known."""
+
+    key: str
+    etag: str
+    written: str
+
+
 Results = dict[Target, KeyResult]
+NO_ETAG = "no ETag known: a conditional vault needs it; not deleted"
 NO_LIMIT = float("inf")
 
 
@@ -149,3 +161,106 @@ def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyRe
     elif is_lock(code, message):
         reason = f"LOCKED: {reason}"
     return KeyResult(key=target.key, outcome=outcome, reason=reason, alone=code == "InternalError")
+
+
+def delete_conditionally(
+    bucket: S3Bucket, etags: Mapping[str, str], deleted: KeyOutcome, until: float
+) -> dict[str, KeyResult]:
+    """Delete each key while it has its ETag.
+
+    Sends requests of many keys where the probe showed that the store respects an ETag per key; otherwise one by one.
+
+    Args:
+        bucket: of the vault.
+        etags: key → ETag without quotes; empty where it is unknown, and then the object is not deleted.
+        deleted: the outcome of a delete in this bucket: DELETED, or HIDDEN in a versioned bucket.
+        until: no request begins after this instant, in monotonic seconds.
+    """
+    probe = bucket.spec.probe
+    targets = [Target(key, etag=etag) for key, etag in etags.items() if etag]
+    replies = with_deleted_as(deleted, delete(bucket, targets, until, alone=not (probe and probe.etag_multi)))
+    results = {
+        key: KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=NO_ETAG) for key, etag in etags.items() if not etag
+    }
+    unclear = [t for t, reply in replies.items() if reply.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
+    results |= {t.key: reply for t, reply in replies.items() if t not in unclear}
+    explained = run_together(lambda target: _explain(bucket, target, replies[target]), unclear, until)
+    for target, result in zip(unclear, explained, strict=True):
+        results[target.key] = result or out_of_time(target.key)
+    return results
+
+
+def delete_unchanged(
+    bucket: S3Bucket, objects: Sequence[Seen], delete_one: Callable[[Seen], KeyResult], until: float
+) -> list[KeyResult]:
+    """Look up each object just before it is deleted, and delete it if it is the one that was seen.
+
+    ``If-Match`` compares the content alone: no request deletes by the time of the last write (only directory buckets of
+    AWS know such a condition).
+
+    Args:
+        bucket: of the vault.
+        objects: what was seen; one without a last write is not looked up.
+        delete_one: deletes one of them.
+        until: no request begins after this instant, in monotonic seconds.
+    """
+
+    def compare_and_delete(seen: Seen) -> KeyResult:
+        if not seen.written:
+            return delete_one(seen)
+        current = _current(bucket, seen.key)
+        if isinstance(current, KeyResult):
+            return current
+        if seen.etag and current.etag != seen.etag:
+            change = f"rewritten since a check saw it: its ETag was {seen.etag} and is {current.etag}"
+            return KeyResult(seen.key, KeyOutcome.CHANGED, change)
+        if is_rewritten(current.written, seen.written):
+            return KeyResult(seen.key, KeyOutcome.CHANGED, rewritten_text(current.written, seen.written))
+        return delete_one(seen)
+
+    results = run_together(compare_and_delete, objects, until)
+    return [result or out_of_time(seen.key) for result, seen in zip(results, objects, strict=True)]
+
+
+def head_all(bucket: S3Bucket, keys: Sequence[str]) -> list[ListedObject | None]:
+    """Send HEAD for each key, some at once; return the objects in the order of the keys, None where there is none."""
+    answers = run_together(lambda key: _head(bucket, key), keys)
+    return [answer if isinstance(answer, ListedObject) else None for answer in answers]
+
+
+def _head(bucket: S3Bucket, key: str) -> ListedObject | KeyResult:
+    """Send HEAD for one key. The answer for a missing bucket is the same as for a missing key."""
+
+    def request(s3: "S3Client") -> ListedObject | KeyResult:
+        try:
+            reply = s3.head_object(Bucket=bucket.name, Key=bucket.full(key))
+        except ClientError as error:
+            if error_of(error)[2] != 404:
+                raise
+            headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+            is_hidden = headers.get("x-amz-delete-marker") == "true"
+            return KeyResult(key, KeyOutcome.HIDDEN if is_hidden else KeyOutcome.ABSENT)
+        etag, written = reply["ETag"].strip('"'), f"{reply['LastModified']:%Y-%m-%dT%H:%M:%S}"
+        return ListedObject(key, reply["ContentLength"], etag, written)
+
+    return bucket.call_with_retries(request)
+
+
+def _current(bucket: S3Bucket, key: str) -> ListedObject | KeyResult:
+    """Return the object that is to be deleted as it is now; the key's result where it is gone, or the store is busy."""
+    try:
+        return _head(bucket, key)
+    except Throttled as busy:
+        return throttled(key, busy)
+
+
+def _explain(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+    """Return the result that a failed precondition means: stores report it for another object, and some for none."""
+    current = _current(bucket, target.key)
+    if isinstance(current, KeyResult):
+        return current
+    if current.etag == target.etag:
+        reason = f"{refusal.reason}, although its ETag is the resolved one; try: sexton vault probe"
+        return KeyResult(target.key, KeyOutcome.FAILED, reason)
+    reason = f"rewritten since it was resolved: its ETag was {target.etag} and is {current.etag}"
+    return KeyResult(target.key, KeyOutcome.CHANGED, reason)

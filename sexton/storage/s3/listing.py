@@ -4,16 +4,11 @@ import operator
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sexton.storage.model import PAGE_KEYS, ListedObject, VaultPart
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.listing_page import Columns, Entries
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
-
-SECONDS = len("YYYY-MM-DDTHH:MM:SS")
 FOLDER_PAGES = 10
 """Pages that are searched for the folders of a folder; one that needs more is listed as it is, or cut by keys."""
 
@@ -60,8 +55,9 @@ def pages(
     token = ""
     while True:
         reply = _page(bucket, full_prefix, token, after=first_key, loose=loose)
-        columns = _without_key(_columns(reply), bucket.prefix)  # the vault's own folder placeholder is no object in it
-        keys = columns.keys
+        # The vault's own folder placeholder is no object in it.
+        objects = [listed for listed in reply["Contents"] if listed[0] != bucket.prefix]
+        keys = [listed[0] for listed in objects]
         for key in keys:
             if not key.startswith(full_prefix) or (loose and "/" in key[len(full_prefix) :]):
                 raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
@@ -69,11 +65,8 @@ def pages(
             raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
         is_last = not reply["IsTruncated"]
         if last_key and keys and keys[-1] > last_key:
-            columns, is_last = columns.between(0, bisect_right(keys, last_key)), True
-        yield [
-            ListedObject(key[vault_prefix:], size, etag.strip('"'), written[:SECONDS])
-            for key, size, etag, written in zip(*columns, strict=True)
-        ]
+            objects, is_last = objects[: bisect_right(keys, last_key)], True
+        yield [ListedObject(key[vault_prefix:], size, etag, written) for key, size, etag, written in objects]
         if is_last:
             return
         token = _next_token(bucket, reply, prefix, token)
@@ -86,8 +79,8 @@ def first_key(bucket: S3Bucket, part: VaultPart) -> str | None:
         VaultFault: as ``pages``.
     """
     full_prefix, after = bucket.full(part.prefix), bucket.full(part.after) if part.after else ""
-    keys = _columns(_page(bucket, full_prefix, "", after=after, loose=part.loose, most=1)).keys
-    return bucket.relative(keys[0]) if keys else None
+    objects = _page(bucket, full_prefix, "", after=after, loose=part.loose, most=1)["Contents"]
+    return bucket.relative(objects[0][0]) if objects else None
 
 
 def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
@@ -103,9 +96,9 @@ def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
     order, token, full_prefix = OrderProof(), "", bucket.full(prefix)
     for _ in range(FOLDER_PAGES):
         reply = _page(bucket, full_prefix, token, loose=True)
-        if reply.get("EncodedFolders"):
+        if reply["EncodedFolders"]:
             return None
-        page_names = [folder["Prefix"] for folder in reply.get("CommonPrefixes", ())]
+        page_names = reply["CommonPrefixes"]
         for name in page_names:
             if not (name.startswith(full_prefix) and name.endswith("/") and name.count("/", len(full_prefix)) == 1):
                 raise bucket.fault("BAD_REPLY", f"{name!r} was listed as a folder directly below {full_prefix!r}")
@@ -118,41 +111,18 @@ def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
     return None
 
 
-def _columns(reply: "ListObjectsV2OutputTypeDef") -> Columns:
-    contents = reply.get("Contents", ())
-    return (contents if isinstance(contents, Entries) else Entries.of(contents)).columns
-
-
-def _without_key(columns: Columns, key: str) -> Columns:
-    """Return the objects without the one of a key."""
-    if key not in columns.keys:
-        return columns
-    at = columns.keys.index(key)
-    before, behind = columns.between(0, at), columns.between(at + 1, len(columns.keys))
-    return Columns(
-        keys=[*before.keys, *behind.keys],
-        sizes=[*before.sizes, *behind.sizes],
-        etags=[*before.etags, *behind.etags],
-        written=[*before.written, *behind.written],
-    )
-
-
-def _next_token(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:
+def _next_token(bucket: S3Bucket, reply: dict[str, Any], prefix: str, token: str) -> str:
     """Return the token of the next page; a listing that repeats a token would not end."""
-    if reply.get("NextContinuationToken", "") in ("", token):
+    next_token: str = reply["NextContinuationToken"]
+    if next_token in ("", token):
         raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is truncated, but has no token for the next page")
-    return reply["NextContinuationToken"]
+    return next_token
 
 
 def _page(
-    bucket: S3Bucket,
-    full_prefix: str,
-    token: str,
-    *,
-    after: str = "",
-    loose: bool = False,
-    most: int = PAGE_KEYS,
-) -> "ListObjectsV2OutputTypeDef":
+    bucket: S3Bucket, full_prefix: str, token: str, *, after: str = "", loose: bool = False, most: int = PAGE_KEYS
+) -> dict[str, Any]:
+    """Return a page in the form of ``listing_page.read``."""
     request = {"Bucket": bucket.name, "Prefix": full_prefix}
     if loose:
         request["Delimiter"] = "/"
@@ -160,12 +130,10 @@ def _page(
         request["ContinuationToken"] = token
     elif after:
         request["StartAfter"] = after
-    reply = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=most))  # type: ignore[arg-type]
-    entries = reply.get("Contents", ())
-    complete = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
-    if "IsTruncated" not in reply or not complete or len(entries) > PAGE_KEYS:
+    reply: Any = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=most))  # type: ignore[arg-type]
+    if "IsTruncated" not in reply or len(reply["Contents"]) > PAGE_KEYS:
         raise bucket.fault("BAD_REPLY", f"the listing of {full_prefix!r} is no ListObjectsV2 page")
-    return reply
+    return dict(reply)
 
 
 def _path_order(key: str) -> str:

@@ -7,7 +7,7 @@ documentation. A feature that cannot be tried (no permission, not versioned) is 
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -43,13 +43,13 @@ def probe(bucket: S3Bucket) -> Probe:
     is_versioned = versioning == "Enabled"
     trial = _Trial(bucket, f"{RESERVED_PREFIX}probe/{secrets.token_hex(8)}/")
     try:
-        multi_delete = trial.multi_delete()
+        etag_multi, quiet = trial.attempt(trial.multi_delete) or (False, None)
         tells_absent = trial.attempt(trial.tells_absent)
         result = Probe(
             versioning="not told" if versioning is None else versioning,
-            etag_multi=multi_delete.etag,
-            per_key_errors=multi_delete.per_key_errors or tells_absent or None,
-            quiet=multi_delete.quiet,
+            etag_multi=etag_multi,
+            per_key_errors=etag_multi or tells_absent or None,
+            quiet=quiet,
             tells_absent=tells_absent,
             etag_single=trial.attempt(trial.etag_single),
             versions=trial.attempt(trial.versions) if is_versioned else None,
@@ -64,14 +64,6 @@ def probe(bucket: S3Bucket) -> Probe:
     finally:
         left = trial.clean()
     return result.model_copy(update={"left": left})
-
-
-class _MultiDelete(NamedTuple):
-    """How the store behaved at a multi-delete, as the fields of ``Probe``."""
-
-    etag: bool
-    per_key_errors: bool | None
-    quiet: bool | None
 
 
 class _Trial:
@@ -93,24 +85,23 @@ class _Trial:
 
         return self._bucket.call(request)
 
-    def multi_delete(self) -> _MultiDelete:
-        """Return what a request of three keys shows: one with its ETag, one with a wrong ETag, one without."""
+    def multi_delete(self, s3: "S3Client") -> tuple[bool, bool]:
+        """Return what a request of three keys shows: one with its ETag, one with a wrong ETag, one without.
+
+        That is whether each ETag was respected, in an error of its own, and whether the reply was quiet.
+        """
         etag, _, _ = (self._put(name)["ETag"] for name in ("m1", "m2", "m3"))
-
-        def experiment(s3: "S3Client") -> _MultiDelete:
-            objects: Any = [
-                {"Key": self._full("m1"), "ETag": etag},
-                {"Key": self._full("m2"), "ETag": WRONG_ETAG},
-                {"Key": self._full("m3")},
-            ]
-            reply = s3.delete_objects(Bucket=self._bucket.name, Delete={"Objects": objects, "Quiet": True})
-            refused = [error.get("Key", "") for error in reply.get("Errors", ())]
-            wrong_etag_stays = self._exists(s3, "m2")
-            others_deleted = not self._exists(s3, "m1") and not self._exists(s3, "m3")
-            respected = wrong_etag_stays and others_deleted and refused == [self._full("m2")]
-            return _MultiDelete(respected, respected or None, quiet=not reply.get("Deleted"))
-
-        return self.attempt(experiment) or _MultiDelete(False, None, None)
+        objects: Any = [
+            {"Key": self._full("m1"), "ETag": etag},
+            {"Key": self._full("m2"), "ETag": WRONG_ETAG},
+            {"Key": self._full("m3")},
+        ]
+        reply = s3.delete_objects(Bucket=self._bucket.name, Delete={"Objects": objects, "Quiet": True})
+        refused = [error.get("Key", "") for error in reply.get("Errors", ())]
+        wrong_etag_stays = self._exists(s3, "m2")
+        others_deleted = not self._exists(s3, "m1") and not self._exists(s3, "m3")
+        respected = wrong_etag_stays and others_deleted and refused == [self._full("m2")]
+        return respected, not reply.get("Deleted")
 
     def tells_absent(self, s3: "S3Client") -> bool:
         request: Any = {"Objects": [{"Key": self._full("never-there")}], "Quiet": False}
@@ -180,19 +171,17 @@ class _Trial:
         keys: list[str] = []
         token: dict[str, Any] = {}
         for _ in BY_PATH:
-            reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
-            keys += [entry["Key"] for entry in reply.get("Contents", ())]
-            if not reply.get("NextContinuationToken"):
+            reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
+            keys += [key for key, *_ in reply["Contents"]]
+            if not reply["NextContinuationToken"]:
                 break
             token = {"ContinuationToken": reply["NextContinuationToken"]}
         return sorted(keys) == sorted(self._full(f"o/{name}") for name in BY_PATH)
 
     def start_after(self, s3: "S3Client") -> bool:
         after = self._full("o/a0")
-        reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
-        return [entry["Key"] for entry in reply.get("Contents", ())] == [
-            self._full(f"o/{name}") for name in BY_BYTES[5:]
-        ]
+        reply: Any = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
+        return [key for key, *_ in reply["Contents"]] == [self._full(f"o/{name}") for name in BY_BYTES[5:]]
 
     def encoding_type(self, s3: "S3Client") -> bool:
         version, full_key = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")

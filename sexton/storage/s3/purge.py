@@ -8,14 +8,13 @@ from sexton.storage.policy import out_of_time
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket, throttled
 from sexton.storage.s3.delete import Results, Target, delete
-from sexton.storage.s3.versions import FoundVersions, ObjectVersion, versions_of
+from sexton.storage.s3.versions import ObjectVersion, versions_of
 
 UNCLEAR = (
     "this store's listing does not prove that all of its versions are deleted: the name is odd, or more than 1,000 "
     "neighbours have names that begin with it"
 )
 STILL_LISTED = "the store reported version {} deleted, but still lists it"
-Failures = dict[str, KeyResult]
 
 
 def purge(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, KeyResult]:
@@ -39,29 +38,18 @@ def purge(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, KeyR
         except Throttled as busy:
             return results | {key: throttled(key, busy) for key in waiting}
         results |= {key: out_of_time(key) for key in unlisted}
-        verdicts, doomed = _judge(groups, removed)
+        doomed: list[ObjectVersion] = []
+        for key, versions, complete in ((k, v, group.complete) for group in groups for k, v in group.versions.items()):
+            if verdict := _verdict(key, versions, complete, removed.get(key, {})):
+                results[key] = verdict
+            else:
+                doomed += versions
         failures = _remove(bucket, doomed, until)
-        results |= verdicts | failures
+        results |= failures
         waiting = list(dict.fromkeys(v.key for v in doomed if v.key not in failures))
         for version in doomed:
             removed.setdefault(version.key, {})[version.id] = version.bytes
     return results
-
-
-def _judge(
-    groups: Sequence[FoundVersions], removed: dict[str, dict[str, int]]
-) -> tuple[dict[str, KeyResult], list[ObjectVersion]]:
-    """Return the results of the keys that are done, and the versions to delete of the others."""
-    verdicts: dict[str, KeyResult] = {}
-    doomed: list[ObjectVersion] = []
-    for group in groups:
-        for key, versions in group.versions.items():
-            verdict = _verdict(key, versions, group.complete, removed.get(key, {}))
-            if verdict is None:
-                doomed += versions
-            else:
-                verdicts[key] = verdict
-    return verdicts, doomed
 
 
 def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed: dict[str, int]) -> KeyResult | None:
@@ -87,7 +75,7 @@ def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed:
     return deleted if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
 
 
-def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> Failures:
+def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> dict[str, KeyResult]:
     """Delete versions, then the markers of keys without a refused version: a refused version stays hidden."""
     objects = [Target(v.key, v.id) for v in versions if not v.marker]
     failures = _failures(bucket, delete(bucket, objects, until))
@@ -95,9 +83,9 @@ def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -
     return failures | _failures(bucket, delete(bucket, markers, until))
 
 
-def _failures(bucket: S3Bucket, results: Results) -> Failures:
+def _failures(bucket: S3Bucket, results: Results) -> dict[str, KeyResult]:
     """Return one failure per key with a version that was not deleted; a refusal counts more than throttling."""
-    failures: Failures = {}
+    failures: dict[str, KeyResult] = {}
     for target, result in results.items():
         if result.outcome in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
             continue

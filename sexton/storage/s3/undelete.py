@@ -7,8 +7,7 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.conditional import head_all
-from sexton.storage.s3.delete import Target, delete
+from sexton.storage.s3.delete import Target, delete, head_all
 from sexton.storage.s3.versions import ObjectVersion, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
@@ -47,7 +46,7 @@ def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iter
         groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
         complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
         yield from _undelete_page(bucket, complete, dry_run)
-        unclear = [key for group in groups if not group.complete for key in group.keys]
+        unclear = [key for group in groups if not group.complete for key in group.versions]
         if unclear:
             reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
             yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
@@ -104,9 +103,9 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
             if group.complete:
                 hidden |= {key: versions for key, versions in group.versions.items() if _is_hidden(versions)}
             else:
-                unclear += group.keys
+                unclear += group.versions
     answers = zip(unclear, head_all(bucket, unclear), strict=True)
-    return hidden, [key for key, answer in answers if answer.object is None]
+    return hidden, [key for key, listed in answers if listed is None]
 
 
 def _newest(versions: Sequence[ObjectVersion]) -> ObjectVersion:

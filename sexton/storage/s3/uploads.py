@@ -1,8 +1,11 @@
-"""List and abort unfinished multipart uploads: their parts cost space, but no listing of objects shows them."""
+"""List and abort unfinished multipart uploads: their parts cost space, but no listing of objects shows them.
+
+Each is a ``ListedObject`` of no bytes with the upload's id as ``etag``, and as ``written`` when it was begun.
+"""
 
 from collections.abc import Mapping, Sequence
 from os.path import commonprefix
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
@@ -19,14 +22,6 @@ PAGES = 1_000
 NO_MARKERS: Mapping[str, str] = {}
 
 
-class Upload(NamedTuple):
-    """One unfinished upload; ``begun`` as ``ListedObject.written``, empty where the store does not report it."""
-
-    full_key: str
-    id: str
-    begun: str
-
-
 def abort_uploads(bucket: S3Bucket, prefixes: Sequence[str]) -> int:
     """Abort every upload whose key is under one of the prefixes; return how many were aborted.
 
@@ -35,19 +30,18 @@ def abort_uploads(bucket: S3Bucket, prefixes: Sequence[str]) -> int:
     """
     aborted = 0
     for upload in _uploads_under(bucket, [bucket.full(prefix) for prefix in prefixes]):
-        aborted += bucket.call(lambda s3, upload=upload: _abort(s3, bucket.name, upload))  # type: ignore[misc]
+        aborted += bucket.call(lambda s3, upload=upload: _abort(s3, bucket, upload))  # type: ignore[misc]
     return aborted
 
 
 def begun(bucket: S3Bucket, before: str) -> list[ListedObject]:
     """Return the unfinished uploads of the vault that began up to ``before``; raises as ``abort_uploads``."""
-    uploads = _uploads(bucket, bucket.prefix)
-    return [ListedObject(bucket.relative(u.full_key), 0, u.id, u.begun) for u in uploads if "" < u.begun <= before]
+    return [upload for upload in _uploads(bucket, bucket.prefix) if "" < upload.written <= before]
 
 
-def _abort(s3: "S3Client", bucket: str, upload: Upload) -> bool:
+def _abort(s3: "S3Client", bucket: S3Bucket, upload: ListedObject) -> bool:
     try:
-        s3.abort_multipart_upload(Bucket=bucket, Key=upload.full_key, UploadId=upload.id)
+        s3.abort_multipart_upload(Bucket=bucket.name, Key=bucket.full(upload.key), UploadId=upload.etag)
     except ClientError as error:
         if error_of(error)[0] in ("NoSuchUpload", *NOT_ALLOWED_CODES):
             return False  # finished or aborted meanwhile, or these credentials may not abort it
@@ -55,18 +49,18 @@ def _abort(s3: "S3Client", bucket: str, upload: Upload) -> bool:
     return True
 
 
-def _uploads_under(bucket: S3Bucket, full_prefixes: Sequence[str]) -> list[Upload]:
+def _uploads_under(bucket: S3Bucket, full_prefixes: Sequence[str]) -> list[ListedObject]:
     """Return all uploads under full prefixes, with one request if all that they have in common is one page."""
     if len(full_prefixes) > 1:
         page, markers = _read_page(bucket, commonprefix(full_prefixes), NO_MARKERS)  # noqa: RUF071 - of texts, not of paths
         if not markers:
-            return [upload for upload in page if upload.full_key.startswith(tuple(full_prefixes))]
+            return [upload for upload in page if bucket.full(upload.key).startswith(tuple(full_prefixes))]
     return [upload for full_prefix in full_prefixes for upload in _uploads(bucket, full_prefix)]
 
 
-def _uploads(bucket: S3Bucket, full_prefix: str) -> list[Upload]:
+def _uploads(bucket: S3Bucket, full_prefix: str) -> list[ListedObject]:
     """Return all uploads under a full prefix; none where the store does not allow to list them."""
-    uploads: list[Upload] = []
+    uploads: list[ListedObject] = []
     markers = NO_MARKERS
     for _ in range(PAGES):
         page, markers = _read_page(bucket, full_prefix, markers)
@@ -78,7 +72,7 @@ def _uploads(bucket: S3Bucket, full_prefix: str) -> list[Upload]:
 
 def _read_page(
     bucket: S3Bucket, full_prefix: str, markers: Mapping[str, str]
-) -> tuple[list[Upload], Mapping[str, str]]:
+) -> tuple[list[ListedObject], Mapping[str, str]]:
     """Return the uploads of one page, and the markers of the next one; none of them: there is no next page."""
     position = {name: value for name, value in markers.items() if value}
 
@@ -94,15 +88,19 @@ def _read_page(
     reply = bucket.call_with_retries(request)
     if reply is None:
         return [], NO_MARKERS
-    page = [
-        Upload(
-            u.get("Key", ""), u.get("UploadId", ""), f"{u['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in u else ""
-        )
-        for u in reply.get("Uploads", ())
-    ]
-    if not all(upload.full_key and upload.id for upload in page) or "IsTruncated" not in reply:
+    page = reply.get("Uploads", ())
+    if not all(upload.get("Key") and upload.get("UploadId") for upload in page) or "IsTruncated" not in reply:
         raise bucket.fault("BAD_REPLY", f"the uploads under {full_prefix!r} are no ListMultipartUploads page")
-    uploads = [upload for upload in page if upload.full_key.startswith(full_prefix)]  # a store may ignore it
+    uploads = [
+        ListedObject(
+            bucket.relative(upload["Key"]),
+            0,
+            upload["UploadId"],
+            f"{upload['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in upload else "",
+        )
+        for upload in page
+        if upload["Key"].startswith(full_prefix)  # a store may ignore it
+    ]
     if not reply.get("IsTruncated"):
         return uploads, NO_MARKERS
     next_ = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}

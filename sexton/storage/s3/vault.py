@@ -44,8 +44,15 @@ from sexton.storage.s3 import listing
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
 from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket, throttled
-from sexton.storage.s3.conditional import Seen, delete_conditionally, delete_unchanged, head_all
-from sexton.storage.s3.delete import Target, delete, with_deleted_as
+from sexton.storage.s3.delete import (
+    Seen,
+    Target,
+    delete,
+    delete_conditionally,
+    delete_unchanged,
+    head_all,
+    with_deleted_as,
+)
 from sexton.storage.s3.purge import purge
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
@@ -117,7 +124,7 @@ class S3Vault:
 
     def stat(self, keys: Sequence[str]) -> Sequence[ListedObject]:
         self._check(keys)
-        objects = [answer.object for answer in head_all(self._bucket, keys)]
+        objects = head_all(self._bucket, keys)
         if None in objects:
             self._bucket.require_exists()  # the answer of HEAD is the same for a missing bucket and a missing key
         return [listed for listed in objects if listed is not None]
@@ -126,10 +133,6 @@ class S3Vault:
         self._bucket.versioning()
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = (), until: float | None = None) -> Sequence[KeyResult]:
-        if len(keys) > PAGE_KEYS:
-            raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
-        if etags and len(etags) != len(keys):
-            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
         self._check(keys)
         until = time.monotonic() + PAGE_SECONDS if until is None else until
         etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))

@@ -49,7 +49,6 @@ class Reply(NamedTuple):
 class FoundVersions(NamedTuple):
     """The versions of some keys. Not ``complete``: some may be missing, as a key has too many neighbours or is odd."""
 
-    keys: Sequence[str]
     versions: dict[str, list[ObjectVersion]]
     complete: bool
 
@@ -145,8 +144,8 @@ def _versions_in(bucket: S3Bucket, group: Sequence[str], reply: Reply) -> list[F
     # In byte order all versions of a key come before its neighbours, so a truncated reply with one shows all of them.
     is_past = _pages_reliably(bucket) and (bool(reply.folders) or any(v.key != group[0] for v in reply.versions))
     complete = reply.after is None or is_past
-    unshown = [FoundVersions([key], {key: []}, complete=False) for key in group if key not in versions]
-    return [FoundVersions(list(versions), versions, complete), *unshown]
+    unshown = [FoundVersions({key: []}, complete=False) for key in group if key not in versions]
+    return [FoundVersions(versions, complete), *unshown]
 
 
 def _pages(

@@ -4,8 +4,6 @@ A reply that cannot be read never counts as success: boto3 turns an empty 200 in
 the replies on which a deletion depends are checked before boto3 parses them.
 """
 
-import datetime as dt
-import email.utils
 import re
 import threading
 import time
@@ -122,21 +120,15 @@ def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "
         ca_certs: see ``Trust``.
     """
     with _creating:  # boto3 is thread-safe except for creating a client
-        return _make_client(endpoint, region, profile, ca_certs)
+        return _client_of(endpoint, region, profile, ca_certs)
 
 
 def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
-        session = _session(profile)
-        credentials = session.get_credentials()
+        credentials = _session(profile).get_credentials()
         access_key = credentials.access_key if credentials else "nobody"
-        return _client_of(session, endpoint, region, ca_certs, (access_key, "not-the-secret"))
-
-
-@lru_cache(maxsize=256)
-def _make_client(endpoint: str, region: str, profile: str, ca_certs: str) -> "S3Client":
-    return _client_of(_session(profile), endpoint, region, ca_certs)
+        return _client_of(endpoint, region, profile, ca_certs, (access_key, "not-the-secret"))
 
 
 @lru_cache(maxsize=1)
@@ -152,14 +144,12 @@ def _session(profile: str) -> boto3.Session:
     return boto3.Session(botocore_session=core, profile_name=profile or None)
 
 
+@lru_cache(maxsize=256)
 def _client_of(
-    session: boto3.Session,
-    endpoint: str,
-    region: str,
-    ca_certs: str,
-    login: tuple[str | None, str | None] = (None, None),
+    endpoint: str, region: str, profile: str, ca_certs: str, login: tuple[str | None, str | None] = (None, None)
 ) -> "S3Client":
-    """Return a new client; ``login``: access key and secret, by default the session's own."""
+    """Return a client; ``login``: access key and secret, by default the profile's own."""
+    session = _session(profile)
     config = Config(
         connect_timeout=ADDRESS_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
@@ -248,19 +238,11 @@ def error_of(error: ClientError) -> tuple[str, str, int]:
 
 
 def retry_after(error: ClientError) -> float | None:
-    """Return the seconds that a refusal asks to wait (``Retry-After``: a number or a date), at most a minute."""
+    """Return the seconds that a refusal asks to wait (``Retry-After``), at most a minute; None: no number."""
     header = str(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", ""))
-    if not header:
+    if not re.fullmatch(r"\d{1,9}(\.\d+)?", header):
         return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", header):
-        seconds = float(header)
-    else:
-        try:
-            until = email.utils.parsedate_to_datetime(header)
-        except ValueError:
-            return None
-        seconds = (until.astimezone(dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
-    return min(max(seconds, 0.0), RETRY_AFTER_SECONDS)
+    return min(float(header), RETRY_AFTER_SECONDS)
 
 
 def is_lock(code: str, message: str) -> bool:

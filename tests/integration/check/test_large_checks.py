@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sexton.check import policy
 from sexton.check.checker import Checker
 from sexton.check.model import CheckReport, CheckSettings, RunState
-from sexton.check.sql.conclusion import RUN_DAYS
+from sexton.check.sql.findings import RUN_DAYS
 from sexton.check.sql.live_side import mark_parts, read_marks
 from sexton.contract import NewMark
 from sexton.marks.live import Part

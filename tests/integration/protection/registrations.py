@@ -5,7 +5,7 @@ from pathlib import Path
 from sexton.contract import NewMark
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection
-from sexton.protection.sql.rows import digest
+from sexton.protection.policy import digest
 from tests.support.rig import Rig, listing, put
 
 DUE = 10_801

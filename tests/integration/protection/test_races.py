@@ -13,9 +13,9 @@ from sexton.kernel import crash_points
 from sexton.protection.errors import Invalid, ProtectionNotFound
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, ProtectionSettings, Sealed
+from sexton.protection.policy import digest
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.protection.sql import claimed_objects
-from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
 from tests.integration.protection.registrations import protect, registration
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order, replaced_worker
@@ -266,6 +266,7 @@ def test_a_prefix_is_registered_once_no_request_is_on_its_way(
     [("p7/", True), ("p7/inner/", True), ("p", True), ("", True), ("q/", False), ("p7", True), ("a/p7/", False)],
 )
 def test_prefixes_overlap_where_one_begins_with_the_other(prefix: str, overlaps: bool) -> None:
-    registered = claimed_objects._Prefixes({f"p{n}/" for n in range(100)})
+    registered = claimed_objects.Prefixes([Item("disk", f"p{n}/", prefix=True) for n in range(100)])
 
-    assert registered.overlap(prefix) == overlaps
+    assert registered.overlap("disk", prefix) == overlaps
+    assert not registered.overlap("hot", prefix)

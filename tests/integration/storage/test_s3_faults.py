@@ -297,7 +297,7 @@ def test_the_wait_requested_by_a_busy_store_is_reported(
     for status in [503, 429]:
         for said, seconds in [
             *(("7", 7.0), ("0.5", 0.5), ("100000", 60.0), ("soon", None), ("", None), ("-3", None)),
-            *(("Fri, 01 Jan 2100 00:00:00 GMT", 60.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)),
+            ("Fri, 01 Jan 2100 00:00:00 GMT", None),
         ]:
             with subtests.test(status=status, said=said, seconds=seconds):
                 proxy.fail_next("DeleteObjects", status, "SlowDown", retry_after=said)

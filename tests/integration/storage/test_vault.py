@@ -59,11 +59,6 @@ def test_an_empty_page_deletes_nothing(place: Place) -> None:
     assert place.has("wh/d/1")
 
 
-def test_a_page_over_a_thousand_keys_is_refused(place: Place) -> None:
-    with pytest.raises(ValueError, match="1001 keys"):
-        place.vault().delete([f"d/{n}" for n in range(1_001)])
-
-
 def test_odd_keys_are_listed_and_deleted_exactly(place: Place) -> None:
     for name in ODD:
         place.put(f"wh/odd/{name}")

@@ -91,7 +91,7 @@ def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, s
         with subtests.test(name=name):
 
             def page(*_: object, name: str = name, **__: object) -> dict[str, Any]:
-                return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
+                return {"CommonPrefixes": [name], "EncodedFolders": False, "IsTruncated": False}
 
             monkeypatch.setattr(listing, "_page", page)
             with pytest.raises(VaultFault, match="BAD_REPLY"):
@@ -100,7 +100,7 @@ def test_an_impossible_folder_name_is_a_fault(monkeypatch: pytest.MonkeyPatch, s
 
 def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def page(*_: object, **__: object) -> dict[str, Any]:
-        return {"Contents": [{"Key": "wh/a/1", "Size": 1}], "IsTruncated": False}
+        return {"Contents": [("wh/a/1", 1, "", "")], "IsTruncated": False}
 
     monkeypatch.setattr(listing, "_page", page)
     with pytest.raises(VaultFault, match="BAD_REPLY"):
@@ -150,8 +150,9 @@ def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_af
     ) -> dict[str, Any]:
         beyond = token or (after if heeds_after else "")
         found = [f"wh/{key}" for key in every if f"wh/{key}".startswith(prefix) and f"wh/{key}" > beyond]
-        more = {"NextContinuationToken": found[99]} if len(found) > 100 else {}
-        return {"Contents": [{"Key": k, "Size": 1} for k in found[:100]], "IsTruncated": bool(more), **more}
+        contents, token = [(k, 1, "", "") for k in found[:100]], found[99] if len(found) > 100 else ""
+        folders = {"CommonPrefixes": [], "EncodedFolders": False}
+        return {"Contents": contents, "IsTruncated": token != "", "NextContinuationToken": token, **folders}
 
     monkeypatch.setattr(listing, "_page", page)
     vault = Bucket(None, "http://127.0.0.1:1", "bucket").vault()  # type: ignore[arg-type]

@@ -61,9 +61,8 @@ def register(
 
     Example: sexton protection register copy-7 cold/data/a.dat --owner ada --for 1h
     """
-    from sexton.protection.policy import canonical
+    from sexton.protection.policy import canonical, digest
     from sexton.protection.registrar import FAIL, REPORT
-    from sexton.protection.sql.rows import digest
 
     renewal = valid(operation_named("protection renew", "protections"), {"job": job, "ttl_seconds": length})
     with open_database() as service:
@@ -178,7 +177,7 @@ def _run(service: "Deployment", instance: str, items: Sequence[Item]) -> SelfTes
     """Protect the objects, run a round, release them, run another round; return the result."""
     from sexton.interfaces.cli.following import follow
     from sexton.operators.controls.store import whoami
-    from sexton.protection.sql.rows import digest
+    from sexton.protection.policy import digest
 
     job, stores = f"selftest:{secrets.token_hex(4)}", service.stores
     protection = Protection(instance=instance, job=job, owner=whoami(), description="selftest", digest=digest(items))

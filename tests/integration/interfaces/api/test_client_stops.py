@@ -11,7 +11,7 @@ from sexton.client.protecting import Protecting
 from sexton.client.renewing import Renewals
 from sexton.operators.controls.model import ListName
 from sexton.protection.model import Protection, ProtectionSettings, ProtectionState
-from sexton.protection.sql.rows import digest
+from sexton.protection.policy import digest
 from tests.integration.interfaces.api.copies import LOST_SECONDS, OBJECT, RENEWED_SECONDS, state
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.servers.api import Api

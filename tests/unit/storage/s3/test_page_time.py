@@ -9,7 +9,7 @@ import pytest
 from sexton.marks.model import FilePage
 from sexton.recycle.pipeline.delete import delete_page
 from sexton.storage.model import IN_FLIGHT_SECONDS, REQUEST_SECONDS, VERIFIED_SECONDS, KeyOutcome, Probe, VaultSpec
-from sexton.storage.s3 import bucket, conditional, delete, purge, vault, versions
+from sexton.storage.s3 import bucket, delete, purge, vault, versions
 from sexton.storage.s3.vault import S3Vault
 from sexton.storage.s3.versions import FoundVersions, ObjectVersion
 
@@ -55,11 +55,11 @@ class SlowStore:
             ]
             for key in keys
         }
-        return [FoundVersions(list(keys), listed, complete=True)], []
+        return [FoundVersions(listed, complete=True)], []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "SlowStore":
         """Let all requests go to this store; the requests of a page are sent one after another."""
-        for module in (bucket, conditional, delete, purge, vault, versions):
+        for module in (bucket, delete, purge, vault, versions):
             monkeypatch.setattr(module, "time", self, raising=False)
         monkeypatch.setattr(bucket, "REQUESTS_AT_ONCE", 1)
         monkeypatch.setattr(bucket, "s3_client", lambda *_: self)
