@@ -48,7 +48,7 @@ MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
     """Yield when an unclaimed mark falls due, what blocks its deletion now (ms since 1970), and the next round."""
     yield from hold_events(db, mark_row, context)
-    owner = context.stores.operators.registry.owner(mark_row.instance)
+    owner = context.stores.operators.registry.instance(mark_row.instance).owner
     policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
     retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
     if retention is None or cutoff is None:
