@@ -57,9 +57,7 @@ def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> N
 
 
 @pytest.mark.parametrize("states", [("visible",), ("dropped", "visible")])
-def test_a_compacted_rowset_is_live_unless_each_of_its_versions_is_in_some_range(
-    shop: Shop, states: tuple[str, ...]
-) -> None:
+def test_compacted_rowset_is_live_unless_its_versions_are_held(shop: Shop, states: tuple[str, ...]) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     shop.compacted(tablet, inputs)
