@@ -77,8 +77,9 @@ class Registrar:
         missing = [item for item in absent if (item.vault, item.key) not in claimed_names]
         names = [f"{vault}/{key}: claimed" for vault, key in claimed]
         names += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
-        result = Sealed(objects=len(items), bytes=size, claimed=len(claimed), missing=len(missing))
-        result = result.model_copy(update={"named": tuple(names[:NAMED])})
+        result = Sealed(
+            objects=len(items), bytes=size, claimed=len(claimed), missing=len(missing), named=tuple(names[:NAMED])
+        )
         return self._register.store_result(registration, number, result)
 
     def seal(
