@@ -87,14 +87,14 @@ def test_a_jwt_of_the_issuer_logs_in_as_a_token_does(rig: Rig) -> None:
             assert f"of {issuer.url}" in client.get(PATH).text
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_pages_are_light_and_name_their_sources(http_: httpx.Client, path: str) -> None:
-    answer = http_.get(f"{PATH}/{path}" if path else PATH)
-    assert answer.status_code == 200
-    assert "default-src 'self'" in answer.headers["content-security-policy"]
-    assets = {part.partition("#")[0] for part in answer.text.split('"') if part.startswith(f"{PATH}/static/")}
-    total = len(answer.content) + sum(len(http_.get(asset).content) for asset in assets)
-    assert total <= MAX_BYTES
+def test_pages_are_light_and_name_their_sources(http_: httpx.Client) -> None:
+    for path in PAGES:
+        answer = http_.get(f"{PATH}/{path}" if path else PATH)
+        assert answer.status_code == 200
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assets = {part.partition("#")[0] for part in answer.text.split('"') if part.startswith(f"{PATH}/static/")}
+        total = len(answer.content) + sum(len(http_.get(asset).content) for asset in assets)
+        assert total <= MAX_BYTES
 
 
 def test_an_equal_live_part_is_not_sent_again(http_: httpx.Client) -> None:
@@ -108,20 +108,20 @@ def test_an_equal_live_part_is_not_sent_again(http_: httpx.Client) -> None:
     eventually("two answers name the same ages", status_of_the_second, lambda status: status == 304)
 
 
-@pytest.mark.parametrize("path", ["/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"])
-def test_what_is_absent_is_said(http_: httpx.Client, path: str) -> None:
-    answer = http_.get(path)
-    assert answer.status_code in (404, 403, 422)
-    assert "Nothing was changed" in answer.text
+def test_what_is_absent_is_said(http_: httpx.Client) -> None:
+    for path in ["/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"]:
+        answer = http_.get(path)
+        assert answer.status_code in (404, 403, 422)
+        assert "Nothing was changed" in answer.text
 
 
-@pytest.mark.parametrize("notice", ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"])
-def test_a_foreign_message_is_not_shown(http_: httpx.Client, notice: str) -> None:
-    http_.cookies.set("sexton-notice", notice, path=PATH)
-    answer = http_.get(PATH)
-    assert answer.status_code == 200
-    assert 'class="notice"' not in answer.text
-    assert any("sexton-notice" in cookie for cookie in answer.headers.get_list("set-cookie"))
+def test_a_foreign_message_is_not_shown(http_: httpx.Client) -> None:
+    for notice in ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"]:
+        http_.cookies.set("sexton-notice", notice, path=PATH)
+        answer = http_.get(PATH)
+        assert answer.status_code == 200
+        assert 'class="notice"' not in answer.text
+        assert any("sexton-notice" in cookie for cookie in answer.headers.get_list("set-cookie"))
 
 
 def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) -> None:
@@ -138,13 +138,13 @@ def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) ->
     assert "hold 1 blocks" in http_.get(f"{PATH}/blockers").text
 
 
-@pytest.mark.parametrize("seconds", ["9" * 5_000, "\u0663d", "0d", "-1d", "1e2", "99999d", "7"])
-def test_a_hold_lasts_some_days(http_: httpx.Client, rig: Rig, seconds: str) -> None:
-    sent = {"instance": "shop", "scope": "instance", "reason": "x", "seconds": seconds}
-    answer = http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
-    assert answer.status_code == 422
-    assert "Nothing was changed" in answer.text
-    assert not rig.count("hold")
+def test_a_hold_needs_a_valid_length(http_: httpx.Client, rig: Rig) -> None:
+    for seconds in ["9" * 5_000, "\u0663d", "0d", "-1d", "1e2", "99999d", "7"]:
+        sent = {"instance": "shop", "scope": "instance", "reason": "x", "seconds": seconds}
+        answer = http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
+        assert answer.status_code == 422
+        assert "Nothing was changed" in answer.text
+        assert not rig.count("hold")
 
 
 def test_an_action_names_its_instance(api: Api, rig: Rig) -> None:

@@ -17,9 +17,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "PATIENCE_SECONDS", 60)
 
 
-@pytest.mark.parametrize(
-    ("typed", "names"),
-    [
+def test_names_are_completed_from_the_database(offline: Run, shop: Database) -> None:
+    Registry(shop).add_instance("show-room")
+    with shop.write() as c:
+        for topic in ("orders", "orders-2", "other"):
+            ensure_topic(shop, c, topic, "shop")
+    offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
+    offline("plan", "shop")
+    for typed, names in [
         ("sexton enable ", {"shop", "show-room"}),
         ("sexton enable show", {"show-room"}),
         ("sexton wal list sho", {"shop", "show-room"}),
@@ -29,19 +34,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sexton apply ", {"1"}),
         ("sexton sta", {"status", "start"}),
         ("sexton round show ", set()),
-    ],
-)
-def test_names_are_completed_from_the_database(offline: Run, shop: Database, typed: str, names: set[str]) -> None:
-    Registry(shop).add_instance("show-room")
-    with shop.write() as c:
-        for topic in ("orders", "orders-2", "other"):
-            ensure_topic(shop, c, topic, "shop")
-    offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
-    offline("plan", "shop")
+    ]:
+        completed = offline(_SEXTON_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" ")))
 
-    completed = offline(_SEXTON_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" ")))
-
-    assert (set(completed.stdout.split()), completed.stderr) == (names, "")
+        assert (set(completed.stdout.split()), completed.stderr) == (names, "")
 
 
 def test_no_database_completes_nothing_and_prints_no_error(offline: Run) -> None:

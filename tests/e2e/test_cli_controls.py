@@ -206,24 +206,21 @@ def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> 
     assert all(word in people.stdout for word in ("shop/disk", "3150", "3500", "1.5 %"))
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_wrong_argument_is_refused_and_caps_nothing(offline: Run, shop: Database) -> None:
+    for words, code, says in [
         (("cap", "shop", "disk", "0"), 64, "RATE"),
         (("cap", "shop", "disk", "500/s"), 64, "RATE"),
         (("cap", "shop", "disk"), 64, "RATE"),
         (("cap", "shop", "nowhere", "500"), 1, "has no vault nowhere"),
         (("uncap", "shop", "nowhere"), 1, "has no vault nowhere"),
         (("uncap", "shop"), 64, "VAULT"),
-    ],
-)
-def test_wrong_argument_is_refused_and_caps_nothing(
-    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
-) -> None:
-    refused = offline("vault", *words)
+    ]:
+        refused = offline("vault", *words)
 
-    assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False), refused
-    assert PaceStore(shop).caps() == []
+        assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False), (
+            refused
+        )
+        assert PaceStore(shop).caps() == []
 
 
 def test_pace_reports_that_nothing_was_deleted_yet(offline: Run, shop: Database) -> None:

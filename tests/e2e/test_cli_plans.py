@@ -255,18 +255,15 @@ def test_plan_show_names_what_is_missing(offline: Run, shop: Database) -> None:
     assert "there is no plan 4711" in unknown.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
+def test_former_words_of_plan_name_the_command(offline: Run) -> None:
+    for words, hint in [
         (("--list",), "sexton plan list"),
         (("shop", "--list"), "sexton plan list"),
         (("apply", "1"), "sexton apply PLAN"),
-    ],
-)
-def test_former_words_of_plan_name_the_command(offline: Run, words: tuple[str, ...], hint: str) -> None:
-    refused = offline("plan", *words)
+    ]:
+        refused = offline("plan", *words)
 
-    assert (refused.returncode, hint in refused.stderr) == (64, True)
+        assert (refused.returncode, hint in refused.stderr) == (64, True)
 
 
 def test_apply_names_a_hold_that_is_newer_than_the_plan(offline: Run, waits: int) -> None:

@@ -137,20 +137,15 @@ def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: Bi
         assert said in then["detail"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "code"),
-    [
+def test_wrong_input_is_reported_in_one_line(offline: Run, world: BinlogInstance) -> None:
+    for words, said, code in [
         (["explain", "none"], "no replica of tablet none", 1),
         (["full-copy", "t1", "b9", "--reason", "x"], "no replica of tablet t1 on backend b9", 1),
         (["full-copy", "t1", "b1", "--reason", " "], "--reason is empty", 64),
         (["full-copy", "t1", "b1"], "--reason", 64),
         (["decommission", "b9", "--yes"], "there is no backend b9", 1),
-    ],
-)
-def test_wrong_input_is_reported_in_one_line(
-    offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
-) -> None:
-    done = offline("replica", *words)
+    ]:
+        done = offline("replica", *words)
 
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-    assert "Traceback" not in done.stderr
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert "Traceback" not in done.stderr

@@ -119,12 +119,12 @@ def test_json_has_the_names_unchanged(offline: Run, hostile: Database) -> None:
     assert [t["note"] for t in tokens] == [text("note")]
 
 
-@pytest.mark.parametrize("words", ["instance add", "plan", "hold list"])
-def test_a_word_that_is_no_text_is_refused(offline: Run, shop: Database, words: str) -> None:
-    refused = offline(*words.split(), "\udcff")
+def test_a_word_that_is_no_text_is_refused(offline: Run, shop: Database) -> None:
+    for words in ["instance add", "plan", "hold list"]:
+        refused = offline(*words.split(), "\udcff")
 
-    assert refused.returncode in (1, 64)
-    assert "use a UTF-8 locale" in refused.stderr
+        assert refused.returncode in (1, 64)
+        assert "use a UTF-8 locale" in refused.stderr
 
 
 COLUMNS = ("held by", "what", "why / way out")

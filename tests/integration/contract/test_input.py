@@ -28,12 +28,12 @@ def test_an_existing_mark_is_refused(rig: Rig) -> None:
     assert rig.row("dropped", "t1").state == "CLAIMED"
 
 
-@pytest.mark.parametrize("instance", ["nope", "", "SHOP"])
-def test_marks_of_an_unknown_instance_are_refused(rig: Rig, instance: str) -> None:
-    with pytest.raises(InstanceNotRegistered, match="SX004 unknown instance"):
-        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
-    with pytest.raises(InstanceNotRegistered):
-        prepare(rig, ["r1"], 60, instance=instance)
+def test_marks_of_an_unknown_instance_are_refused(rig: Rig) -> None:
+    for instance in ["nope", "", "SHOP"]:
+        with pytest.raises(InstanceNotRegistered, match="SX004 unknown instance"):
+            rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
+        with pytest.raises(InstanceNotRegistered):
+            prepare(rig, ["r1"], 60, instance=instance)
 
 
 BAD = {
@@ -69,14 +69,14 @@ def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig) -> None:
         assert rig.count("mark") == 0
 
 
-@pytest.mark.parametrize("key", ["k" * 1_025, "é" * 513, "a/" * 500_000])
-def test_a_key_longer_than_1024_bytes_is_refused(rig: Rig, key: str) -> None:
-    rig.mark("dropped", NewMark(id="longest", vault="disk", keys=("k" * 1_024, "é" * 512)))
+def test_a_key_longer_than_1024_bytes_is_refused(rig: Rig) -> None:
+    for key in ["k" * 1_025, "é" * 513, "a/" * 500_000]:
+        rig.mark("dropped", NewMark(id="longest", vault="disk", keys=("k" * 1_024, "é" * 512)))
 
-    with pytest.raises(BadInput, match=r"SX006 .*at most 1024"):
-        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("short", key)))
+        with pytest.raises(BadInput, match=r"SX006 .*at most 1024"):
+            rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("short", key)))
 
-    assert rig.count("mark") == 1
+        assert rig.count("mark") == 1
 
 
 def test_a_kind_must_be_a_valid_name(rig: Rig) -> None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,18 +41,15 @@ def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsy
     assert "SQL transactions of a database" in re.sub(r"\s+", " ", printed)  # no package replaces an owner of Sexton
 
 
-@pytest.mark.parametrize(
-    ("owner", "options", "says"),
-    [
+def test_an_instance_needs_an_owner_that_works(rig: Rig) -> None:
+    for owner, options, says in [
         ("folder", {}, "not installed; installed are: broken, catalog, ducklake, http, sql, strange"),
         ("broken", {}, "owner broken of package .* cannot be loaded"),
         ("sql", {"folder": "x"}, "the options of owner sql are wrong: folder: is unknown.*It has the options: none"),
         ("http", {}, "the options of owner http are wrong: url: is missing"),
-    ],
-)
-def test_an_instance_needs_an_owner_that_works(rig: Rig, owner: str, options: Any, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        add_instance(rig.db, rig.registry, "lake", owner, options)
+    ]:
+        with pytest.raises(BadInput, match=says):
+            add_instance(rig.db, rig.registry, "lake", owner, options)
 
 
 def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,13 +42,13 @@ def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -
     assert [p.job for p in rig.protections.list_protections("shop")] == ["live", "more"]
 
 
-@pytest.mark.parametrize("text", ["", "?", "AAAA", "5e" * 40], ids=["empty", "no hex", "hex", "no filter"])
-def test_p05_an_invalid_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        rig.registrar.register_at_once(registration("j"), [], filter_=Filter.decode(text))
+def test_p05_an_invalid_filter_makes_no_entry(rig: Rig, root: Path) -> None:
+    for text in ["", "?", "AAAA", "5e" * 40]:
+        with pytest.raises(Invalid) as refused:
+            rig.registrar.register_at_once(registration("j"), [], filter_=Filter.decode(text))
 
-    assert refused.value.code == 20647
-    assert rig.count("protection") == 0
+        assert refused.value.code == 20647
+        assert rig.count("protection") == 0
 
 
 def test_p06_an_unknown_job_is_not_found(rig: Rig, root: Path) -> None:
@@ -184,11 +184,11 @@ def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Pa
     assert (protection.sealed.objects, protection.sealed.missing) == (70, 10)
 
 
-@pytest.mark.parametrize("job", ["", "a\0b", "x" * 201])
-def test_an_invalid_job_name_is_refused(rig: Rig, root: Path, job: str) -> None:
-    with pytest.raises(BadInput):
-        rig.protections.open(registration(job), None)
-    assert rig.count("protection") == 0
+def test_an_invalid_job_name_is_refused(rig: Rig, root: Path) -> None:
+    for job in ["", "a\0b", "x" * 201]:
+        with pytest.raises(BadInput):
+            rig.protections.open(registration(job), None)
+        assert rig.count("protection") == 0
 
 
 def test_lists_of_another_instance_refuse_no_registration(rig: Rig, tmp_path: Path) -> None:

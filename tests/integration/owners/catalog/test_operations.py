@@ -254,9 +254,9 @@ def test_a_part_prepares_nothing_after_its_loads_commit(shop: Shop) -> None:
     assert len(shop.marked("prepared")) == 1
 
 
-@pytest.mark.parametrize(("label", "seconds"), [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)])
-def test_a_load_needs_a_valid_label_and_timeout(shop: Shop, label: str, seconds: int) -> None:
-    with pytest.raises(BadInput):
-        shop.catalog.begin(label, seconds)
+def test_a_load_needs_a_valid_label_and_timeout(shop: Shop) -> None:
+    for label, seconds in [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)]:
+        with pytest.raises(BadInput):
+            shop.catalog.begin(label, seconds)
 
-    assert shop.number(shop.t.txns) == 0
+        assert shop.number(shop.t.txns) == 0

@@ -114,14 +114,13 @@ def test_a_rejection_belongs_to_its_instance(shop: Limited) -> None:
     assert marks_by_kind(shop.plan("other")) == {"dropped": 1}
 
 
-@pytest.mark.parametrize("why", ["", "  ", "x" * (REASON_CHARACTERS + 1), "a\0b"], ids=["none", "blank", "long", "nul"])
-def test_a_rejection_needs_a_readable_reason(shop: Limited, why: str) -> None:
+def test_a_rejection_needs_a_readable_reason(shop: Limited) -> None:
     number = awaited(shop)
+    for why in ["", "  ", "x" * (REASON_CHARACTERS + 1), "a\0b"]:
+        with pytest.raises(BadInput):
+            shop.rounds.plans.approvals.reject(number, why, "bert")
 
-    with pytest.raises(BadInput):
-        shop.rounds.plans.approvals.reject(number, why, "bert")
-
-    assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
+        assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
 
 
 def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
@@ -174,25 +173,19 @@ def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.
     assert (printed["plan"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_the_command_explains_wrong_arguments(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
+    number = awaited(shop)
+    for words, code, says in [
         (("reject", "{}", "--reason", " "), 64, "--reason is empty"),
         (("reject", "4711", "--reason", WHY), 1, "there is no plan 4711"),
         (("reject", "{}"), 64, "--reason"),
         (("reject", "0", "--reason", WHY), 64, "'PLAN'"),
         (("--reject", "{}"), 64, "sexton plan reject PLAN --reason TEXT"),
-    ],
-)
-def test_the_command_explains_wrong_arguments(
-    shop: Limited, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, says: str
-) -> None:
-    number = awaited(shop)
+    ]:
+        refused = run(shop, capsys, "plan", *(w.format(number) for w in words))
 
-    refused = run(shop, capsys, "plan", *(w.format(number) for w in words))
-
-    assert (refused.code, says in refused.err, "Traceback" in refused.err) == (code, True, False)
-    assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
+        assert (refused.code, says in refused.err, "Traceback" in refused.err) == (code, True, False)
+        assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
 
 
 SAME = "dropped: 30 marks, but different ones"

@@ -34,12 +34,11 @@ def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> Non
         assert binlogs.service.sender.acknowledge(*its, [done]).ignored == 1
 
 
-@pytest.mark.parametrize("part", ["a\x00b", "\ud800", "x" * 129, ""])
-def test_an_impossible_partition_id_is_refused(binlogs: BinlogInstance, part: str) -> None:
+def test_an_impossible_partition_id_is_refused(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
-
-    with pytest.raises(BadInput):
-        binlogs.commit(1, orders={part: 3})
+    for part in ["a\x00b", "\ud800", "x" * 129, ""]:
+        with pytest.raises(BadInput):
+            binlogs.commit(1, orders={part: 3})
 
 
 def test_a_different_record_with_a_known_number_is_refused(binlogs: BinlogInstance) -> None:
