@@ -119,7 +119,10 @@ class SettlementStore:
             # A prefix is listed again once no upload can end.
             second_pass = {"first_pass_at": now, "next_try_at": now + upload_grace_seconds * 1000}
             self._keep_claimed(tx, token, by_settlement[Settlement.SECOND_PASS], **second_pass)
-            self._keep_claimed(tx, token, by_settlement[Settlement.LACKING], quarantined_reason=mark.c.lacking)
+            lacking = by_settlement[Settlement.LACKING]
+            for reason in sorted({str(m.lacking) for m in lacking}):  # as it was judged, whatever the row has now
+                of_reason = [m for m in lacking if m.lacking == reason]
+                self._keep_claimed(tx, token, of_reason, quarantined_reason=reason)
             self._keep_claimed(tx, token, by_settlement[Settlement.CHANGED], quarantined_reason=Reason.CHANGED)
             often = [m for m in failed if m.failures + 1 >= MAX_FAILURES]
             once_more = {"failures": mark.c.failures + 1}
