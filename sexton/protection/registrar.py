@@ -5,7 +5,6 @@ Each step can be repeated: a repeated registration, chunk or seal returns its fi
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import islice
 
 from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
@@ -15,7 +14,7 @@ from sexton.protection.sql.store import ProtectionStore
 from sexton.storage.port import Vault, Vaults
 
 LISTED_TOGETHER = 20
-"""From this many objects of one folder on, the folder is listed; fewer, and what it lacks, are looked up one by one."""
+"""From this many objects of one folder on, the folder is listed; fewer are looked up one by one."""
 MAX_PAGE_FACTOR = 4
 """A folder is listed for at most this many times the pages that the objects to find would fill."""
 PAGE_KEYS = 1_000
@@ -147,12 +146,15 @@ def _existing_sizes(vault: Vault, keys: Sequence[str]) -> dict[str, int]:
     for key in keys:
         keys_by_folder[key.rpartition("/")[0]].add(key)
     existing: dict[str, int] = {}
+    others: list[str] = []
     for folder, folder_keys in keys_by_folder.items():
         if folder and len(folder_keys) >= LISTED_TOGETHER:
             max_pages = MAX_PAGE_FACTOR * (len(folder_keys) // PAGE_KEYS + 1)
-            for page in islice(vault.list(f"{folder}/"), max_pages):
+            for number, page in enumerate(vault.list(f"{folder}/"), start=1):
                 existing |= {listed.key: listed.bytes for listed in page if listed.key in folder_keys}
-                if folder_keys <= existing.keys():
+                if number == max_pages or folder_keys <= existing.keys():
                     break
-    others = sorted(set(keys) - existing.keys())
-    return existing | {found.key: found.bytes for found in vault.stat(others)}
+            else:  # what a complete listing lacks does not exist
+                continue
+        others += folder_keys - existing.keys()
+    return existing | {found.key: found.bytes for found in vault.stat(sorted(others))}

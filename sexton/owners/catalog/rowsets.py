@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, and_, case, exists, false, func, or_, select
+from sqlalchemy import ColumnElement, FromClause, and_, case, exists, false, func, null, or_, select
 
 from sexton.database.rows import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
@@ -16,6 +16,7 @@ from sexton.owners.catalog.records import OWN_SCHEMA, OWN_TABLET, STANDING, Cata
 from sexton.owners.catalog.tables import TABLES
 
 WAITS = "its compaction inputs"
+MAX_BIGINT = 2**63 - 1
 _ANY_INDEX = ("unknown",)
 """Stands for the inverted indexes of a rowset without a schema."""
 NO_RECORD = Expansion(problem=(Reason.UNEXPANDED, "the catalog has no record of this rowset, so its files are unknown"))
@@ -98,12 +99,21 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     rowset = tx.t.rowsets
     other = rowset.alias("other")
     # Without versions a range has no bounds, so nothing covers it. Ranges of whole numbers that adjoin are one.
-    versions, others = (func.int8range(t.c.first_version, t.c.last_version, "[]") for t in (rowset, other))
+    # Damaged versions make no range: such a rowset holds nothing, and nothing covers it.
+    versions, others = (
+        case((_are_damaged(t), null()), else_=func.int8range(t.c.first_version, t.c.last_version, "[]"))
+        for t in (rowset, other)
+    )
     overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
     held = select(func.range_agg(others)).where(overlaps).scalar_subquery()
     is_covered = func.coalesce(held.op("@>", is_comparison=True)(versions), false())
     with_tablet = select(rowset.c.id).join(tx.t.tablets, OWN_TABLET)
     return tx.ids(with_tablet.where(tx.in_instance(rowset.c.id, ids), ~is_covered))
+
+
+def _are_damaged(rowset: FromClause) -> ColumnElement[bool]:
+    """Return the condition that the versions are in the wrong order, or that no number comes after the last."""
+    return or_(rowset.c.first_version > rowset.c.last_version, rowset.c.last_version == MAX_BIGINT)
 
 
 def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:

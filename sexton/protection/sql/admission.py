@@ -49,16 +49,20 @@ def ensure_admitted(
         is_busy = and_(lease.c.instance == instance, lease.c.state == "BUSY", lease.c.expires_at > now)
         if c.execute(select(lease.c.owner).where(is_busy).limit(1)).first() is not None:
             raise GcIsRunning(f"a round of {instance} runs and strict_gate is on; try again when it has ended")
-    usage, active = job_usage(db, c, instance, job), _active_count(db, c, instance)
-    if usage.protections >= settings.job_max_protections or active >= settings.max_count:
+    usage = job_usage(db, c, instance, job)
+    if usage.protections >= settings.job_max_protections:
         end_due(db, c, instance, now, settings)
-        usage, active = job_usage(db, c, instance, job), _active_count(db, c, instance)
+        usage = job_usage(db, c, instance, job)
     policy.check_quota(job, usage._replace(protections=usage.protections + 1), settings)
-    if active >= settings.max_count and (usage.protections or not by_job):
-        raise MaxCount(
-            f"{instance} has {active} active protections, sync_protection_max_count allows {settings.max_count}; "
-            f"see: sexton protection list {instance}"
-        )
+    if by_job and not usage.protections:  # its first one needs no free place, and ends no other job's
+        return
+    if _active_count(db, c, instance) >= settings.max_count:
+        end_due(db, c, instance, now, settings)
+        if (active := _active_count(db, c, instance)) >= settings.max_count:
+            raise MaxCount(
+                f"{instance} has {active} active protections, sync_protection_max_count allows {settings.max_count}; "
+                f"see: sexton protection list {instance}"
+            )
 
 
 def ensure_objects_fit(

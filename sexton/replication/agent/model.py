@@ -101,6 +101,8 @@ class BinlogMeta(Message):
     version: Version
     tablet_id: Id
     num_segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+    creation_time: int = 0
+    """In seconds since 1970. Nothing needs it, but an entry whose time is damaged is damaged."""
     rowset_id_v2: Id | None = None
     """None: an old entry; its rowset is the last part of the key."""
 

@@ -168,6 +168,9 @@ def unlink_all(
     results: list[KeyResult] = []
     for parent, group in groupby(keys, lambda key: key.rpartition("/")[0]):
         together = list(group)
+        if time.monotonic() > until:
+            results += map(out_of_time, together)
+            continue
         try:
             with open_folder(root, parent.split("/") if parent else []) as inner:
                 unlinked = [

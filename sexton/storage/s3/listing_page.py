@@ -16,8 +16,8 @@ SECONDS = len("YYYY-MM-DDTHH:MM:SS")
 # Tests by name run in C; a Python function called for each element would be slow.
 _FOREIGN = "count(*) != count(n:*) or count(*/*) != count(*/n:*)"
 _ONE_EACH = " and ".join(f"count(n:{name}) = 1" for name in FIELDS)
-_USUAL = f"count(n:Contents[{_ONE_EACH} and not(*/node()[2])])"
-"""The number of objects that have each element once, and in it one text."""
+_USUAL = f"count(n:Contents[{_ONE_EACH} and not({' | '.join(f'n:{name}/node()[2]' for name in FIELDS)})])"
+"""The number of objects that have each element once, and in it one text. Others, such as an owner, do not matter."""
 
 
 class UnreadableReply(Exception):

@@ -13,6 +13,7 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.protection.sql.store import ProtectionStore
+from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import protect, registration, remaining_keys, same_protection
 from tests.support.claims import FAR_MS, token
 from tests.support.rig import DAY, Rig, put
@@ -172,7 +173,12 @@ def test_an_empty_prefix_and_an_empty_chunk_are_refused(rig: Rig, root: Path) ->
         rig.registrar.add("shop", "k", 0, [])
 
 
-def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Path) -> None:
+def test_many_objects_of_a_folder_are_verified_by_listing(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    stat = LocalVault.stat
+    monkeypatch.setattr(LocalVault, "stat", lambda vault, keys: asked.extend(keys) or stat(vault, keys))
     root = rig.local(tmp_path / "w", "many")
     for n in range(60):
         put(root, f"f/{n:03}.dat")
@@ -181,7 +187,7 @@ def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Pa
     protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
 
     assert protection.sealed is not None
-    assert (protection.sealed.objects, protection.sealed.missing) == (70, 10)
+    assert (protection.sealed.objects, protection.sealed.missing, asked) == (70, 10, [])
 
 
 def test_an_invalid_job_name_is_refused(rig: Rig, root: Path) -> None:
@@ -259,6 +265,17 @@ def test_other_jobs_cannot_use_up_the_place_of_a_job(rig: Rig, root: Path) -> No
         own.register_at_once(registration("copy:2", *items), items)
 
     assert first.job == "copy:1"
+
+
+def test_first_protection_of_a_job_ends_no_other_that_is_overdue(rig: Rig, root: Path) -> None:
+    limit(rig, max_count=1)
+    protect(rig, "late", "data/a.dat", seconds=60)
+    rig.later(61)
+    items = [Item("disk", "data/b.dat")]
+
+    Registrar(own_register(rig), rig.vaults).register_at_once(registration("copy:1", *items), items)
+
+    assert {p.job for p in rig.protections.list_protections("shop")} == {"late", "copy:1"}
 
 
 def test_objects_of_a_jobs_runs_are_counted_together(rig: Rig, root: Path) -> None:

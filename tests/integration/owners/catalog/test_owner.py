@@ -80,6 +80,21 @@ def test_compacted_rowset_is_live_unless_its_versions_are_held(shop: Shop, state
     assert shop.catalog_owner.live("shop", marks, no_heartbeat).keys() == {Ref("compacted", inputs[0])}
 
 
+def test_damaged_versions_hold_nothing_and_stop_no_other_mark(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    shop.compacted(tablet, inputs)
+    [other] = shop.loaded([tablet])
+    sound, damaged = inputs
+    for first, last in ((9, 4), (2, 2**63 - 1)):
+        for rowset in (damaged, other):
+            shop.change(shop.t.rowsets, rowset, first_version=first, last_version=last)
+
+        live = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
+
+        assert live.keys() == {Ref("compacted", damaged)}, (first, last, sound)
+
+
 def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])

@@ -28,6 +28,7 @@ WRONG = {
     "too many segments": b'{"version":2,"tablet_id":"ta","num_segments":10001}',
     "segments below none": b'{"version":2,"tablet_id":"ta","num_segments":-1}',
     "segments in words": b'{"version":2,"tablet_id":"ta","num_segments":"1"}',
+    "a time in words": b'{"version":2,"tablet_id":"ta","num_segments":1,"creation_time":"soon"}',
     "another version": b'{"version":9,"tablet_id":"ta","num_segments":1}',
     "another tablet": b'{"version":2,"tablet_id":"tb","num_segments":1}',
     "another rowset": b'{"version":2,"tablet_id":"ta","num_segments":1,"rowset_id_v2":"r4"}',
