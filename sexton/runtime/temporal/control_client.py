@@ -93,13 +93,16 @@ class ControlClient(Generic[Request, Report, Progress]):
 
     def describe(self, progress: Any, subject: str) -> str:
         """Return what the workflow of a subject does now, as a sentence for operators."""
+        error = getattr(progress, "error", "")
         if progress.doing == "BACKING_OFF":
             again = f"try {progress.tries + 1} in {progress.backoff_seconds:.0f} s"
-            return f"it failed: {progress.error}; {again}, or now: {self.command_for('retry', subject)}"
+            return f"it failed: {error}; {again}, or now: {self.command_for('retry', subject)}"
         if progress.doing == "PAUSED":
-            return f"{self.paused}: {self.command_for('resume', subject)}"
-        text = self.texts.get(progress.doing)
-        return str(progress.doing).lower() if text is None else text(progress)
+            text = f"{self.paused}: {self.command_for('resume', subject)}"
+        else:
+            told = self.texts.get(progress.doing)
+            text = str(progress.doing).lower() if told is None else told(progress)
+        return f"{text}; its last error: {error}" if error else text
 
     def command_for(self, verb: str, subject: str) -> str:
         """Return the command that signals the workflow or shows its progress, for example ``sexton wal pause t``."""

@@ -30,6 +30,8 @@ QUERY_PATIENCE = dt.timedelta(seconds=1)
 MAX_RUNS = 20
 STATES = {"PAUSED": ("paused", "resume"), "BACKING_OFF": ("backing off", "retry")}
 """What a workflow does → the same for people, and the signal that ends it."""
+Waiting = tuple[WorkflowExecution, str, str, str]
+"""A run that waits: what it does, why, and the way out."""
 CONTROLS = {control.workflow_type: control for control in OF_REQUEST.values()}
 
 
@@ -53,8 +55,10 @@ async def _find(service: "Deployment") -> list[Blocker]:
     if idle := explain_no_tasks(queue):
         return [*found, Blocker(**everything, why=idle, way_out=way_out(queue))]
     running = f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{settings.require_deployment()}/'"
-    found += await _paused_in_temporal(service, client, running)
-    return found + await _waiting(service, client, running)
+    runs = await _paused_in_temporal(client, running)
+    waiting, others = await _waiting(client, running)
+    # Temporal has answered: a slow database takes none of its time.
+    return [*found, *(blocker for each in (*runs, *waiting) for blocker in _blocker(service, *each)), *others]
 
 
 async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
@@ -73,7 +77,7 @@ async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
     ]
 
 
-async def _paused_in_temporal(service: "Deployment", client: Client, running: str) -> list[Blocker]:
+async def _paused_in_temporal(client: Client, running: str) -> list[Waiting]:
     """Return runs that were paused with a button of Temporal, as a whole or in one of their activities.
 
     Their own state does not show it: a round only loses its lease. A server that does not know the attribute is one
@@ -85,17 +89,12 @@ async def _paused_in_temporal(service: "Deployment", client: Client, running: st
     except RPCError:
         return []
     why = "an activity of it was paused with Temporal's own button or command"
-    return [
-        blocker
-        for run in runs
-        for blocker in _blocker(
-            service, run, "paused in Temporal", why, f"unpause it there: workflow {run.id}, its pending activities"
-        )
-    ]
+    unpause = "unpause it there: workflow {}, its pending activities"
+    return [(run, "paused in Temporal", why, unpause.format(run.id)) for run in runs]
 
 
-async def _waiting(service: "Deployment", client: Client, running: str) -> list[Blocker]:
-    """Return the runs that are paused or back off; one that does not answer is left out.
+async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Blocker]]:
+    """Return the runs that are paused or back off, and that some were not asked; one that does not answer is left out.
 
     Where the namespace knows Sexton's search attributes, only runs that wait are asked, else the first open ones.
 
@@ -112,18 +111,18 @@ async def _waiting(service: "Deployment", client: Client, running: str) -> list[
     except RPCError as e:
         raise SextonError(f"Temporal did not list the runs that wait: {e.message}") from e
     asked = runs[:MAX_RUNS]
-    found: list[Blocker] = []
+    found: list[Waiting] = []
     for run, progress in zip(asked, await asyncio.gather(*(_progress(client, run) for run in asked)), strict=True):
         if progress is not None and progress.doing in STATES:
             state, signal = STATES[progress.doing]
             command = CONTROLS[run.workflow_type].command_for(signal, _subject(run))
-            found += _blocker(service, run, state, getattr(progress, "error", ""), command)
-    if len(runs) > MAX_RUNS:
-        why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
-        list_them = "list them: docs/temporal.md, Find a workflow"
-        others = {"held_by": "not asked", "what": "further runs", "why": why, "way_out": list_them}
-        found.append(Blocker(instance=ALL_INSTANCES, **others))
-    return found
+            found.append((run, state, getattr(progress, "error", ""), command))
+    if len(runs) <= MAX_RUNS:
+        return found, []
+    why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"
+    list_them = "list them: docs/temporal.md, Find a workflow"
+    others = {"held_by": "not asked", "what": "further runs", "why": why, "way_out": list_them}
+    return found, [Blocker(instance=ALL_INSTANCES, **others)]
 
 
 async def _progress(client: Client, run: WorkflowExecution) -> Any:

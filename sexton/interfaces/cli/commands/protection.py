@@ -151,9 +151,12 @@ def selftest(
             result = _run(service, name, items)
     emit(result, passed=result.passed)
     show_fields(result)
+    for name in result.lost:
+        typer.echo(f"LOST although protected: {name}", err=True)
+    for name in result.stayed:
+        typer.echo(f"still there although due and released: {name}; see: sexton why {name}", err=True)
     if not result.passed:
-        lost = "lost: deleted although protected; stayed: not deleted although due and released"
-        typer.echo(f"the selftest FAILED; {lost}; kept: by the second round; see: sexton why KEY", err=True)
+        typer.echo("the selftest FAILED", err=True)
         raise typer.Exit(1)
     typer.echo("protections work")
 

@@ -10,6 +10,7 @@ from sexton.interfaces.api.pools import long
 from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.visit import CurrentVisit
 from sexton.interfaces.probe_rows import feature_rows
+from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import PlaceFigures
 from sexton.recycle.pacing.policy import vault_of
@@ -39,7 +40,9 @@ def cap(visit: CurrentVisit) -> Response:
     visit.caller.require(Grant.OPERATE, visit.instance)
     caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(visit.instance)}
     visit.agreed("shown", caps.get(vault, ""), f"vault {vault} has another cap by now than the page showed; look again")
-    return visit.sent("vault cap" if visit.form.get("rate") else "vault uncap", "vaults")
+    if "rate" not in visit.form:  # a form of another version of this page must not remove a cap
+        raise BadInput("the form names no rate; open the page again, then send it")
+    return visit.sent("vault cap" if visit.form["rate"] else "vault uncap", "vaults")
 
 
 def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:
