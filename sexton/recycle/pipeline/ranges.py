@@ -108,7 +108,7 @@ class RangeRunner:
         order: RangeOrder,
         attempt: int,
         heartbeat: Callable[[], None],
-        report: Callable[[RangeProgress], None] = lambda _: None,
+        report: Callable[[RangeProgress], None],
     ) -> RangeReceipt:
         """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
 

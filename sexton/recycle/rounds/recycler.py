@@ -11,6 +11,7 @@ from sexton.marks.model import Reason
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, RENEW_SECONDS
 from sexton.recycle.pipeline.adopt import Adopter
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.pipeline.ranges import RangeRunner
 from sexton.recycle.pipeline.resolve import Resolver
@@ -26,18 +27,15 @@ ANNOUNCED_AT_ONCE = 16
 
 
 class Recycler:
-    """Runs rounds' steps for one worker. Safe for several ranges at once.
-
-    ``recycle``: see ``RangeRunner.run``; ``adopt``: see ``Adopter.adopt``.
-    """
+    """Runs rounds' steps for one worker. Safe for several ranges at once."""
 
     def __init__(self, parts: Parts, group_files: int | None = None) -> None:
         """``group_files``: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``."""
         self._parts = parts
         resolver = Resolver(parts.stores, parts.vaults, parts.owner, parts.listings)
         settler = Settler(parts.stores, parts.owner, parts.log, parts.deleter)
-        self.recycle = RangeRunner(parts, resolver, settler, group_files).run
-        self.adopt = Adopter(parts, resolver, settler).adopt
+        self._ranges = RangeRunner(parts, resolver, settler, group_files)
+        self._adopter = Adopter(parts, resolver, settler)
 
     def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
         """Write the round into its vaults' markers, by which an older copy of the database is recognised.
@@ -87,6 +85,20 @@ class Recycler:
             self._parts.owner.mark_due(instance, opened.cutoffs, keep_alive, partial(leases.verify, opened.lease))
         except OwnerSilent as e:
             log.warning("the plan of %s lacks what its owner would mark now: %s", instance, e)
+
+    def recycle(
+        self,
+        order: RangeOrder,
+        attempt: int,
+        heartbeat: Callable[[], None],
+        report: Callable[[RangeProgress], None] = lambda _: None,
+    ) -> RangeReceipt:
+        """Claim, delete and settle one range of due marks; raises as ``RangeRunner.run`` does."""
+        return self._ranges.run(order, attempt, heartbeat, report)
+
+    def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
+        """Finish the marks that earlier rounds claimed, then make the second passes that are due."""
+        return self._adopter.adopt(order, attempt, heartbeat)
 
     def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:
         """Delete expired parts of the log of deletions; parts that cannot be deleted now are retried another day."""
