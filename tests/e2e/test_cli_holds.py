@@ -58,7 +58,7 @@ def test_hold_reports_the_marks_it_is_too_late_for(offline: Run, shop: Database)
     late = offline("hold", "add", "shop", *REASON)
     refused = offline("hold", "add", "--mark", "dropped/t1", *REASON)
 
-    assert (late.returncode, "too late for 1 mark" in late.stdout) == (0, True)
+    assert (late.returncode, "too late for 1 mark" in late.stderr) == (0, True)
     assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
 
 

@@ -201,7 +201,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         return NotRunning(self.not_running.format(subject=subject))
 
     async def _watch(self, handle: WorkflowHandle[Any, Any], subject: str, notify: Callable[[str], None]) -> None:
-        """Notify of each change in the workflow's progress, until cancelled."""
+        """Notify of each change in the workflow's progress that has a sentence, until cancelled."""
         last = ""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -210,7 +210,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
                 continue
             sentence = self.describe(progress, subject)
-            if sentence != last:
+            if sentence != last and progress.doing in (*self.texts, "PAUSED", "BACKING_OFF"):
                 notify(sentence)
             last = sentence
 

@@ -97,7 +97,7 @@ def test_a_batch_is_worked_off_by_look_ups(crowd: Crowd, sent: dict[str, Any]) -
     results += [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="no", bytes=3) for key in page.keys[half:]]
     stores.outcomes.record(write_token, page, results)
     marks = next(stores.due_marks.claimed_marks(write_token))
-    list(stores.outcomes.of_marks(write_token, [mark.ref for mark in marks[:100]]))
+    list(stores.outcomes.of_marks(write_token, marks[:100]))
     settled = [Ref("dropped", f"m-{seq:06}") for seq in page.seqs]
     stores.settlements.settle(write_token, stores.settlements.progress(write_token, settled), 600)
     stores.batches.unfinished("crowd", 10**6)
