@@ -70,9 +70,8 @@ def test_a_mark_that_breaks_a_rule_is_refused_with_its_id(rig: Rig) -> None:
 
 
 def test_a_key_longer_than_1024_bytes_is_refused(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="longest", vault="disk", keys=("k" * 1_024, "é" * 512)))
     for key in ["k" * 1_025, "é" * 513, "a/" * 500_000]:
-        rig.mark("dropped", NewMark(id="longest", vault="disk", keys=("k" * 1_024, "é" * 512)))
-
         with pytest.raises(BadInput, match=r"SX006 .*at most 1024"):
             rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("short", key)))
 
