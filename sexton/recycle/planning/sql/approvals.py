@@ -3,7 +3,6 @@
 Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -115,11 +114,11 @@ class ApprovalStore:
         c.execute(update(t).where(t.c.id == plan).values(state=PlanState.APPLYING))
 
     @contextmanager
-    def approving(self, plan: int, instance: str, by: str) -> Iterator[Callable[[], None]]:
+    def approving(self, plan: int, instance: str, by: str) -> Iterator[None]:
         """Approve a plan, so that a round may apply it; withdraw the approval if its round was not started.
 
-        The block starts the round, and calls what it is given as soon as it has. ``check_apply`` compares the plan with
-        what is due, before this and as it begins.
+        The block starts the round, and ends then. ``check_apply`` compares the plan with what is due, before this and
+        as it begins.
 
         Raises:
             PlanRefused: there is no such plan of the instance, it is not open, or someone approved it just now.
@@ -133,12 +132,9 @@ class ApprovalStore:
                 raise PlanRefused(f"plan {plan} was approved by {row.approved_by} just now, {see}")
             approval = {"approved_by": by, "approved_at": now}
             c.execute(update(t).where(t.c.id == plan).values(**approval))
-        is_started = threading.Event()
         try:
-            yield is_started.set
+            yield
         except BaseException:  # also Ctrl-C: an approval without a round would admit any that someone starts later
-            if is_started.is_set():
-                raise
             # Another operator's approval stays: the round that was started with it may not have begun yet.
             with self._db.write() as c:
                 is_unbegun = and_(t.c.id == plan, t.c.state == PlanState.PLANNED, t.c.rejected.is_(False))

@@ -225,15 +225,6 @@ def test_a_second_approval_that_fails_leaves_the_first(rig: Rig) -> None:
     assert rig.round(plan=plan.id, run="anna").deleted == 1
 
 
-def test_an_approval_outlives_a_lost_connection_after_the_start(rig: Rig) -> None:
-    plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
-    waiting = rig.rounds.plans.approvals.approving(plan.id, "shop", "anna")
-    waiting.__enter__()()
-    assert not waiting.__exit__(LeaseLost, LeaseLost("Temporal is away"), None)
-
-    assert rig.round(plan=plan.id, run="anna").deleted == 1
-
-
 def test_an_approval_ends_with_a_round_that_was_abandoned(rig: Rig) -> None:
     rig.instance("bank")
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna")
