@@ -73,5 +73,4 @@ async def _form(request: Request) -> dict[str, str]:
     if any("\0" in value for _, value in fields):
         raise BadInput("a NUL is part of no name")
     is_typed = f"{session.PATH}/do/" in request.url.path
-    is_typed = is_typed and "discard" not in request.url.path  # of a mark that the page names, as it is
     return {name: value.strip() if is_typed or name in TYPED else value for name, value in fields}
