@@ -9,6 +9,7 @@ import pytest
 
 from sexton.interfaces.console.session import PATH
 from sexton.operators.controls.store import ControlStore
+from sexton.recycle.pacing.store import PaceStore
 from tests.browser.conftest import NewPage
 from tests.browser.test_console import PAGES
 from tests.servers.api import Api
@@ -193,3 +194,13 @@ def test_no_page_is_wider_than_the_window(new_page: NewPage, width: int) -> None
         page.goto(f"/console/{path}" if path else "/console")
         widths[path] = page.evaluate("document.documentElement.scrollWidth")
     assert max(widths.values()) <= width
+
+
+def test_a_form_without_a_rate_removes_no_cap(http_: httpx.Client, rig: Rig) -> None:
+    PaceStore(rig.db).put_cap("shop/disk", 500)
+    sent = {"instance": "shop", "vault": "disk", "shown": "500", "keys_per_second": "50"}
+
+    answer = http_.post(f"{PATH}/vaults/cap", data=sent | {"form_token": _token(http_, PATH)})
+
+    assert (answer.status_code, "Nothing was changed" in answer.text) == (422, True)
+    assert [cap.keys_per_second for cap in PaceStore(rig.db).caps()] == [500]

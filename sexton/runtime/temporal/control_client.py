@@ -100,8 +100,8 @@ class ControlClient(Generic[Request, Report, Progress]):
         if progress.doing == "PAUSED":
             text = f"{self.paused}: {self.command_for('resume', subject)}"
         else:
-            told = self.texts.get(progress.doing)
-            text = str(progress.doing).lower() if told is None else told(progress)
+            sentence = self.texts.get(progress.doing)
+            text = str(progress.doing).lower() if sentence is None else sentence(progress)
         return f"{text}; its last error: {error}" if error else text
 
     def command_for(self, verb: str, subject: str) -> str:

@@ -19,13 +19,13 @@ from sexton.kernel.trust import PlainHttp
 from sexton.marks.model import Lease
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder
+from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder, RoundProgress
 from sexton.replication.binlog.messages import GcProgress
 from sexton.runtime.temporal.client import CONVERTER, connect, connection
 from sexton.runtime.temporal.links import link_of
 from sexton.runtime.temporal.log_context import context_of
 from sexton.runtime.temporal.tracing import NoTelemetry, interceptors
-from sexton.runtime.temporal.works import PURGES
+from sexton.runtime.temporal.works import PURGES, ROUNDS
 from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 
 ADDRESS = 'address = "temporal.example.org:7233"'
@@ -156,6 +156,13 @@ def test_traces_cross_no_network_in_clear_text() -> None:
 
     with pytest.raises(PlainHttp):
         interceptors(settings)
+
+
+def test_a_round_that_does_something_else_names_its_last_error() -> None:
+    for doing in ("PAUSED", "RECYCLING"):
+        progress = RoundProgress(instance="shop", doing=doing, error="the disk is full")
+
+        assert ROUNDS.describe(progress, "shop").endswith("; its last error: the disk is full")
 
 
 @pytest.mark.parametrize(("behind", "regions"), [(1, "1 region"), (2, "2 regions"), (1_200, "1,200 regions")])
