@@ -131,6 +131,17 @@ class Deployment:
             self.stores.owners.vaults_changed(spec.instance)
         return added
 
+    def remove_vault(self, instance: str, vault: str, *, gone: bool) -> bool:
+        """Remove a vault, and let the instance's owner know; raises and returns as ``registry.remove.remove_vault``."""
+        from sexton.operators.registry import remove
+        from sexton.owners.port import OwnerSilent
+
+        endpoint_url, trust = self.settings.s3.endpoint_url, self.settings.trust()
+        had_marker = remove.remove_vault(self.db, instance, vault, endpoint_url, gone=gone, trust=trust)
+        with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
+            self.stores.owners.vaults_changed(instance)
+        return had_marker
+
     def probe(self, instance: str, vault: str) -> "Probe":
         """Probe what a vault's store really does, store the result and return it. Raise ``UnknownVault``."""
         result = self.stores.vaults_of_any_round.get(instance, vault).probe()

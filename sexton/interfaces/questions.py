@@ -21,6 +21,15 @@ def instance_of(call: Call, values: Values) -> str:
     return call.stores.registry.resolve_instance(values["instance"])
 
 
+def _remove_instance(call: Call, values: Values) -> Question:
+    from sexton.operators.registry.remove import count_rows
+
+    instance = instance_of(call, values)
+    counts = count_rows(call.deployment.db, instance)
+    ends = ", ".join(f"{count:,} of {table}" for table, count in counts.items())
+    return Question("Remove it?", (f"rows of {instance} that end: {ends}, and what its owner keeps here",))
+
+
 def _discard(call: Call, values: Values) -> Question | None:
     """Ask with what a mark is, and what becomes of its files when it is given up."""
     from sexton.marks.model import MarkState
@@ -111,6 +120,7 @@ def _rebase(call: Call, values: Values) -> Question:
 
 
 QUESTIONS: Mapping[str, Callable[[Call, Values], Question | None]] = {
+    "instance remove": _remove_instance,
     "quarantine discard": _discard,
     "vault trust": _trust,
     "binlog drop": _drop,

@@ -52,6 +52,13 @@ def _vault_added(result: Any, _values: Values) -> Iterator[str]:
     yield from _fault(result, again)
 
 
+def _vault_removed(result: Any, values: Values) -> Iterator[str]:
+    marker = "with its marker" if result.had_marker else "which had no marker of it"
+    yield f"vault {result.vault} of {result.instance} is removed, {marker}; its objects stay"
+    if values["gone"]:
+        yield f"marks in it: sexton quarantine list {result.instance}"
+
+
 def _probed(result: Any, values: Values) -> Iterator[str]:
     yield f"vault {values['vault']} was probed"
     if result.unsupported:
@@ -210,6 +217,7 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
     "why": _stories,
     "enable": _said("instance {r.instance} is enabled: rounds now delete what is due"),
     "instance add": _instance_added,
+    "instance remove": _said("instance {instance} is removed; its history stays"),
     "instance live-view": _live_view,
     "instance keys": lambda _, v: iter(
         [f"the keys of {v['instance']}: {v['pattern']}" if v["pattern"] else f"the keys of {v['instance']} are unknown"]
@@ -218,6 +226,7 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
     "instance revoke": _said("role {role} can do nothing in instance {instance}"),
     "instance observe": _said("instance {r.instance} only observes; a running round ends before its next claim"),
     "vault add": _vault_added,
+    "vault remove": _vault_removed,
     "vault trust": _said("vault {r.vault} of {r.instance} belongs to this database again"),
     "vault cap": _said(
         "{r.instance}/{r.vault} is deleted from at {r.keys_per_second} keys/s at most, within 5 s; until: sexton vault "

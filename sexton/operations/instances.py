@@ -101,6 +101,19 @@ def _state(call: Call, name: str) -> InstanceState:
     )
 
 
+@operation("instance remove", "", Grant.ADMIN, Logged(asks=True))
+def remove_instance(call: Call, instance: Instance, *, reason: Remark = "") -> None:
+    """Remove an instance that is no longer needed: its grants, settings, journal, binlogs and the records of its owner.
+
+    Refused while it has vaults, marks, protections, holds or topics that are purged. Its history stays.
+
+    Example: sexton instance remove shop
+    """
+    from sexton.owners import plugins
+
+    plugins.remove_instance(call.deployment.db, call.stores.registry, instance)
+
+
 @operation("instance keys", "", Grant.ADMIN, Logged("{pattern:.200}"))
 def set_keys(
     call: Call,

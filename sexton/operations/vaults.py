@@ -46,6 +46,14 @@ class AddedVault(Message):
     fault: str = ""
 
 
+class RemovedVault(Message):
+    """A vault that was removed. ``had_marker``: its marker was removed, too; otherwise there was none of it."""
+
+    instance: str
+    vault: str
+    had_marker: bool
+
+
 class Trusted(Message):
     """A vault whose marker names ``round`` now, the newest round of this database."""
 
@@ -130,6 +138,27 @@ def add_vault(
         marker=added.uuid,
         fault=call.deployment.live_fault(instance),
     )
+
+
+@operation("vault remove", "", Grant.ADMIN, Logged("{vault}"))
+def remove_vault(
+    call: Call,
+    instance: Instance,
+    vault: Vault,
+    *,
+    gone: Annotated[
+        bool, Field(description="Its bucket or directory is gone; marks in it are quarantined, and can be discarded.")
+    ] = False,
+    reason: Remark = "",
+) -> RemovedVault:
+    """Remove a vault that is no longer needed, and its marker. Every object stays.
+
+    Refused while marks, protections or holds name it.
+
+    Example: sexton vault remove shop cold
+    """
+    had_marker = call.deployment.remove_vault(instance, vault, gone=gone)
+    return RemovedVault(instance=instance, vault=vault, had_marker=had_marker)
 
 
 @operation("vault list", "GET /v1/instances/{instance}/vaults", Grant.READ, Logged(changes=False, long=True))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sqlalchemy import Connection
+
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message, StrictMessage
@@ -103,6 +105,8 @@ class OwnerPlugin:
     """Validates the options that an instance is added with: each is a text."""
     create_tables: Callable[[Database], Any] = field(default=lambda _: None)
     """Creates tables of its own, if they are missing; called when an instance is added."""
+    forget_records: Callable[[Connection, str], Any] = field(default=lambda _c, _instance: None)
+    """Removes what those tables have of an instance that is removed."""
     knows_live: bool = False
     """It knows which objects are live, without a view that the instance names."""
     key_pattern: str = ""

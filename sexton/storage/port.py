@@ -61,6 +61,10 @@ class Vault(Protocol):
         """Overwrite the marker; only for a vault that was proved a moment ago."""
         ...
 
+    def remove_marker(self) -> None:
+        """Remove the marker of a vault that is removed; a missing one counts as removed."""
+        ...
+
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         """Yield pages of at most 1,000 objects under a non-empty prefix, no key twice; complete, or ``VaultFault``.
 

@@ -1,13 +1,13 @@
 """Tables of consistency checks: runs, and what they found."""
 
-from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
+from sqlalchemy import CheckConstraint, UniqueConstraint
 
 from sexton.database.tables.columns import bigint, index, instant, jsonb, serial, table, text, word
 
 check_run = table(
     "check_run",
     serial("id"),
-    word("instance", ForeignKey("instance.id")),
+    word("instance"),
     word("run"),
     text("state", CheckConstraint("state IN ('RUNNING', 'WHOLE', 'PARTIAL')")),
     instant("cutoff"),

@@ -102,7 +102,7 @@ setting = table(
 hold = table(
     "hold",
     serial("id"),
-    word("instance", ForeignKey("instance.id")),
+    word("instance"),
     text("scope", CheckConstraint("scope IN ('instance', 'mark', 'prefix')")),
     word("mark_kind", null=True),
     word("mark_id", null=True),

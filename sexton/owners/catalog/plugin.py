@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from sqlalchemy import Connection
+
 from sexton.database.engine import Database
 from sexton.owners.catalog.layout import FILE_NAME
 from sexton.owners.catalog.model import FrontEndOptions
@@ -19,6 +21,12 @@ def _create_tables(db: Database) -> None:
     from sexton.owners.catalog import tables
 
     tables.create(db)
+
+
+def _forget_records(c: Connection, instance: str) -> None:
+    from sexton.owners.catalog import tables
+
+    tables.forget(c, instance)
 
 
 def _operations() -> Sequence[OwnerOperation]:
@@ -45,6 +53,7 @@ PLUGIN = OwnerPlugin(
         "table": ("index", "partition", "tablet"),
     },
     create_tables=_create_tables,
+    forget_records=_forget_records,
     options=FrontEndOptions,
     knows_live=True,
     key_pattern=FILE_NAME,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Index, MetaData, Table
+from sqlalchemy import Column, Connection, Index, MetaData, Table, delete
 from sqlalchemy.schema import CreateSchema
 
 from sexton.database import schema
@@ -116,3 +116,9 @@ def create(db: Database) -> None:
         c.execute(CreateSchema(SCHEMA, if_not_exists=True))
         schema.refuse_foreign(c, SCHEMA)  # it may have been created in between
         _METADATA.create_all(c)
+
+
+def forget(c: Connection, instance: str) -> None:
+    """Remove every row of an instance."""
+    for table in _METADATA.sorted_tables:
+        c.execute(delete(table).where(table.c.instance == instance))

@@ -81,6 +81,9 @@ class LocalVault:
     def replace_marker(self, marker: Marker) -> None:
         self._write(MARKER_KEY, marker.model_dump_json().encode())
 
+    def remove_marker(self) -> None:
+        self._remove([self.spec.prefix + MARKER_KEY])
+
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
         return self._pages(self._objects(prefix))
@@ -163,8 +166,11 @@ class LocalVault:
     def remove_own(self, names: Sequence[str]) -> None:
         for name in names:
             check_own(name)
+        self._remove([f"{self.spec.prefix}{RESERVED_PREFIX}{name}" for name in names])
+
+    def _remove(self, paths: Sequence[str]) -> None:
         with self._faults(), open_location(self.spec.location) as location:
-            results = unlink_all(location, [f"{self.spec.prefix}{RESERVED_PREFIX}{name}" for name in names])
+            results = unlink_all(location, paths)
         for result in results:
             if result.outcome is KeyOutcome.FAILED:
                 raise self._fault("DENIED", f"{result.key} was not removed: {result.reason}")

@@ -102,6 +102,9 @@ class S3Vault:
     def replace_marker(self, marker: Marker) -> None:
         self._put(MARKER_KEY, marker.model_dump_json().encode())
 
+    def remove_marker(self) -> None:
+        self._remove([MARKER_KEY])
+
     def list(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_listing(prefix)
         return self._without_own(listing.pages(self._bucket, prefix))
@@ -205,7 +208,9 @@ class S3Vault:
     def remove_own(self, names: Sequence[str]) -> None:
         for name in names:
             check_own(name)
-        keys = [RESERVED_PREFIX + name for name in dict.fromkeys(names)]
+        self._remove([RESERVED_PREFIX + name for name in dict.fromkeys(names)])
+
+    def _remove(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), PAGE_KEYS):
             page = keys[start : start + PAGE_KEYS]
             if self.spec.versions == "purge" and self._bucket.versioning() != "":

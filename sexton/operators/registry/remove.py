@@ -1,0 +1,159 @@
+"""Remove an instance or a vault that is no longer needed. Refused while marks, protections or holds of it exist.
+
+What was deleted, and who asked for it, stays: the history of marks, plans, rounds, checks, ended holds and calls.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, or_, select, update
+
+from sexton.database.engine import Database
+from sexton.database.guard import EVERYTHING, deciding
+from sexton.database.tables import METADATA
+from sexton.kernel.errors import Conflict
+from sexton.kernel.trust import STRICT, Trust
+from sexton.marks.model import Reason
+from sexton.marks.sql.file_lists import of_instance, read_lists
+from sexton.marks.sql.rows import refs_in
+from sexton.operators.registry.store import Registry
+from sexton.storage.vaults import open_vault
+
+
+class InUse(Conflict):
+    """The instance or vault is needed: Sexton deletes or keeps something because of it."""
+
+
+class _Use(NamedTuple):
+    """Rows that forbid a removal."""
+
+    rows: ColumnElement[bool]
+    table: Table
+    noun: str
+    way_out: str
+
+
+def remove_instance(db: Database, instance: str, forget_records: Callable[[Connection], object]) -> None:
+    """Remove an instance whose vaults are removed, with its grants, settings, journal, binlogs and disabled topics.
+
+    ``forget_records`` removes what its owner keeps of it in this database.
+
+    Raises:
+        InUse: it has vaults, marks, protections, holds or enabled topics, or a round or check of it is running.
+        UnknownInstance: there is no such instance.
+    """
+    with deciding(db, EVERYTHING, instance) as c:
+        _refuse_uses(c, f"instance {instance}", _uses_of_instance(db, c, instance))
+        forget_records(c)
+        for table, rows in _rows_of(db, instance):
+            c.execute(delete(table).where(rows))
+
+
+def count_rows(db: Database, instance: str) -> Mapping[str, int]:
+    """Return the tables that lose rows when an instance is removed, and how many, by their names."""
+    with db.read() as c:
+        counts = {table.name: _count(c, table, rows) for table, rows in _rows_of(db, instance)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def remove_vault(
+    db: Database, instance: str, name: str, endpoint_url: str, *, gone: bool = False, trust: Trust = STRICT
+) -> bool:
+    """Remove a vault and its marker; every object stays. Return whether there was a marker of it.
+
+    ``gone``: its bucket or directory is gone, so there is no marker to remove. Its marks are quarantined, as those of
+    any unknown vault: they can be discarded, and a new vault of this name would free them.
+
+    Raises:
+        InUse: marks, protections or holds name it.
+        UnknownVault: there is no such vault.
+        VaultFault: the place cannot be reached, or does not let the marker be removed.
+    """
+    spec, t = Registry(db).vault(instance, name), db.t
+    vault = None if gone else open_vault(spec, endpoint_url=endpoint_url, trust=trust)
+    marker = vault and vault.read_marker()  # outside the transaction: a place that does not answer blocks nobody
+    with deciding(db, EVERYTHING, instance) as c:
+        _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, with_marks=not gone))
+        if gone:
+            _quarantine(db, c, instance, name)
+        of_vault = and_(t.pace_cap.c.instance == instance, t.pace_cap.c.vault == name)
+        c.execute(delete(t.pace_cap).where(of_vault))
+        c.execute(delete(t.vault).where(t.vault.c.instance == instance, t.vault.c.name == name))
+        is_ours = marker is not None and marker.vault_uuid == spec.uuid
+        if vault and is_ours:  # before the commit: with its row but without a marker, a vault can be removed again
+            vault.remove_marker()
+    return is_ours
+
+
+def _quarantine(db: Database, c: Connection, instance: str, vault: str) -> None:
+    """Quarantine every mark that names a vault, or has a stored file in it."""
+    mark = db.t.mark
+    with_files = {
+        run.ref for files in read_lists(db, c, of_instance(db, instance)) for run in files.runs if run.vault == vault
+    }
+    of_vault = and_(mark.c.instance == instance, or_(mark.c.vault == vault, refs_in(mark, with_files)))
+    values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {vault} was removed: it is gone"}
+    c.execute(update(mark).where(of_vault).values(**values))
+
+
+def _uses_of_instance(db: Database, c: Connection, instance: str) -> Iterator[_Use]:
+    t = db.t
+    yield _Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT")
+    marks = f"let rounds delete them, or their owner undrop them; see: sexton marks list {instance}"
+    yield _Use(t.mark.c.instance == instance, t.mark, "mark", marks)
+    protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
+    yield _Use(t.protection.c.instance == instance, t.protection, "protection", protections)
+    yield _Use(_active(db, c, instance), t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
+    running = and_(t.round.c.instance == instance, t.round.c.state == "RUNNING")
+    yield _Use(running, t.round, "running round", f"let it end, or: sexton round cancel {instance}")
+    checking = and_(t.check_run.c.instance == instance, t.check_run.c.state == "RUNNING")
+    yield _Use(checking, t.check_run, "running check", f"let it end, or: sexton check cancel {instance}")
+    purged = and_(t.wal_topic.c.instance == instance, t.wal_topic.c.enabled)
+    yield _Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list")
+
+
+def _uses_of_vault(db: Database, c: Connection, instance: str, vault: str, *, with_marks: bool) -> Iterator[_Use]:
+    t, mark, item = db.t, db.t.mark, db.t.protection_item
+    if with_marks:
+        # Only its owner knows where the files of a mark without a vault are; once they are listed it is claimed.
+        here = or_(mark.c.vault == vault, and_(mark.c.vault.is_(None), mark.c.state == "CLAIMED"))
+        marks = f"let rounds delete them, or their owner undrop them; see: sexton marks list {instance}"
+        yield _Use(and_(mark.c.instance == instance, here), mark, "mark", marks)
+    protected = and_(item.c.instance == instance, item.c.vault == vault)
+    protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
+    yield _Use(protected, item, "protected key", protections)
+    filtered = and_(t.protection.c.instance == instance, t.protection.c.filter.is_not(None))
+    yield _Use(filtered, t.protection, "protection with a filter of keys", protections)
+    held = and_(_active(db, c, instance), t.hold.c.vault == vault)
+    yield _Use(held, t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
+
+
+def _active(db: Database, c: Connection, instance: str) -> ColumnElement[bool]:
+    hold = db.t.hold
+    return and_(hold.c.instance == instance, hold.c.released_at.is_(None), hold.c.expires_at > db.now(c))
+
+
+def _refuse_uses(c: Connection, what: str, uses: Iterator[_Use]) -> None:
+    """Raise ``InUse``, naming everything that is in the way, and how each ends."""
+    counted = [(_count(c, use.table, use.rows), use) for use in uses]
+    in_the_way = [f"{count} {use.noun}{'s' if count > 1 else ''} ({use.way_out})" for count, use in counted if count]
+    if in_the_way:
+        raise InUse(f"{what} is still needed: it has {'; '.join(in_the_way)}")
+
+
+def _rows_of(db: Database, instance: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """Yield the rows that end with an instance, those that depend on others first."""
+    t = db.t
+    named = (t.setting, t.counter, t.pace_cap, t.finding, t.wal_topic, t.wal_node)
+    for table in named:
+        yield table, table.c.instance == instance
+    for table in reversed(METADATA.sorted_tables):
+        if any(key.column is t.instance.c.id for key in table.foreign_keys):
+            yield table, table.c.instance == instance
+    yield t.instance_guard, t.instance_guard.c.instance == instance
+    yield t.instance, t.instance.c.id == instance
+
+
+def _count(c: Connection, table: Table, rows: ColumnElement[bool]) -> int:
+    count: Any = select(func.count()).select_from(table).where(rows)
+    return int(c.execute(count).scalar_one())

@@ -1,0 +1,145 @@
+"""An instance or a vault that nothing needs can be removed: its rows end, its history and its objects stay."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.database.guard import UnknownInstance
+from sexton.kernel import crash_points
+from sexton.kernel.errors import NotFound
+from sexton.marks.model import Ref
+from sexton.operators.holds.model import Hold
+from sexton.operators.registry.remove import InUse, remove_vault
+from sexton.owners.catalog.model import NewTable, Schema
+from sexton.owners.catalog.store import Catalog
+from sexton.owners.plugins import add_instance, remove_instance
+from sexton.storage.port import UnknownVault, VaultFault
+from tests.integration.protection.registrations import DUE, protect
+from tests.support.command import run
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import Rig, listing, put, stores_of
+
+MARKER = "_sexton/vault.json"
+
+
+def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.drop(root, "old.dat", "m", later=DUE)
+    put(root, "live.dat")
+    rig.round()
+    stores_of(rig.db).paces.put_cap("shop/disk", 5, "", "anna")
+
+    assert remove_vault(rig.db, "shop", "disk", "")
+
+    assert not (root / MARKER).exists()
+    assert listing(root) == {"live.dat": 10}
+    assert (rig.count("vault"), rig.count("pace_cap"), rig.count("mark_history")) == (0, 0, 1)
+    with pytest.raises(UnknownVault):
+        remove_vault(rig.db, "shop", "disk", "")
+    rig.local(root, "again", instance="shop")  # the place is free for another name
+
+
+def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.drop(root, "old.dat", "m")
+    put(root, "live.dat")
+    protect(rig, "copy", "live.dat")
+    hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="a/", reason="an incident")
+    held, _ = rig.holds.place(hold, 60)
+
+    with pytest.raises(InUse) as refused:
+        remove_vault(rig.db, "shop", "disk", "")
+
+    for use in ("1 mark (let rounds", "1 protected key (", "1 hold (sexton hold release"):
+        assert use in str(refused.value)
+    assert (root / MARKER).exists()
+    rig.protections.release("shop", "copy")
+    rig.holds.release(held.id)
+    rig.later(DUE)
+    rig.round()
+    assert remove_vault(rig.db, "shop", "disk", "")
+
+
+def test_an_interrupted_removal_of_a_vault_can_be_repeated(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    (root / MARKER).unlink()  # as a crash before the commit leaves it
+
+    assert not remove_vault(rig.db, "shop", "disk", "")
+
+    assert rig.count("vault") == 0
+
+
+def test_the_marker_of_another_vault_stays(rig: Rig, tmp_path: Path) -> None:
+    root, other = rig.local(tmp_path / "v"), rig.local(tmp_path / "w", "other")
+    foreign = (other / MARKER).read_bytes()
+    (root / MARKER).write_bytes(foreign)
+
+    assert not remove_vault(rig.db, "shop", "disk", "")
+
+    assert (root / MARKER).read_bytes() == foreign
+
+
+def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.drop(root, "claimed.dat", "claimed", later=DUE)
+    with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
+        rig.round()
+    rig.drop(root, "due.dat", "due", later=DUE)
+    shutil.rmtree(root)
+    with pytest.raises(VaultFault):
+        remove_vault(rig.db, "shop", "disk", "")
+
+    assert not remove_vault(rig.db, "shop", "disk", "", gone=True)
+
+    report = rig.round()
+    reasons = {id_: rig.row("dropped", id_).quarantined_reason for id_ in ("claimed", "due")}
+    assert (report.state, reasons) == ("SUCCEEDED", dict.fromkeys(reasons, "UNKNOWN_VAULT"))
+    rig.later(60)  # no request of the interrupted round is on its way any more
+    for id_ in reasons:
+        stores_of(rig.db).quarantine.discard("shop", Ref("dropped", id_), "the bucket is gone")
+    assert (rig.count("mark"), rig.count_files()) == (0, 0)
+
+
+def test_an_instance_is_removed_when_nothing_needs_it(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.drop(root, "old.dat", "m", later=DUE)
+    held, _ = rig.holds.place(Hold(instance="shop", scope="instance", reason="an incident"), 60)
+
+    refused = run(rig, capsys, "instance", "remove", "shop", "--yes")
+    rig.holds.release(held.id)
+    rig.round()
+    rig.check()
+    remove_vault(rig.db, "shop", "disk", "")
+    removed = run(rig, capsys, "instance", "remove", "shop", "--yes", "--reason", "sold")
+
+    assert refused.code == 1
+    for use in ("1 vault (sexton vault remove shop VAULT)", "1 mark (", "1 hold ("):
+        assert use in refused.err
+    assert (removed.code, removed.out.splitlines()[-1]) == (0, "instance shop is removed; its history stays")
+    with pytest.raises(UnknownInstance):
+        rig.registry.instance("shop")
+    ended = ("instance", "instance_guard", "vault", "mark", "finding")
+    assert [rig.count(table) for table in ended] == [0, 1, 0, 0, 0]
+    kept = ("mark_history", "round", "hold", "check_run")
+    assert [rig.count(table, instance="shop") for table in kept] == [1, 1, 1, 1]
+    rig.instance()  # the name is free; an id that is gone stays gone
+    rig.local(root)
+    with pytest.raises(Exception, match="SX005"):
+        rig.mark("dropped", NewMark(id="m", vault="disk", keys=("old.dat",)))
+
+
+def test_the_records_of_an_instance_end_with_it_alone(rig: Rig) -> None:
+    for instance in ("lake", "sea"):
+        add_instance(rig.db, rig.registry, instance, "catalog")
+        Catalog(rig.db, instance).create_table(NewTable(id="t", indexes={"i": Schema()}))
+
+    remove_instance(rig.db, rig.registry, "lake")
+
+    add_instance(rig.db, rig.registry, "lake", "catalog")
+    with pytest.raises(NotFound):
+        Catalog(rig.db, "lake").drop_table("t")
+    Catalog(rig.db, "sea").drop_table("t")
