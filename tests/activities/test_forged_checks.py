@@ -1,6 +1,7 @@
 """Checks, purges of topics and cuts of binlogs are decided by rows, whatever an order over Temporal says."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -62,15 +63,20 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
 @pytest.fixture
 def order(owned: Owned) -> CheckOrder:
     """The order of a check that has begun."""
-    opened = run(owned, "begin_check", CheckRequest(instance="shop"))
-    begun: CheckOrder = opened.order
-    return begun
+    return begin(owned)
 
 
-def run(owned: Owned, name: str, order: Any) -> Any:
+def begin(owned: Owned, run_id: str = "first") -> CheckOrder:
+    """Begin a check in a run of its workflow; return its order."""
+    order: CheckOrder = run(owned, "begin_check", CheckRequest(instance="shop"), run_id).order
+    return order
+
+
+def run(owned: Owned, name: str, order: Any, run_id: str = "") -> Any:
     """Run an activity of checks as a worker does."""
-    activities = CheckActivities(owned.checker, owned.direct, DEPLOYMENT)
-    return ActivityEnvironment().run(getattr(activities, name), order)
+    activities, environment = CheckActivities(owned.checker, owned.direct, DEPLOYMENT), ActivityEnvironment()
+    environment.info = replace(environment.info, workflow_run_id=run_id)
+    return environment.run(getattr(activities, name), order)
 
 
 def step(name: str, order: CheckOrder, evidence: Evidence) -> Any:
@@ -120,28 +126,22 @@ def test_h1_a_check_judges_by_its_row_and_the_settings(owned: Owned, order: Chec
     assert [f.proven_at for f in owned.runs.findings("shop")] == [order.run.cutoff]
 
 
-def test_h1_a_check_without_comparison_proves_nothing(owned: Owned, order: CheckOrder) -> None:
+def test_h1_a_check_proves_no_more_than_its_comparison(owned: Owned, order: CheckOrder) -> None:
     report = run(owned, "conclude_check", step("conclude_check", order, whole(order.run.cutoff)))
-
     assert (report.run.state, report.run.missing_inputs) == (RunState.PARTIAL, ("its comparison did not end",))
 
-
-def test_h1_errors_of_an_order_make_a_check_prove_less(owned: Owned, order: CheckOrder) -> None:
+    order = begin(owned, "second")
     seen = run(owned, "compare", order)
-
     report = run(owned, "conclude_check", step("conclude_check", order, seen.model_copy(update={"errors": ("x",)})))
-
     assert (report.run.state, report.run.missing_inputs) == (RunState.PARTIAL, ("x",))
 
-
-def test_h1_a_check_stores_a_bounded_number_of_remarks(owned: Owned, order: CheckOrder) -> None:
+    order = begin(owned, "third")
     seen = run(owned, "compare", order)
     for n in range(3):
         texts = tuple(f"{n}.{i} {'x' * 9_999}" for i in range(300))
         forged = seen.model_copy(update={"errors": texts, "notes": texts})
         run(owned, "look_again", SecondCheckOrder(order=order, evidence=forged))
     report = run(owned, "conclude_check", step("conclude_check", order, forged))
-
     assert report.run.state is RunState.PARTIAL
     assert len(report.model_dump_json()) < 200_000
 
@@ -163,7 +163,7 @@ FORGED = {
         for field in ("grace_seconds", "inverted")
     },
     "look_again.evidence": test_h1_a_check_judges_by_its_row_and_the_settings,
-    "conclude_check.evidence": test_h1_a_check_without_comparison_proves_nothing,
+    "conclude_check.evidence": test_h1_a_check_proves_no_more_than_its_comparison,
 }
 """By field of an order: the test that forges it."""
 
@@ -205,6 +205,14 @@ def test_h1_a_topic_is_purged_as_far_as_rows_allow(topics: TopicStores) -> None:
     topics.store.disable(disabled)
     topics.place.recreate(quarantined)
     topics.place.append(quarantined, 200)
+    with pytest.raises(ApplicationError) as refused:
+        purge(topics, "unknown")
+    assert refused.value.type == "UnknownTopic"
+
+    ControlStore(topics.db).put(ControlKind.STOP, "*", "the test")
+    purge(topics, enabled)
+    assert topics.start(enabled) == 0
+    ControlStore(topics.db).remove(ControlKind.STOP, "*")
 
     purge(topics, enabled, disabled, quarantined)
 
@@ -213,39 +221,24 @@ def test_h1_a_topic_is_purged_as_far_as_rows_allow(topics: TopicStores) -> None:
     assert topics.start(quarantined) == 0
 
 
-def test_h1_no_topic_is_purged_during_a_stop(topics: TopicStores) -> None:
-    name = topic(topics)
-    ControlStore(topics.db).put(ControlKind.STOP, "*", "the test")
-
-    purge(topics, name)
-
-    assert topics.start(name) == 0
-
-
-def test_h1_an_unknown_topic_is_refused(topics: TopicStores) -> None:
-    with pytest.raises(ApplicationError) as refused:
-        purge(topics, "unknown")
-
-    assert refused.value.type == "UnknownTopic"
-
-
-@pytest.mark.parametrize("halt", ["stop", "observe"])
-def test_h1_binlogs_are_not_cut_against_the_controls(db: Database, halt: str) -> None:
+def test_h1_binlogs_are_not_cut_against_the_controls(db: Database) -> None:
     binlogs = BinlogInstance(db)
     with db.write() as c:
         binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{}])
     binlogs.later(BINLOG_SETTINGS.hold_limit_seconds + 1)
     activities = BinlogActivities(binlogs.service.live_rounds)
-    if halt == "stop":
-        binlogs.controls.put(ControlKind.STOP, SHOP, "the test")
-    else:
-        Registry(db).observe(SHOP)
 
-    with pytest.raises(ApplicationError) as refused:
-        ActivityEnvironment().run(activities.cut_binlogs, SHOP)
+    def refused_cut() -> str | None:
+        with pytest.raises(ApplicationError) as refused:
+            ActivityEnvironment().run(activities.cut_binlogs, SHOP)
+        assert len(binlogs.service.journal.read(SHOP, 0).entries) == 1
+        return refused.value.type
 
-    assert refused.value.type == {"stop": "Halted", "observe": "NotEnabled"}[halt]
-    assert len(binlogs.service.journal.read(SHOP, 0).entries) == 1
+    binlogs.controls.put(ControlKind.STOP, SHOP, "the test")
+    assert refused_cut() == "Halted"
+    binlogs.controls.remove(ControlKind.STOP, SHOP)
+    Registry(db).observe(SHOP)
+    assert refused_cut() == "NotEnabled"
 
 
 FORGED_PURGES = {

@@ -1,12 +1,8 @@
 """Which file lists are read: each that may have a key, a prefix or a number, and no list that cannot have it."""
 
-from collections.abc import Callable
-
-import pytest
 from sqlalchemy import ColumnElement
 
 from sexton.contract import NewMark
-from sexton.database.engine import Database
 from sexton.marks.model import File, FilePage, Ref, Span
 from sexton.marks.sql.file_lists import find_spans, in_span, may_have_keys, may_have_prefix, of_instance, read_lists
 from sexton.protection.sql.claimed_objects import claimed_files
@@ -17,36 +13,25 @@ from tests.support.rig import Rig
 
 KEYS = ("d/2", "d/3", "d/1")
 """Not in order: a list has the keys of one mark after those of another."""
-Condition = Callable[[Database, int], ColumnElement[bool]]
-"""Of a database and a batch."""
+KEY_RANGES = [("c", "d/0", False), ("c", "d/1", True), ("d/2", "d/2", True), ("d/3", "e", True), ("d/4", "e", False)]
+PREFIXES = [("", True), ("d/", True), ("d/1", True), ("d/3", True), ("d/4", False), ("c/", False)]
+SPANS = [(0, 0, False), (0, 1, True), (2, 3, True), (3, 9, False)]
 
 
-def is_read(rig: Rig, condition: Condition) -> bool:
-    """Store one list, and return whether it meets the condition."""
+def test_a_list_is_read_for_its_keys_prefixes_and_numbers(rig: Rig) -> None:
     write_token = token(rig)
     rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1) for key in KEYS])
-    with rig.db.read() as c:
-        return any(read_lists(rig.db, c, condition(rig.db, write_token.batch)))
 
+    def is_read(condition: ColumnElement[bool]) -> bool:
+        with rig.db.read() as c:
+            return any(read_lists(rig.db, c, condition))
 
-@pytest.mark.parametrize(
-    ("smallest", "largest", "expected"),
-    [("c", "d/0", False), ("c", "d/1", True), ("d/2", "d/2", True), ("d/3", "e", True), ("d/4", "e", False)],
-)
-def test_a_list_is_read_for_its_first_and_last_key(rig: Rig, smallest: str, largest: str, expected: bool) -> None:
-    assert is_read(rig, lambda db, _: may_have_keys(db, smallest, largest)) == expected
-
-
-@pytest.mark.parametrize(
-    ("prefix", "expected"), [("", True), ("d/", True), ("d/1", True), ("d/3", True), ("d/4", False), ("c/", False)]
-)
-def test_a_list_is_read_for_a_prefix_of_its_keys(rig: Rig, prefix: str, expected: bool) -> None:
-    assert is_read(rig, lambda db, _: may_have_prefix(db, prefix)) == expected
-
-
-@pytest.mark.parametrize(("after", "to", "expected"), [(0, 0, False), (0, 1, True), (2, 3, True), (3, 9, False)])
-def test_a_list_is_read_for_its_first_and_last_number(rig: Rig, after: int, to: int, expected: bool) -> None:
-    assert is_read(rig, lambda db, batch: in_span(db, Span(batch, after, to))) == expected
+    for smallest, largest, expected in KEY_RANGES:
+        assert is_read(may_have_keys(rig.db, smallest, largest)) == expected, (smallest, largest)
+    for prefix, expected in PREFIXES:
+        assert is_read(may_have_prefix(rig.db, prefix)) == expected, prefix
+    for after, to, expected in SPANS:
+        assert is_read(in_span(rig.db, Span(write_token.batch, after, to))) == expected, (after, to)
 
 
 def test_lists_of_all_batches_are_read_in_pages(rig: Rig) -> None:

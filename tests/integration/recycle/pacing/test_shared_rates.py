@@ -30,28 +30,22 @@ def exchange(store: PaceStore, worker: str, *reports: PaceReport) -> PaceUpdate:
     return update
 
 
-def test_concurrent_increases_do_not_add_up(rig: Rig) -> None:
+def test_concurrent_increases_and_refusals_do_not_add_up(rig: Rig) -> None:
     store = PaceStore(rig.db)
     first = exchange(store, "a", pace_report(1_000)).shared[PLACE]
     rig.later(1)
-
     ada = exchange(store, "a", pace_report(2_000, first)).shared[PLACE]
     bob = exchange(store, "b", pace_report(2_000, first)).shared[PLACE]
     rig.later(1)
-    then = exchange(store, "b", pace_report(2_100, bob)).shared[PLACE]
+    risen = exchange(store, "b", pace_report(3_600, bob)).shared[PLACE]
 
-    assert (ada.keys_per_second, bob, then.keys_per_second) == (2_000, ada, 2_100)
-    assert (first.throttled_at, then.throttled_at) == (None, None)
+    assert (ada.keys_per_second, bob, risen.keys_per_second) == (2_000, ada, 3_600)
+    assert (first.throttled_at, risen.throttled_at) == (None, None)
 
-
-def test_a_refusal_seen_by_two_workers_counts_once(rig: Rig) -> None:
-    store = PaceStore(rig.db)
-    first = exchange(store, "a", pace_report(3_600)).shared[PLACE]
     rig.later(1)
-
-    ada = exchange(store, "a", pace_report(3_200, first, cut=True)).shared[PLACE]
-    bob = exchange(store, "b", pace_report(2_800, first, cut=True)).shared[PLACE]
-    eve = exchange(store, "c", pace_report(3_700, first)).shared[PLACE]
+    ada = exchange(store, "a", pace_report(3_200, risen, cut=True)).shared[PLACE]
+    bob = exchange(store, "b", pace_report(2_800, risen, cut=True)).shared[PLACE]
+    eve = exchange(store, "c", pace_report(3_700, risen)).shared[PLACE]
     rig.later(1)
     again = exchange(store, "b", pace_report(2_900, bob, cut=True)).shared[PLACE]
 
@@ -122,7 +116,9 @@ def test_an_exchange_needs_the_same_statements_for_60_places(rig: Rig) -> None:
 def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     pacer, store = pacer_of(rig), PaceStore(rig.db)
     [place] = pacer.places("shop", "cold", ["data/1"])
+    first = pacer.page_keys(place)
     pacer.reserve({place: 1}, 0.0)
+    assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)  # a request without an answer teaches nothing
     pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
     there, away = "pace_share", "away"
 
@@ -138,7 +134,7 @@ def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     assert found.throttled_at is not None
 
 
-def test_a_cap_binds_all_workers_within_5_s(rig: Rig, tmp_path: Path) -> None:
+def test_a_cap_binds_all_workers_within_5_s(rig: Rig) -> None:
     store, pacers = PaceStore(rig.db), [pacer_of(rig), pacer_of(rig)]
     for pacer in pacers:
         [place] = pacer.places("shop", "cold", ["data/1"])
@@ -157,22 +153,13 @@ def test_a_cap_binds_all_workers_within_5_s(rig: Rig, tmp_path: Path) -> None:
     free = granted(0, 10)
     store.put_cap("cold", 500, "the bucket is shared")
     granted(10, 15)
-    capped = granted(15, 75)
+    capped = granted(15, 45)
     store.clear_cap("shop/cold")
-    granted(75, 80)
+    granted(45, 50)
 
     assert free > 3_500
     assert 450 < capped < 550
-    assert granted(80, 90) > 3_500
-
-
-def test_the_first_request_to_a_place_is_as_small_as_the_next(rig: Rig) -> None:
-    pacer = pacer_of(rig)
-    [place] = pacer.places("shop", "cold", ["data/1"])
-    first = pacer.page_keys(place)
-    pacer.reserve({place: first}, 0.0)
-
-    assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)
+    assert granted(50, 60) > 3_500
 
 
 def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
@@ -190,7 +177,7 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
     assert store.figures() == []
 
 
-def test_a_cap_for_an_unknown_vault_is_refused(rig: Rig) -> None:
+def test_a_cap_needs_one_known_vault(rig: Rig) -> None:
     pacer_of(rig)
     store = PaceStore(rig.db)
     for vault, says in [("nowhere", "there is no vault nowhere"), ("other/cold", "no vault"), ("", "no vault")]:
@@ -200,13 +187,8 @@ def test_a_cap_for_an_unknown_vault_is_refused(rig: Rig) -> None:
             store.clear_cap(vault)
         assert store.caps() == []
 
-
-def test_a_cap_needs_the_instance_of_a_shared_vault_name(rig: Rig) -> None:
-    pacer_of(rig)
     rig.instance("other")
     insert_vault(rig, "other", "elsewhere")
-    store = PaceStore(rig.db)
-
     with pytest.raises(BadInput, match="name one: other/cold, shop/cold"):
         store.put_cap("cold", 500)
     store.put_cap("shop/cold", 500, "first", "ada")

@@ -4,18 +4,23 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
+from sexton.marks.model import WriteToken
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import Throttled
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, put
+from tests.support.unpaced import Unpaced
 
 DUE_SECONDS = 10_801
 Delete = Callable[[LocalVault, Sequence[str], Sequence[str]], Sequence[KeyResult]]
@@ -49,21 +54,40 @@ def attempt(rig: Rig, order: AdoptOrder | RangeOrder, number: int) -> Iterator[l
 
 
 @contextmanager
-def replaced_worker(rig: Rig, order: AdoptOrder | RangeOrder, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a second attempt finish while the first one's request is on its way; the request arrives at the end."""
-    sent, answering = hang_once(monkeypatch)
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
+def stuck_attempt(
+    rig: Rig, order: AdoptOrder | RangeOrder, events: tuple[threading.Event, threading.Event]
+) -> Iterator[list[SextonError]]:
+    """Run a first attempt up to the request that ``hang_once`` or ``throttle`` stops, and to its end at the end."""
+    stopped, resumed = events
+    with attempt(rig, order, 1) as errors:
+        assert stopped.wait(PATIENCE_SECONDS)
         try:
-            work_off(rig, order, 2)
-            yield
+            yield errors
         finally:
-            answering.set()
+            resumed.set()
 
 
-def is_undelete_safe(rig: Rig, key: str) -> bool:
+@contextmanager
+def replaced_worker(
+    rig: Rig, order: AdoptOrder | RangeOrder, monkeypatch: pytest.MonkeyPatch, *, then_refuse: bool = False
+) -> Iterator[None]:
+    """Let a second attempt finish while the first one's request is on its way; the request arrives at the end."""
+    with stuck_attempt(rig, order, hang_once(monkeypatch, then_refuse=then_refuse)):
+        work_off(rig, order, 2)
+        yield
+
+
+def delete_claimed(rig: Rig, token: WriteToken, last: int, vaults: Any = None) -> None:
+    """Delete the claimed files up to a number, as an executor of Spark does whose task may be repeated elsewhere."""
+    lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
+    with ThreadDeleter(rig.stores, vaults or rig.vaults, 1, Unpaced()).begin(token, lease) as deletion:
+        deletion.release_up_to(last)
+        deletion.finish()
+
+
+def is_undelete_safe(rig: Rig, *keys: str, prefix: str = "") -> bool:
     try:
-        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=(key,))
+        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix, keys)
     except UndeleteUnsafe:
         return False
     return True
@@ -82,11 +106,16 @@ def claimed_prefix(rig: Rig, root: Path) -> None:
     rig.round()
 
 
-def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
+def second_pass_due(rig: Rig, root: Path) -> None:
     """Claim a prefix, put a late upload under it, and let its second pass be due."""
     claimed_prefix(rig, root)
     put(root, "t/late.dat")
     rig.later(GRACE + 1)
+
+
+def prefix_in_second_pass(rig: Rig, root: Path) -> AdoptOrder:
+    """Let the second pass over a prefix be due; return the order for it."""
+    second_pass_due(rig, root)
     return adopt_order(rig)
 
 

@@ -15,8 +15,8 @@ from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, hang_once, range_order
-from tests.support.claims import claim, drop_unclaimed, token
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, delete_claimed, hang_once, range_order
+from tests.support.claims import claim, token
 from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.files import stored_files
@@ -24,16 +24,14 @@ from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig, listing
 
 
-def test_a_reopened_batch_keeps_only_files_of_claimed_marks(rig: Rig) -> None:
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "ab"))
-    first = token(rig)
-    claim(rig, first, "dropped", "a")
-    rig.stores.files.store(first, [File("dropped", "b", "disk", "b.dat", 1)])
+def mark_keys(rig: Rig, names: str) -> None:
+    """Mark a key for each letter."""
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
 
-    second = token(rig, attempt=2)
 
-    assert second.batch == first.batch
-    assert (rig.count_files(id="a"), rig.count_files(id="b")) == (1, 0)
+def store_keys(rig: Rig, with_: WriteToken, names: str) -> None:
+    """Store a file for each letter."""
+    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in names])
 
 
 def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
@@ -49,38 +47,30 @@ def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
     assert [list(page.seqs) for page in rig.stores.files.pages(second, 0, 10)] == [[1]]
 
 
-def test_a_take_over_drops_unclaimed_files_in_pages(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_skip_unclaimed_files_and_a_take_over_drops_them(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_list, "LIST_FILES", 2)
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "abcdefg"))
+    mark_keys(rig, "abcdefg")
     first = token(rig)
+    store_keys(rig, first, "abdeg")
     claim(rig, first, "dropped", "c", "f")
-    rig.stores.files.store(first, [File("dropped", name, "disk", f"{name}.dat", 1) for name in "abdeg"])
+
+    assert [page.keys for page in rig.stores.files.pages(first, 0, 10)] == [["data/c.dat", "data/f.dat"]]
+    assert [page.keys for page in rig.stores.files.pages(first, 6, 10)] == [["data/f.dat"]]
+    assert rig.stores.files.pages(first, 0, 5) == []
 
     second = token(rig, attempt=2)
-    drop_unclaimed(rig, second)
 
+    assert second.batch == first.batch
     assert [page.keys for page in rig.stores.files.pages(second, 0, 10)] == [["data/c.dat", "data/f.dat"]]
     assert rig.count_files() == 2
 
 
-def test_pages_skip_any_number_of_unclaimed_files(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_list, "LIST_FILES", 2)
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "abcdefg"))
+def test_pages_leave_out_marks_that_the_batch_may_not_delete(rig: Rig) -> None:
+    mark_keys(rig, "abc")
     write_token = token(rig)
-    rig.stores.files.store(write_token, [File("dropped", name, "disk", f"{name}.dat", 1) for name in "abdeg"])
-    claim(rig, write_token, "dropped", "c", "f")
-
-    assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/c.dat", "data/f.dat"]]
-    assert [page.keys for page in rig.stores.files.pages(write_token, 6, 10)] == [["data/f.dat"]]
-    assert rig.stores.files.pages(write_token, 0, 5) == []
-
-
-@pytest.mark.parametrize("change", ["quarantined_reason = 'CHANGED'", "batch = 7"], ids=["quarantined", "other batch"])
-def test_pages_leave_out_marks_that_the_batch_may_not_delete(rig: Rig, change: str) -> None:
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in "ab"))
-    write_token = token(rig)
-    claim(rig, write_token, "dropped", "a", "b")
-    rig.sql(f"UPDATE {{}}mark SET {change} WHERE id = 'a'")
+    claim(rig, write_token, "dropped", "a", "b", "c")
+    rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'a'")
+    rig.sql("UPDATE {}mark SET batch = 7 WHERE id = 'c'")
 
     assert [page.keys for page in rig.stores.files.pages(write_token, 0, 10)] == [["data/b.dat"]]
 
@@ -106,7 +96,7 @@ def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
 
 def test_a_drop_waits_for_an_outcome_of_the_same_list(rig: Rig) -> None:
     with_ = token(rig)
-    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    store_keys(rig, with_, "ab")
     dropping = threading.Thread(target=lambda: rig.stores.files.drop(with_, [Ref("dropped", "b")]))
 
     with rig.db.write() as recording:
@@ -123,7 +113,7 @@ def test_a_drop_waits_for_an_outcome_of_the_same_list(rig: Rig) -> None:
 
 def test_two_threads_record_pages_of_one_list(rig: Rig) -> None:
     with_ = token(rig)
-    rig.stores.files.store(with_, [File("dropped", name, "disk", f"{name}.dat", 1) for name in ("a", "b")])
+    store_keys(rig, with_, "ab")
     page, deleted = FilePage("disk", [2], ["b.dat"]), KeyResult("b.dat", KeyOutcome.DELETED)
     other = threading.Thread(target=lambda: rig.stores.outcomes.record(with_, page, [deleted]))
 
@@ -166,12 +156,8 @@ def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkey
     recorded = threading.Event()
 
     def start_other(token: WriteToken) -> None:
-        lease = ActiveLease(rig.leases, rig.controls, order.lease, lambda: None)
-
         def delete() -> None:
-            with rig.deleter.begin(token, lease) as deletion:
-                deletion.release_up_to(rig.stores.files.last_number(token))
-                deletion.finish()
+            delete_claimed(rig, token, rig.stores.files.last_number(token))
             recorded.set()
 
         threading.Thread(target=delete, daemon=True).start()

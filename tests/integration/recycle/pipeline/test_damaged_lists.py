@@ -125,16 +125,6 @@ def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, tmp_pat
     assert (listing(root), rig.count("mark"), rig.count("file_list")) == ({}, 0, 0)
 
 
-def test_no_mark_is_settled_without_its_damaged_list(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
-    write_token = token(rig)
-    claim(rig, write_token, "dropped", "m")
-    damage(rig)
-
-    with pytest.raises(DamagedList):
-        rig.stores.settlements.progress(write_token, [Ref("dropped", "m")])
-
-
 def test_a_poisoned_mark_of_a_damaged_list_is_not_forgotten(rig: Rig, root: Path) -> None:
     rig.sql("UPDATE {}mark SET quarantined_reason = 'DELETE_FAILED' WHERE id = 'm'")
     rig.sql("UPDATE {}batch SET state = 'OPEN'")  # its worker died
@@ -147,26 +137,18 @@ def test_a_poisoned_mark_of_a_damaged_list_is_not_forgotten(rig: Rig, root: Path
     assert listing(root).keys() == {"t/a.dat"}
 
 
-def test_a_hold_is_placed_beside_a_damaged_list(rig: Rig, root: Path) -> None:
-    _, claimed = rig.holds.place(HOLD, DAY)
-
+def test_a_damaged_list_stops_no_hold_and_no_discard(rig: Rig, root: Path) -> None:
+    hold, claimed = rig.holds.place(HOLD, DAY)
     assert claimed == 2
     assert [hold.prefix for hold in rig.holds.active("shop")] == ["t/"]
+    rig.holds.release(hold.id)
 
-
-def test_a_round_closes_beside_a_damaged_list(rig: Rig, root: Path) -> None:
     opened, plan = rig.rounds.open("shop", "next", None, rig.policy), rig.plan()
-
     report = rig.rounds.close(Ledger().close_order(opened, plan.id, plan, "FAILED", "adopt: a list is damaged"))
-
     assert report.state == "FAILED"
 
-
-def test_the_mark_of_a_damaged_list_can_be_discarded(rig: Rig, root: Path) -> None:
     rig.round()
-
     discarded = QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files stay")
-
     assert discarded.reason == Reason.FILES_UNREADABLE
     assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 0)
 
@@ -210,11 +192,13 @@ def test_a_damaged_list_is_given_up_beside_a_discard(rig: Rig, monkeypatch: pyte
     assert (rig.count("mark"), rig.count("file_list")) == (0, 0)
 
 
-def test_a_list_that_is_restored_meanwhile_is_kept(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_list_settles_nothing_and_is_kept_if_restored(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/m.dat",)))
     write_token, give_up = token(rig), FileStore._give_up
     claim(rig, write_token, "dropped", "m")
     results = damage(rig)
+    with pytest.raises(DamagedList):
+        rig.stores.settlements.progress(write_token, [Ref("dropped", "m")])
 
     def give_up_late(*given: object, **more: object) -> object:
         with rig.db.write() as c:

@@ -260,21 +260,3 @@ def test_a_heartbeat_reports_progress_of_a_resumed_range(
     assert again[-1].claimed == 12
     assert again[-1].tried == again[-1].files > 0  # numbers begin anew where nothing was left of them
     assert again[-1].faults == {}
-
-
-def test_a_fully_claimed_range_is_finished_by_a_retry(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes(monkeypatch, lap=2)
-    order = due(rig, rig.local(tmp_path / "v"), 4)
-
-    def dies(name: str) -> None:
-        if name == "files.deleted" and not rig.count("mark", state="MARKED"):
-            raise Boom
-
-    with installed(dies), pytest.raises(Boom):
-        rig.recycler.recycle(order, 1, lambda: None)
-    receipt = rig.recycler.recycle(order, 2, lambda: None)
-
-    assert (receipt.claimed, receipt.removed, receipt.finished) == (4, 4, True)
-    assert listing(tmp_path / "v") == NEEDED

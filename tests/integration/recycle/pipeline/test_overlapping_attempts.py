@@ -1,30 +1,40 @@
-"""An older attempt of a round that still works deletes nothing that the newer attempt kept or declared safe."""
+"""An older attempt of a round that still works deletes nothing that the newer attempt kept or declared safe.
+
+Directly before a page is sent, stops, lease, token and its files are verified, by answers that are not old.
+"""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
-from sexton.marks.model import LeaseLost, Ref
-from sexton.operators.controls.model import ControlKind
+from sexton.kernel.errors import SextonError
+from sexton.marks.model import ClaimRequest, ClaimResult, LeaseLost, Ref, WriteToken
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.protection.errors import Invalid
-from sexton.recycle.pipeline import active_lease, settle
+from sexton.recycle.pipeline import active_lease, delete, settle
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.model import ClaimId, KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
     adopt_order,
     attempt,
+    claimed_prefix,
+    delete_claimed,
     hang_once,
     prefix_in_second_pass,
+    range_order,
+    second_pass_due,
+    stuck_attempt,
     throttle,
 )
 from tests.support.clock import Clock
@@ -34,16 +44,13 @@ from tests.support.rig import GRACE, Rig, listing, put
 
 def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = prefix_in_second_pass(rig, root)
-    busy, accepting = throttle(monkeypatch)
-    with attempt(rig, order, 1) as errors:
-        assert busy.wait(PATIENCE_SECONDS)
+    with stuck_attempt(rig, order, throttle(monkeypatch)) as errors:
         rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), 86_400)
         receipt = rig.recycler.adopt(order, 2, lambda: None)
         with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
         rig.later(38)
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        accepting.set()
 
     assert sum(receipt.kept.values()) == 1
     assert [type(e) for e in errors] == [LeaseLost]
@@ -52,12 +59,10 @@ def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path, mo
 
 @pytest.mark.parametrize("named", ["prefix", "keys"])
 def test_a_registration_sees_a_request_sent_before_a_take_over(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 2.0)
-    root = rig.local(tmp_path / "v")
     order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
-    sent, answering = hang_once(monkeypatch)
     waiting = threading.Event()
 
     def drop(after: Callable[..., object]) -> Callable[..., object]:
@@ -69,8 +74,8 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
         return dropped
 
     monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop(rig.stores.files.drop_unclaimed))
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
+    sent, answering = hang_once(monkeypatch)
+    with stuck_attempt(rig, order, (sent, answering)):
         waiting.clear()
         with attempt(rig, order, 2):
             assert waiting.wait(PATIENCE_SECONDS)
@@ -96,12 +101,9 @@ def changed(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ())
 def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", changed)
-        rig.round()
+        claimed_prefix(rig, root)
     QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
     rig.later(5)
 
@@ -131,34 +133,10 @@ def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(rig: Rig, root: Path, mo
     assert listing(root) == {"a.dat": 10}
 
 
-@pytest.mark.slow
-def test_an_undelete_is_refused_while_failed_deletes_are_retried(rig: Rig, root: Path) -> None:
-    put(root, "t/dir/b.dat")
-    rig.mark("dropped", NewMark(id="half", vault="disk", keys=("t/dir",)))
-    rig.later(DUE_SECONDS)
-    for _ in range(8):
-        rig.round()
-    rig.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), 86_400)
-    assert rig.row("dropped", "half").quarantined_reason == "DELETE_FAILED"
-
-    with pytest.raises(UndeleteUnsafe, match="quarantine discard shop dropped/half"):
-        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-
-
-def test_a_registration_under_a_prefix_in_second_pass_is_refused(rig: Rig, root: Path) -> None:
-    prefix_in_second_pass(rig, root)
-
+def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second_pass_due(rig, root)
     with pytest.raises(Invalid, match="being deleted"):
         protect(rig, "job", "t/late.dat")
-
-
-def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
-    put(root, "t/late.dat")
-    rig.later(GRACE + 1)
 
     def away(_vault: LocalVault, _keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         raise VaultFault("disk", "DENIED", "no longer allowed")
@@ -170,3 +148,138 @@ def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path, mo
     rig.round()
 
     assert (listing(root), rig.count("mark"), rig.count_files()) == ({}, 0, 0)
+
+
+class WaitingVaults:
+    """Vaults that are proved only when ``resumed`` is set; ``reading``: a page has been read and waits."""
+
+    def __init__(self, vaults: Any) -> None:
+        self._vaults, self.reading, self.resumed = vaults, threading.Event(), threading.Event()
+
+    def get(self, instance: str, name: str) -> Any:
+        self.reading.set()
+        assert self.resumed.wait(PATIENCE_SECONDS)
+        return self._vaults.get(instance, name)
+
+    def name_claim(self, instance: str, name: str, claim: ClaimId) -> None:
+        self._vaults.name_claim(instance, name, claim)
+
+    def confirm(self, instance: str, name: str) -> None:
+        """Trust the vault."""
+
+
+def delete_late(rig: Rig, vaults: WaitingVaults, token: WriteToken, errors: list[SextonError]) -> None:
+    """Delete what was claimed, as an executor that Spark has lost may; note how that ends."""
+    try:
+        delete_claimed(rig, token, 1_000, vaults)
+    except SextonError as e:
+        errors.append(e)
+
+
+def test_a_task_that_spark_repeated_sends_no_page_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = prefix_in_second_pass(rig, root)
+    vaults = WaitingVaults(rig.vaults)
+    ask, settle = rig.stores.claims.ask_keepers_outside_claim, rig.stores.settlements.settle
+    lost_executors: list[threading.Thread] = []
+    errors: list[SextonError] = []
+
+    def ask_then_lose(token: WriteToken, candidates: Any, files_after: int) -> Any:
+        answers = ask(token, candidates, files_after)
+        if not lost_executors:
+            lost_executors.append(threading.Thread(target=delete_late, args=(rig, vaults, token, errors)))
+            lost_executors[0].start()
+            assert vaults.reading.wait(PATIENCE_SECONDS)
+        return answers
+
+    def settle_then_resume(*arguments: Any) -> Any:
+        settled = settle(*arguments)
+        put(root, "t/late.dat")  # written again: its mark is gone
+        vaults.resumed.set()
+        lost_executors[0].join(PATIENCE_SECONDS)
+        return settled
+
+    monkeypatch.setattr(rig.stores.claims, "ask_keepers_outside_claim", ask_then_lose)
+    monkeypatch.setattr(rig.stores.settlements, "settle", settle_then_resume)
+    rig.recycler.adopt(order, 1, lambda: None)
+
+    assert [type(e).__name__ for e in errors] == ["LeaseLost"]
+    assert (listing(root), rig.row("dropped", "m")) == ({"t/late.dat": 10}, None)
+
+
+def test_a_repeated_task_sends_no_page_of_which_a_part_is_done(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vaults = WaitingVaults(rig.vaults)
+    for key in ("a", "b"):
+        rig.drop(root, key, key)
+    rig.later(DUE_SECONDS)
+    order, claim, real = range_order(rig), rig.stores.claims.claim, LocalVault.delete
+    errors: list[SextonError] = []
+    requests: list[Sequence[str]] = []
+
+    def claim_then_lose(request: ClaimRequest) -> ClaimResult:
+        result = claim(request)
+        lost_executor = threading.Thread(target=delete_late, args=(rig, vaults, request.token, errors))
+        lost_executor.start()
+        assert vaults.reading.wait(PATIENCE_SECONDS)
+        lost_executors.append(lost_executor)
+        return result
+
+    def throttle_a_then_fail(
+        vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = (), *more: Any
+    ) -> Sequence[KeyResult]:
+        requests.append(keys)
+        if len(requests) == 2:
+            raise VaultFault("disk", "AWAY", "a test")
+        results = real(vault, [key for key in keys if key != "a"], etags[1:], *more)
+        return [KeyResult("a", KeyOutcome.THROTTLED), *results]
+
+    lost_executors: list[threading.Thread] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.stores.claims, "claim", claim_then_lose)
+        patch.setattr(LocalVault, "delete", throttle_a_then_fail)
+        rig.recycler.recycle(order, 1, lambda: None)
+    put(root, "b")  # undeleted: its mark is gone
+    vaults.resumed.set()
+    lost_executors[0].join(PATIENCE_SECONDS)
+
+    assert (requests, rig.row("dropped", "b")) == ([["a", "b"], ["a"]], None)
+    assert (listing(root).keys(), [type(e).__name__ for e in errors]) == ({"a", "b"}, ["LeaseLost"])
+
+
+def test_a_stop_is_seen_although_the_database_is_slow(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    real, clock = rig.stores.batches.ensure_latest, Clock()
+
+    def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
+        rig.controls.put(ControlKind.STOP, "shop", "test")
+        clock.sleep(6)
+        real(token, files)
+
+    monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    for module in (delete, active_lease):
+        monkeypatch.setattr(module, "time", clock)
+    with pytest.raises(Halted):
+        rig.recycler.recycle(range_order(rig), 1, lambda: None)
+
+    assert listing(root) == {"a.dat": 10}
+
+
+def test_a_page_is_tried_later_while_the_database_is_slow(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    real, slow_answers, clock = rig.stores.batches.ensure_latest, list(range(delete.VERIFY_TRIES)), Clock()
+
+    def answer_slowly(token: WriteToken, files: Sequence[int]) -> None:
+        if slow_answers:
+            slow_answers.pop()
+            clock.sleep(delete.VERIFIED_SECONDS + 0.1)
+        real(token, files)
+
+    monkeypatch.setattr(rig.stores.batches, "ensure_latest", answer_slowly)
+    monkeypatch.setattr(clock, "monotonic", lambda: clock.now + time.monotonic())
+    monkeypatch.setattr(delete, "time", clock)
+    receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
+
+    assert (slow_answers, listing(root), receipt.faults) == ([], {}, {})

@@ -59,30 +59,24 @@ def commit(rig: Rig, *ids: str) -> None:
         contract.commit(c, "shop", ids or ("r9",))
 
 
-@pytest.mark.parametrize("drops_first", [False, True], ids=["prepared first", "dropped first"])
-def test_r53_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path, *, drops_first: bool) -> None:
-    for step in (drop, prepare) if drops_first else (prepare, drop):
-        step(rig)
+def test_r53_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path) -> None:
+    prepare(rig)
+    drop(rig)
+    drop(rig, "t2", "data/t2/")
+    prepare(rig, "r8", "data/t2/r8/")
     rig.later(DUE)
     put(root, FILE)
+    put(root, "data/t2/r8/0.dat")
+    [story] = stories_of(rig, "t1")
 
     report = rig.round()
-    commit(rig)
-
-    assert report.kept == {by_load("r9"): 1}
-    assert listing(root).keys() == {OLD, FILE}
-
-
-def test_why_names_the_load_that_a_prefix_waits_for(rig: Rig, root: Path) -> None:
-    drop(rig)
-    prepare(rig)
-    rig.later(DUE)
-
-    [story] = stories_of(rig, "t1")
+    commit(rig, "r8", "r9")
 
     texts = [event.text for event in story.events]
     assert "kept: load load-r9 may still write its files (prepared mark r9)" in texts
     assert "load load-r9 expires" in texts
+    assert report.kept == {by_load("r8"): 1, by_load("r9"): 1}
+    assert listing(root).keys() == {OLD, FILE, "data/t2/r8/0.dat"}
 
 
 def test_prefix_and_expired_load_below_it_are_deleted(rig: Rig, root: Path) -> None:
@@ -98,14 +92,11 @@ def test_prefix_and_expired_load_below_it_are_deleted(rig: Rig, root: Path) -> N
     assert (listing(root), rig.count("mark"), rig.count("mark_history")) == ({}, 0, 2)
 
 
-@pytest.mark.parametrize(
-    ("id_", "prefix", "vault"),
-    [("r9", "data/t10/r9/", "disk"), ("r9", "data/t1-x/", "disk"), ("r9", "data/t1/r9/", "other")],
-    ids=["longer name", "neighbour", "other vault"],
-)
-def test_load_elsewhere_blocks_no_prefix(rig: Rig, root: Path, id_: str, prefix: str, vault: str) -> None:
+def test_load_elsewhere_blocks_no_prefix(rig: Rig, root: Path) -> None:
     drop(rig)
-    prepare(rig, id_, prefix, vault=vault)
+    prepare(rig, "longer-name", "data/t10/r9/")
+    prepare(rig, "neighbour", "data/t1-x/")
+    prepare(rig, "other-vault", "data/t1/r9/", vault="other")
     rig.later(DUE)
 
     assert rig.round().deleted == 1
@@ -149,22 +140,30 @@ class TestClaimed:
         rig.round()
         assert listing(root) == {}
 
-    @pytest.mark.parametrize("prefix", ["data/t1/r9/", "data/t1/", "data/t1/a/b_c/"])
-    def test_r54_no_load_is_announced_below_it(self, rig: Rig, prefix: str) -> None:
-        with pytest.raises(Collected, match=r"SX001 collected: .* data/t1/ \(dropped t1\); write to another prefix"):
-            prepare(rig, prefix=prefix)
+    def test_r54_no_load_is_announced_below_it(self, rig: Rig) -> None:
+        refusal = r"SX001 collected: .* data/t1/ \(dropped t1\); write to another prefix"
+        for prefix in ("data/t1/r9/", "data/t1/", "data/t1/a/b_c/"):
+            with pytest.raises(Collected, match=refusal):
+                prepare(rig, prefix=prefix)
 
+        rig.sql("UPDATE {}mark SET quarantined_reason = 'DELETE_FAILED'")
+        with pytest.raises(Collected):
+            prepare(rig)
+        drop(rig, "everywhere", "data/all/", vault=None)
+        rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 7 WHERE id = 'everywhere'")
+        with pytest.raises(Collected):
+            prepare(rig, prefix="data/all/r9/", vault="anywhere")
         assert rig.row("prepared", "r9") is None
 
-    @pytest.mark.parametrize(
-        ("prefix", "vault"),
-        [("data/t10/", "disk"), ("data/", "disk"), ("data/t1/r9/", "other")],
-        ids=["longer name", "wider", "other vault"],
-    )
-    def test_a_load_is_announced_beside_it(self, rig: Rig, prefix: str, vault: str) -> None:
-        prepare(rig, prefix=prefix, vault=vault)
+    def test_a_load_is_announced_beside_it(self, rig: Rig) -> None:
+        for id_, prefix, vault in (
+            ("longer-name", "data/t10/", "disk"),
+            ("wider", "data/", "disk"),
+            ("other-vault", "data/t1/r9/", "other"),
+        ):
+            prepare(rig, id_, prefix, vault=vault)
 
-        assert rig.row("prepared", "r9").state == "MARKED"
+            assert rig.row("prepared", id_).state == "MARKED"
 
     def test_a_load_is_announced_when_it_is_gone(self, rig: Rig, root: Path) -> None:
         rig.later(GRACE + 1)
@@ -176,20 +175,6 @@ class TestClaimed:
         commit(rig)
 
         assert listing(root).keys() == {FILE}
-
-    def test_quarantined_it_refuses_loads_as_well(self, rig: Rig) -> None:
-        rig.sql("UPDATE {}mark SET quarantined_reason = 'DELETE_FAILED'")
-
-        with pytest.raises(Collected):
-            prepare(rig)
-
-
-def test_prefix_in_all_vaults_refuses_loads_in_each(rig: Rig, root: Path) -> None:
-    drop(rig, vault=None)
-    rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 7")
-
-    with pytest.raises(Collected):
-        prepare(rig, vault="anywhere")
 
 
 class TestOpenTransactions:

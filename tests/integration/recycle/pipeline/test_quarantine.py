@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
+from sexton.marks.model import MAX_FAILURES, DueMark, Expansion, Place, Reason, Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.owners.plugin import OwnerContext
@@ -30,44 +30,33 @@ from tests.support.locks import lock_waiters
 from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 
+@pytest.fixture
+def store(rig: Rig, root: Path) -> QuarantineStore:
+    """The quarantine with two marks of an unknown vault, ``dropped/lost`` and ``prepared/r``."""
+    put(root, "a.dat")
+    with rig.db.write() as c:
+        prepare(c, "shop", "load", ["r"], "nowhere", ["r/"], 1)
+    rig.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("a.dat",)))
+    rig.later(300_000)
+    assert rig.round().quarantined == 2
+    return QuarantineStore(rig.db)
+
+
 class TestQuarantine:
     """The ways out."""
 
-    def aside(self, rig: Rig, tmp_path: Path) -> QuarantineStore:
-        root = rig.local(tmp_path / "v")
-        put(root, "a.dat")
-        with rig.db.write() as c:
-            prepare(c, "shop", "load", ["r"], "nowhere", ["r/"], 1)
-        rig.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("a.dat",)))
-        rig.later(300_000)
-        assert rig.round().quarantined == 2
-        return QuarantineStore(rig.db)
-
-    def test_a_quarantined_mark_is_listed_with_its_reason(self, rig: Rig, tmp_path: Path) -> None:
-        found = self.aside(rig, tmp_path).list("shop")
-
-        assert [(q.kind, q.id, q.reason, q.keys, q.prefix) for q in found] == [
-            ("dropped", "lost", "UNKNOWN_VAULT", 1, None),
-            ("prepared", "r", "UNKNOWN_VAULT", 0, "r/"),
-        ]
-        assert QuarantineStore(rig.db).list(reason="BAD_KEY") == []
-
-    def test_retry_releases_one_mark_a_reason_or_all(self, rig: Rig, tmp_path: Path) -> None:
-        store = self.aside(rig, tmp_path)
-
+    def test_retry_releases_one_mark_a_reason_or_all(self, rig: Rig, store: QuarantineStore) -> None:
         assert store.retry("shop", reason="BAD_KEY") == 0
         assert store.retry("shop", ref=Ref("dropped", "lost")) == 1
         assert store.retry("shop") == 1
         assert store.list() == []
         assert rig.round().quarantined == 2  # the cause has not changed
 
-    def test_a_discarded_mark_keeps_its_files_and_its_id(self, rig: Rig, tmp_path: Path) -> None:
-        store = self.aside(rig, tmp_path)
-
+    def test_a_discarded_mark_keeps_its_files_and_its_id(self, rig: Rig, root: Path, store: QuarantineStore) -> None:
         store.discard("shop", Ref("dropped", "lost"), "its vault is gone for good")
         store.discard("shop", Ref("prepared", "r"), "the same")
 
-        assert listing(tmp_path / "v") == {"a.dat": 10}
+        assert listing(root) == {"a.dat": 10}
         assert (rig.count("mark"), rig.count("mark_history")) == (0, 2)
         assert rig.count("mark_history", discarded="its vault is gone for good", objects=0) == 1
         with rig.db.write() as c, pytest.raises(Collected):
@@ -75,28 +64,38 @@ class TestQuarantine:
         with rig.db.write() as c, pytest.raises(Refused, match="gone"):
             undrop(c, "shop", "dropped", ["lost"])
 
-    @pytest.mark.slow
-    def test_a_half_deleted_mark_can_be_discarded(self, rig: Rig, root: Path) -> None:
-        put(root, "a.dat")
-        put(root, "dir/b.dat")
-        rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
-        rig.later(10_801)
-        for _ in range(8):
-            rig.round()
+    def test_a_half_deleted_mark_is_discarded_and_counted(self, rig: Rig, root: Path) -> None:
+        put(root, "t/a.dat")
+        put(root, "t/dir/b.dat")
+        rig.mark("dropped", NewMark(id="half", vault="disk", keys=("t/a.dat", "t/dir")))
+        rig.later(DUE_SECONDS)
+        rig.round()
+        rig.sql("UPDATE {}mark SET failures = :failures", failures=MAX_FAILURES - 1)
+        rig.round()
         store = QuarantineStore(rig.db)
         (found,) = store.list("shop")
+        rig.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
+        with pytest.raises(UndeleteUnsafe, match="quarantine discard shop dropped/half"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
         store.discard("shop", Ref("dropped", "half"), "dir is a directory")
 
-        assert (found.state, found.reason, found.failures) == ("CLAIMED", "DELETE_FAILED", 8)
+        assert (found.state, found.reason, found.failures) == ("CLAIMED", "DELETE_FAILED", MAX_FAILURES)
         assert (rig.count("mark"), rig.count_files()) == (0, 0)
-        assert listing(root) == {"dir/b.dat": 10}
+        assert listing(root) == {"t/dir/b.dat": 10}
+        assert rig.count("mark_history", objects=1, bytes=10) == 1
+        with rig.db.read() as c:
+            assert sum(c.execute(select(rig.db.t.tally.c.deleted)).scalars()) == 1
         assert rig.round().waiting == 0
 
-    def test_only_a_quarantined_mark_is_retried_or_discarded(self, rig: Rig, tmp_path: Path) -> None:
-        store = self.aside(rig, tmp_path)
+    def test_only_a_quarantined_mark_is_listed_retried_or_discarded(self, rig: Rig, store: QuarantineStore) -> None:
         rig.mark("dropped", NewMark(id="fine", vault="disk", keys=("b.dat",)))
 
+        assert [(q.kind, q.id, q.reason, q.keys, q.prefix) for q in store.list("shop")] == [
+            ("dropped", "lost", "UNKNOWN_VAULT", 1, None),
+            ("prepared", "r", "UNKNOWN_VAULT", 0, "r/"),
+        ]
+        assert store.list(reason="BAD_KEY") == []
         for act in (
             lambda: store.discard("shop", Ref("dropped", "fine"), "no"),
             lambda: store.retry("shop", ref=Ref("dropped", "fine")),
@@ -109,70 +108,68 @@ class TestQuarantine:
         assert rig.count("mark") == 3
 
 
+def set_reasons(rig: Rig, **reasons: str) -> None:
+    """Quarantine marks, each for a reason."""
+    for id_, reason in reasons.items():
+        rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = :id", reason=reason, id=id_)
+
+
 class TestChanged:
     """What was written anew after it was marked: trying it again deletes what is there now."""
 
-    def changed(self, rig: Rig, tmp_path: Path) -> QuarantineStore:
-        """Set two marks aside, ``dropped/lost`` because an object changed."""
-        store = TestQuarantine().aside(rig, tmp_path)
-        rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED', last_error = 'another ETag' WHERE id = 'lost'")
-        return store
+    def test_a_retry_of_changed_objects_is_confirmed(
+        self, rig: Rig, store: QuarantineStore, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        set_reasons(rig, lost="CHANGED")
 
-    def test_retry_all_can_exclude_a_reason(self, rig: Rig, tmp_path: Path) -> None:
-        store = self.changed(rig, tmp_path)
+        why = run(rig, capsys, "why", "lost").out
+        every = run(rig, capsys, "quarantine", "retry", "shop", "--all", "--deletes-current")
 
-        assert store.retry("shop", but=Reason.CHANGED) == 1
+        assert "to keep the object that exists now: sexton quarantine discard shop dropped/lost --reason TEXT" in why
+        assert "to delete it: sexton quarantine retry shop dropped/lost" in why
+        assert "to try it again" not in why
+        assert (every.code, "--reason CHANGED --deletes-current" in every.err) == (64, True)
+        for words in (("--reason", "CHANGED"), ("dropped/lost",)):
+            asked = run(rig, capsys, "quarantine", "retry", "shop", *words)
+            between = {q.id for q in store.list()}
+            told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--deletes-current")
+
+            assert (asked.code, between) == (1, {"lost", "r"})
+            assert "a retry deletes the object that exists now" in asked.err
+            assert "repeat it with --deletes-current" in asked.err
+            assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
+            assert [q.id for q in store.list()] == ["r"]
+            set_reasons(rig, lost="CHANGED")
+
+    def test_other_retries_need_no_confirmation_and_leave_changed_objects(
+        self, rig: Rig, store: QuarantineStore, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        set_reasons(rig, lost="CHANGED")
+
+        every = run(rig, capsys, "quarantine", "retry", "shop", "--all")
+
+        assert every.code == 0
+        assert "1 mark with overwritten objects stays quarantined" in every.out
+        assert "sexton quarantine list shop --reason CHANGED" in every.out
+        assert "tries 1 mark again" in every.out
         assert [(q.id, q.reason) for q in store.list()] == [("lost", "CHANGED")]
 
-    def test_retry_all_leaves_changed_objects_in_quarantine(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        store = self.changed(rig, tmp_path)
+        set_reasons(rig, r="UNKNOWN_VAULT")
+        told = [run(rig, capsys, "quarantine", "retry", "shop", "--reason", "UNKNOWN_VAULT") for _ in range(2)]
 
-        all_ = run(rig, capsys, "quarantine", "retry", "shop", "--all")
-
-        assert all_.code == 0
-        assert "1 mark with overwritten objects stays quarantined" in all_.out
-        assert "sexton quarantine list shop --reason CHANGED" in all_.out
-        assert "tries 1 mark again" in all_.out
+        assert [t.code for t in told] == [0, 0]
+        assert "tries 1 mark again" in told[0].out
+        assert told[1].out == "no matching mark is quarantined\n"
         assert [q.id for q in store.list()] == ["lost"]
 
-    def test_why_names_both_ways_out_of_a_changed_object(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        self.changed(rig, tmp_path)
-
-        told = run(rig, capsys, "why", "lost").out
-
-        assert "to keep the object that exists now: sexton quarantine discard shop dropped/lost --reason TEXT" in told
-        assert "to delete it: sexton quarantine retry shop dropped/lost" in told
-        assert "to try it again" not in told
-
-    @pytest.mark.parametrize("words", [("--reason", "CHANGED"), ("dropped/lost",)], ids=["reason", "mark"])
-    def test_the_command_confirms_a_retry_of_changed_objects(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-    ) -> None:
-        store = self.changed(rig, tmp_path)
-
-        asked = run(rig, capsys, "quarantine", "retry", "shop", *words)
-        between = {q.id for q in store.list()}
-        told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--deletes-current")
-
-        assert (asked.code, between) == (1, {"lost", "r"})
-        assert "a retry deletes the object that exists now" in asked.err
-        assert "repeat it with --deletes-current" in asked.err
-        assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
-        assert [q.id for q in store.list()] == ["r"]
-
     def test_an_object_that_changes_during_a_retry_keeps_its_mark(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, rig: Rig, store: QuarantineStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store = TestQuarantine().aside(rig, tmp_path)
         look = QuarantineStore.list
 
         def changes(store: QuarantineStore, *given: Any, **named: Any) -> Any:
             seen = look(store, *given, **named)
-            rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'lost'")
+            set_reasons(rig, lost="CHANGED")
             return seen
 
         monkeypatch.setattr(QuarantineStore, "list", changes)
@@ -181,46 +178,6 @@ class TestChanged:
 
         assert printed.code == 1
         assert {q.id: q.reason for q in store.list()}["lost"] == "CHANGED"
-
-    def test_all_never_deletes_what_exists_now(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        self.changed(rig, tmp_path)
-
-        printed = run(rig, capsys, "quarantine", "retry", "shop", "--all", "--deletes-current")
-
-        assert (printed.code, "--reason CHANGED --deletes-current" in printed.err) == (64, True)
-
-    def test_the_command_confirms_no_retry_of_other_reasons(
-        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        store = self.changed(rig, tmp_path)
-
-        told = [
-            run(rig, capsys, "quarantine", "retry", "shop", *words)
-            for words in (("--reason", "UNKNOWN_VAULT"), ("--reason", "UNKNOWN_VAULT"))
-        ]
-
-        assert [t.code for t in told] == [0, 0]
-        assert "tries 1 mark again" in told[0].out
-        assert told[1].out == "no matching mark is quarantined\n"
-        assert [q.id for q in store.list()] == ["lost"]
-
-
-@pytest.mark.slow
-def test_objects_deleted_before_a_discard_are_counted(rig: Rig, root: Path) -> None:
-    put(root, "a.dat")
-    put(root, "dir/b.dat")
-    rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
-    rig.later(10_801)
-    for _ in range(8):
-        rig.round()
-
-    QuarantineStore(rig.db).discard("shop", Ref("dropped", "half"), "dir is a directory")
-
-    assert rig.count("mark_history", objects=1, bytes=10) == 1
-    with rig.db.read() as c:
-        assert sum(c.execute(select(rig.db.t.tally.c.deleted)).scalars()) == 1
 
 
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="a test")
@@ -275,11 +232,8 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
         ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("k0.dat",))
 
 
-def test_an_undelete_is_safe_beside_lists_of_other_marks(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_undelete_is_safe_beside_lists_of_other_marks(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settlement, "MAX_FAILURES", 1)
-    root = rig.local(tmp_path / "v")
     put(root, "t/a.dat")
     put(root, "u/b.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", keys=("u/b.dat",)))
@@ -341,10 +295,7 @@ def aside(rig: Rig, kind: str, id_: str, reason: Reason, instance: str = "shop")
     )
 
 
-@pytest.mark.parametrize("freed", [False, True])
-def test_marks_that_only_the_owner_frees_are_read_in_pages(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, freed: bool
-) -> None:
+def test_marks_that_only_the_owner_frees_are_read_in_pages(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.sql.owner_marks.ASKED_AT_ONCE", 2)
     rig.instance("other")
     for kind, id_ in (("dropped", "c"), ("dropped", "a"), ("compacted", "b"), ("prepared", "a"), ("dropped", "b")):
@@ -353,15 +304,16 @@ def test_marks_that_only_the_owner_frees_are_read_in_pages(
     aside(rig, "dropped", "other", Reason.SCHEMA_MISSING, "other")
     rig.mark("dropped", NewMark(id="free", vault="disk", keys=("a",)))
 
-    pages = []
-    for page in rig.stores.owner_marks.quarantined("shop"):
-        pages.append([m.ref for m in page])
-        if freed:  # as a round does where the owner has mended them
-            rig.stores.owner_marks.free("shop", pages[-1])
+    for freed in (False, True):
+        pages = []
+        for page in rig.stores.owner_marks.quarantined("shop"):
+            pages.append([m.ref for m in page])
+            if freed:  # as a round does where the owner has mended them
+                rig.stores.owner_marks.free("shop", pages[-1])
 
-    assert pages == [
-        [Ref("compacted", "b"), Ref("dropped", "a")],
-        [Ref("dropped", "b"), Ref("dropped", "c")],
-        [Ref("prepared", "a")],
-    ]
-    assert rig.count("mark", instance="shop", quarantined_reason=Reason.SCHEMA_MISSING) == (0 if freed else 5)
+        assert pages == [
+            [Ref("compacted", "b"), Ref("dropped", "a")],
+            [Ref("dropped", "b"), Ref("dropped", "c")],
+            [Ref("prepared", "a")],
+        ]
+        assert rig.count("mark", instance="shop", quarantined_reason=Reason.SCHEMA_MISSING) == (0 if freed else 5)

@@ -4,7 +4,7 @@ A batch that is adopted is open again, and Spark may run a task twice: such atte
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,109 +15,62 @@ from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
 from sexton.marks.sql.leases import TTL_SECONDS, may_be_deleting
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.model import AdoptOrder
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.pipeline.settle import Settler
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import IN_FLIGHT_SECONDS, KeyResult
 from sexton.storage.port import VaultFault
-from tests.integration.protection.registrations import protect
 from tests.integration.recycle.pipeline.attempts import (
     DUE_SECONDS,
     adopt_order,
-    attempt,
+    delete_claimed,
     hang_once,
     is_undelete_safe,
     prefix_in_second_pass,
     range_order,
     replaced_worker,
-    work_off,
+    stuck_attempt,
 )
+from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import Rig, listing, put
-from tests.support.unpaced import Unpaced
+from tests.support.rig import Rig
 
 WEEK = 7 * 86_400
+OrderOf = Callable[[Rig, Path, pytest.MonkeyPatch], AdoptOrder | RangeOrder]
 HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
 
 
-def test_undelete_waits_for_a_request_after_a_release(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undelete_and_discard_wait_for_a_request_after_a_release(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The worker sends no heartbeats; an operator pauses: the activity times out, the workflow releases the lease."""
     order = prefix_in_second_pass(rig, root)
     opened = rig.rounds.open("shop", "second round", None, rig.policy)
-    sent, answering = hang_once(monkeypatch)
-    safe = True
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
+    with stuck_attempt(rig, order, hang_once(monkeypatch)):
         rig.rounds.release(opened, "paused")  # workflows/recycle.py on_pause
+        with pytest.raises(BadInput):
+            discard(rig)
         rig.holds.place(HOLD, WEEK)
-        try:
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        except UndeleteUnsafe:
-            safe = False
-        put(root, "t/late.dat")  # undeleted
-        answering.set()
 
-    assert not safe or listing(root) == {"t/late.dat": 10}
+        assert not is_undelete_safe(rig, prefix="t/")
 
 
-def test_discard_waits_for_a_request_after_a_release(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = prefix_in_second_pass(rig, root)
-    opened = rig.rounds.open("shop", "second round", None, rig.policy)
-    sent, answering = hang_once(monkeypatch)
-    discarded = True
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
-        rig.rounds.release(opened, "paused")
-        try:
-            QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
-        except BadInput:
-            discarded = False
-        answering.set()
-
-    assert not discarded or listing(root) == {"t/late.dat": 10}
+def discard(rig: Rig) -> None:
+    QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
 
 
-def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig.drop(root, "a.dat", "m")
-    rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
-    rig.later(DUE_SECONDS)
-    order = range_order(rig)
-    sent, answering = hang_once(monkeypatch, then_refuse=True)
-
-    def older_attempt() -> None:
-        with suppress(SextonError):
-            rig.recycler.recycle(order, 1, lambda: None)
-
-    older = threading.Thread(target=older_attempt)
-    older.start()
-    assert sent.wait(PATIENCE_SECONDS)
-    rig.recycler.recycle(order, 2, lambda: None)
-    assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
-    discarded = True
-    try:
-        QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
-    except BadInput:
-        discarded = False
-    if discarded:
-        protect(rig, "job", "a.dat")  # accepted: a sync job needs it from now on
-    answering.set()
-    older.join(PATIENCE_SECONDS)
-
-    assert not discarded or listing(root) == {"a.dat": 10}
+def due_key(rig: Rig, root: Path, _: pytest.MonkeyPatch) -> RangeOrder:
+    """Let the mark of a key be due; return the order of its range."""
+    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
+    return range_order(rig)
 
 
 def test_undelete_waits_for_a_task_that_spark_runs_twice(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the driver has lost an executor: its task is repeated, and the round ends while its page is on its way."""
-    rig.drop(root, "a.dat", "m")
     monkeypatch.setattr(ThreadDeleter, "leaves_requests", True)  # as Spark's
-    rig.later(DUE_SECONDS)
-    order = range_order(rig)
+    order = due_key(rig, root, monkeypatch)
     sent, answering = hang_once(monkeypatch)
     open_batch, tokens = rig.stores.batches.open, []
 
@@ -128,12 +81,8 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(rig: Rig, root: Path, m
     monkeypatch.setattr(rig.stores.batches, "open", capture)
 
     def lost_executor() -> None:
-        token = tokens[0][0]
-        lease = ActiveLease(rig.leases, rig.controls, token.lease, lambda: None)
-        deleter = ThreadDeleter(rig.stores, rig.vaults, 1, Unpaced())
-        with suppress(SextonError), deleter.begin(token, lease) as deletion:
-            deletion.release_up_to(1)
-            deletion.finish()
+        with suppress(SextonError):
+            delete_claimed(rig, tokens[0][0], 1)
 
     lost = threading.Thread(target=lost_executor)
 
@@ -146,28 +95,26 @@ def test_undelete_waits_for_a_task_that_spark_runs_twice(rig: Rig, root: Path, m
         rig.recycler.recycle(order, 1, lambda: None)
     assert rig.row("dropped", "m") is None
     rig.leases.free(order.lease)  # the round ends
-    safe = True
-    try:
-        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
-    except UndeleteUnsafe:
-        safe = False
-    put(root, "a.dat")  # undeleted
+    safe = is_undelete_safe(rig, "a.dat")
     answering.set()
     lost.join(PATIENCE_SECONDS)
 
-    assert not safe or listing(root) == {"a.dat": 10}
+    assert not safe
 
 
 def test_a_request_may_be_deleting_after_its_lease_expired(rig: Rig) -> None:
     rig.leases.acquire("shop", "recycle", "a")  # its worker was killed
 
-    deleting = []
-    for seconds in (TTL_SECONDS, int(IN_FLIGHT_SECONDS) + 1):
-        rig.later(seconds)
+    def is_deleting() -> bool:
         with rig.db.read() as c:
-            deleting.append(may_be_deleting(rig.db, c, "shop"))
+            return may_be_deleting(rig.db, c, "shop")
 
-    assert deleting == [True, False]
+    rig.later(TTL_SECONDS)
+    assert is_deleting()
+    rig.later(int(IN_FLIGHT_SECONDS) + 1)
+    assert not is_deleting()
+    rig.set_year_ahead("lease", "expires_at")
+    assert not is_deleting()
 
 
 def claimed_by_a_closed_batch(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> AdoptOrder:
@@ -186,10 +133,22 @@ def claimed_by_a_closed_batch(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPa
     return adopt_order(rig)
 
 
-def test_undelete_waits_for_a_request_of_a_replaced_adoption(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("order_of", [due_key, claimed_by_a_closed_batch])
+def test_discard_of_failed_deletes_waits_for_a_replaced_worker(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, order_of: OrderOf
 ) -> None:
-    order = claimed_by_a_closed_batch(rig, rig.local(tmp_path / "v"), monkeypatch)
+    order = order_of(rig, root, monkeypatch)
+    rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
+    with replaced_worker(rig, order, monkeypatch, then_refuse=True):
+        assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
+        with pytest.raises(BadInput, match="a request may still delete files"):
+            discard(rig)
+
+
+def test_undelete_waits_for_a_request_of_a_replaced_adoption(
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = claimed_by_a_closed_batch(rig, root, monkeypatch)
     with replaced_worker(rig, order, monkeypatch):
         assert rig.row("dropped", "m") is None
         assert not is_undelete_safe(rig, "a.dat")
@@ -197,38 +156,12 @@ def test_undelete_waits_for_a_request_of_a_replaced_adoption(
     assert rig.count("batch", state="OPEN") == 0
 
 
-def test_discard_waits_for_a_request_of_a_replaced_adoption(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = claimed_by_a_closed_batch(rig, rig.local(tmp_path / "v"), monkeypatch)
-    rig.sql("UPDATE {}mark SET failures = 9 WHERE id = 'm'")
-    sent, answering = hang_once(monkeypatch, then_refuse=True)
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
-        work_off(rig, order, 2)
-        assert rig.row("dropped", "m").quarantined_reason == "DELETE_FAILED"
-        with pytest.raises(BadInput, match="a request may still delete files"):
-            QuarantineStore(rig.db).discard("shop", Ref("dropped", "m"), "its files must stay")
-        answering.set()
-
-
-class Died(BaseException):
-    """The Spark worker of the first attempt was killed."""
-
-
-def die_after_claim(point: str) -> None:
-    if point == "claim.committed":
-        raise Died
-
-
 def test_undelete_waits_for_tasks_of_a_take_over_on_spark(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.drop(rig.local(tmp_path / "v"), "a.dat", "m")
     monkeypatch.setattr(ThreadDeleter, "leaves_requests", True)  # as Spark's
-    rig.later(DUE_SECONDS)
-    order = range_order(rig)
-    with crash_points.installed(die_after_claim), suppress(Died):
+    order = due_key(rig, root, monkeypatch)
+    with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
         rig.recycler.recycle(order, 1, lambda: None)
     drop_unclaimed, settled = Settler.drop_unclaimed, threading.Event()
 

@@ -24,16 +24,14 @@ from tests.integration.recycle.pipeline.attempts import (
 )
 from tests.support.claims import claim, token
 from tests.support.files import stored_files
-from tests.support.rig import GRACE, Rig, listing, put
-
-DAY = 86_400
+from tests.support.rig import DAY, GRACE, Rig, listing, put
 
 
 def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adopt, "SECOND_PASS_MARKS", 1)
-    root, other = rig.local(tmp_path / "v"), rig.local(tmp_path / "w", "other")
+    other = rig.local(tmp_path / "w", "other")
     put(root, "t/a.dat")
     put(other, "u/a.dat")
     rig.mark("dropped", NewMark(id="m1", vault="disk", prefix="t/"), NewMark(id="m2", vault="other", prefix="u/"))

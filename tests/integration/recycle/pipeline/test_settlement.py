@@ -1,11 +1,10 @@
 """Settling in the database: failures, second listings, outcomes that only move towards done, and history."""
 
-import pytest
-
 from sexton.contract import NewMark
 from sexton.marks.model import (
     MAX_FAILURES,
     POISON_RETRY_SECONDS,
+    File,
     FilePage,
     MarkState,
     Reason,
@@ -67,21 +66,6 @@ def test_a_mark_is_quarantined_at_its_last_failure(rig: Rig) -> None:
     assert settle(rig, with_) is None  # a quarantined mark waits
 
 
-def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
-    with_ = claim_mark(rig, prefix="data/t/")
-    record(rig, with_, KeyOutcome.DELETED)
-
-    assert settle(rig, with_) is Settlement.SECOND_PASS
-
-    row = rig.row(*T)
-    assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
-    assert rig.count_files() == 0
-    assert rig.stores.due_marks.take_second_pass(with_, Ref("", ""), 10, 600) == []
-    rig.later(GRACE)
-    with_ = token(rig, run="late")
-    assert [m.ref for m in rig.stores.due_marks.take_second_pass(with_, Ref("", ""), 10, 600)] == [T]
-
-
 def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
     with_ = claim_mark(rig, prefix="data/t/")
     record(rig, with_, KeyOutcome.DELETED, size=30)
@@ -95,34 +79,30 @@ def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
     assert rig.count("mark") == 0
 
 
-@pytest.mark.parametrize("done", [KeyOutcome.DELETED, KeyOutcome.HIDDEN, KeyOutcome.ABSENT, KeyOutcome.CHANGED])
-def test_an_outcome_never_moves_back(rig: Rig, done: KeyOutcome) -> None:
-    with_ = claim_mark(rig)
-    record(rig, with_, done)
+def test_an_outcome_never_moves_back(rig: Rig) -> None:
+    with_, done = token(rig), (KeyOutcome.DELETED, KeyOutcome.HIDDEN, KeyOutcome.ABSENT, KeyOutcome.CHANGED)
+    rig.stores.files.store(with_, [File("dropped", "t", "disk", f"data/{outcome}.dat", 1) for outcome in done])
+    page = FilePage("disk", [1, 2, 3, 4], [f"data/{outcome}.dat" for outcome in done])
+    rig.stores.outcomes.record(with_, page, [KeyResult("", outcome, bytes=1) for outcome in done])
 
     for late in (KeyOutcome.ABSENT, KeyOutcome.FAILED, KeyOutcome.DELETED):
         for size in (1, None):
-            record(rig, with_, late, size=size)
+            rig.stores.outcomes.record(with_, page, [KeyResult("", late, bytes=size)] * 4)
 
-    assert outcome_of_file(rig) == done
+    assert [file.outcome for file in stored_files(rig.db)] == [*done]
 
 
-def test_a_failed_delete_may_succeed_later(rig: Rig) -> None:
+def test_a_delete_that_was_throttled_or_failed_may_succeed_later(rig: Rig) -> None:
     with_ = claim_mark(rig)
+    record(rig, with_, KeyOutcome.THROTTLED)
+    assert (outcome_of_file(rig), settle(rig, with_)) == (None, Settlement.WAITING)
+    assert rig.row(*T).state == MarkState.CLAIMED
     record(rig, with_, KeyOutcome.FAILED, "SlowDown")
 
     record(rig, with_, KeyOutcome.DELETED)
 
     assert (outcome_of_file(rig), settle(rig, with_)) == (KeyOutcome.DELETED, Settlement.GONE)
-
-
-def test_a_throttled_delete_has_no_outcome_yet(rig: Rig) -> None:
-    with_ = claim_mark(rig)
-
-    record(rig, with_, KeyOutcome.THROTTLED)
-
-    assert (outcome_of_file(rig), settle(rig, with_)) == (None, Settlement.WAITING)
-    assert rig.row(*T).state == MarkState.CLAIMED
+    assert rig.count("file_list") == 0
 
 
 def test_a_changed_object_keeps_the_record_aside(rig: Rig) -> None:
@@ -134,15 +114,6 @@ def test_a_changed_object_keeps_the_record_aside(rig: Rig) -> None:
     row = rig.row(*T)
     assert (row.state, row.quarantined_reason) == (MarkState.CLAIMED, Reason.CHANGED)
     assert (row.last_error, rig.count_files()) == ("its ETag is another one", 0)
-
-
-def test_a_settled_mark_leaves_no_list(rig: Rig) -> None:
-    with_ = claim_mark(rig)
-    record(rig, with_, KeyOutcome.DELETED)
-
-    assert settle(rig, with_) is Settlement.GONE
-
-    assert rig.count("file_list") == 0
 
 
 def test_a_mark_is_not_settled_by_the_batch_before_it(rig: Rig) -> None:

@@ -4,7 +4,6 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from sqlalchemy import select, update
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import LeaseLost, Ref
-from sexton.marks.sql.leases import may_be_deleting
+from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry import undelete_check
@@ -34,6 +32,7 @@ from tests.integration.recycle.pipeline.attempts import (
     prefix_in_second_pass,
     range_order,
     replaced_worker,
+    stuck_attempt,
     throttle,
     work_off,
 )
@@ -44,21 +43,23 @@ from tests.support.rig import GRACE, Rig, listing, put
 
 MARK = Ref("dropped", "m")
 WEEK = 7 * 86_400
+HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
+AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
 
 
-def test_a_mark_is_not_discarded_while_its_files_are_deleted(
+def test_discard_and_hold_come_too_late_for_a_second_pass_under_way(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = prefix_in_second_pass(rig, root)
-    busy, accepting = throttle(monkeypatch)
-    with attempt(rig, order, 1) as errors:
-        assert busy.wait(PATIENCE_SECONDS)
+    with stuck_attempt(rig, prefix_in_second_pass(rig, root), throttle(monkeypatch)) as errors:
         with pytest.raises(BadInput, match="are being deleted now: let the round finish"):
             QuarantineStore(rig.db).discard("shop", MARK, "its files must stay")
-        accepting.set()
+        rig.holds.place(HOLD, WEEK)
+        with pytest.raises(UndeleteUnsafe, match="its files are still being deleted: let the round finish"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
     assert errors == []
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
 def test_a_mark_discarded_before_it_is_settled_counts_once(
@@ -116,7 +117,7 @@ def test_a_stopped_round_leaves_marks_that_can_be_discarded(
         rig.controls.put(ControlKind.STOP, "shop", "wrong table")
     rig.leases.free(order.lease)  # as a round does when it ends
     accepting.set()
-    rig.holds.place(Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete"), WEEK)
+    rig.holds.place(HOLD, WEEK)
 
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
     QuarantineStore(rig.db).discard("shop", MARK, "undelete")
@@ -133,38 +134,14 @@ def test_discard_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path, monkeypat
     with replaced_worker(rig, range_order(rig), monkeypatch):
         assert rig.row("dropped", "m").first_pass_at is not None
         with pytest.raises(BadInput, match="a request may still delete files of dropped m"):
-            quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+            quarantine.discard("shop", MARK, "its files must stay")
     rig.later(120)
-    quarantine.discard("shop", Ref("dropped", "m"), "its files must stay")
+    quarantine.discard("shop", MARK, "its files must stay")
 
     assert rig.row("dropped", "m") is None
 
 
-HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
-AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
-
-
-def test_a_hold_comes_too_late_for_a_second_pass_under_way(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = prefix_in_second_pass(rig, root)
-    busy, accepting = throttle(monkeypatch)
-    with attempt(rig, order, 1) as errors:
-        assert busy.wait(PATIENCE_SECONDS)
-        rig.holds.place(HOLD, WEEK)
-        with pytest.raises(UndeleteUnsafe, match="its files are still being deleted: let the round finish"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        accepting.set()
-
-    assert errors == []
-    assert listing(root) == {}
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-
-
-@pytest.mark.parametrize("target", [{"keys": ("a.dat",)}, {"prefix": "a."}], ids=["keys", "prefix"])
-def test_a_retried_mark_would_delete_its_keys_again(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, target: dict[str, object]
-) -> None:
+def test_a_retried_mark_would_delete_its_keys_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("a.dat", "b.dat"):
         put(root, key)
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat", "b.dat")))
@@ -179,49 +156,24 @@ def test_a_retried_mark_would_delete_its_keys_again(
         patch.setattr(LocalVault, "delete", delete)
         rig.round()
     assert rig.row("dropped", "m").quarantined_reason == "CHANGED"
-    QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
+    QuarantineStore(rig.db).retry("shop", ref=MARK)
 
-    with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
-        ensure_undelete_is_safe(rig.db, "shop", "disk", **target)  # type: ignore[arg-type]
+    for prefix, keys in (("", ("a.dat",)), ("a.", ())):
+        with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix, keys)
     ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("other.dat",))
-
-
-def test_a_request_of_a_replaced_worker_is_waited_for(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
-    order = range_order(rig)
-    sent, answering = hang_once(monkeypatch)
-
-    def older_attempt() -> None:
-        with suppress(LeaseLost):
-            rig.recycler.recycle(order, 1, lambda: None)
-
-    older = threading.Thread(target=older_attempt)
-    older.start()
-    assert sent.wait(PATIENCE_SECONDS)
-    rig.recycler.recycle(order, 2, lambda: None)
-    assert rig.row("dropped", "m") is None
-    with pytest.raises(UndeleteUnsafe, match=r"may still delete objects: wait 3\d s, then undelete"):
-        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
-    answering.set()
-    older.join(PATIENCE_SECONDS)
-
-    rig.later(AFTER_REQUESTS)
-    ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
 
 
 def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = prefix_in_second_pass(rig, root)
-    sent, answering = hang_once(monkeypatch)
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
+    with stuck_attempt(rig, order, hang_once(monkeypatch)):
         rig.holds.place(HOLD, WEEK)
         rig.recycler.adopt(order, 2, lambda: None)
         assert rig.count_files() == 0
         with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        answering.set()
 
     rig.later(AFTER_REQUESTS)
     ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
@@ -236,27 +188,30 @@ def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, root: Path) ->
             logged.set()
             assert resumed.wait(PATIENCE_SECONDS)
 
-    with crash_points.installed(pause), attempt(rig, order, 1) as errors:
-        assert logged.wait(PATIENCE_SECONDS)
+    with crash_points.installed(pause), stuck_attempt(rig, order, (logged, resumed)) as errors:
         rig.holds.place(HOLD, WEEK)
         with pytest.raises(UndeleteUnsafe, match="let the round finish"):
             ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        resumed.set()
 
     assert errors == []
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
 
 
-@pytest.mark.parametrize(("seconds_ahead", "safe"), [(2, False), (86_400, True)])
-def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig, seconds_ahead: int, *, safe: bool) -> None:
+def set_take_over(rig: Rig, seconds_ahead: int) -> None:
+    """Set the instant of each take-over to some seconds from now."""
+    with rig.db.write() as c:
+        c.execute(update(rig.db.t.batch).values(taken_over_at=rig.db.now(c) + 1_000 * seconds_ahead))
+
+
+def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig) -> None:
     token(rig)
     token(rig, attempt=2)
-    batch = rig.db.t.batch
-    with rig.db.write() as c:
-        c.execute(update(batch).values(taken_over_at=rig.db.now(c) + 1_000 * seconds_ahead))
 
-    with nullcontext() if safe else pytest.raises(UndeleteUnsafe, match="may still delete objects"):
+    set_take_over(rig, 2)
+    with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
         ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    set_take_over(rig, 86_400)
+    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
 
 
 def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
@@ -269,18 +224,10 @@ def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
     rig.round()
     put(root, "u/late.dat")
     rig.later(GRACE + 1)
-    order = adopt_order(rig)
-    busy, accepting = throttle(monkeypatch)
-    safe = True
-    with attempt(rig, order, 1) as errors:
-        assert busy.wait(PATIENCE_SECONDS)  # of another mark
+    with stuck_attempt(rig, adopt_order(rig), throttle(monkeypatch)) as errors:  # with a page of the other mark
         rig.holds.place(HOLD, WEEK)
-        try:
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-        except UndeleteUnsafe:
-            safe = False
+        safe = is_undelete_safe(rig, prefix="t/")
         put(root, "t/a.dat")  # undeleted
-        accepting.set()
 
     assert errors == []
     assert not safe or rig.row("dropped", "m") is not None
@@ -291,7 +238,6 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
 ) -> None:
     rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
-    sent, answering = hang_once(monkeypatch)
     real: Callable[..., set[object]] = undelete_check._claimed_marks
     taken_over = False
 
@@ -302,11 +248,9 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
             work_off(rig, order, 2)
         return real(*arguments)
 
-    with attempt(rig, order, 1):
-        assert sent.wait(PATIENCE_SECONDS)
+    with stuck_attempt(rig, order, hang_once(monkeypatch)):
         monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
         is_safe = is_undelete_safe(rig, "a.dat")
-        answering.set()
 
     assert taken_over
     assert not is_safe  # it sees the take-over at the end
@@ -322,8 +266,9 @@ def test_undelete_waits_although_the_clock_was_ahead_once(
     rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     with replaced_worker(rig, range_order(rig), monkeypatch):
         assert rig.row("dropped", "m") is None
-        assert not is_undelete_safe(rig, "a.dat")
-    rig.later(38)
+        with pytest.raises(UndeleteUnsafe, match=r"may still delete objects: wait 3\d s, then undelete"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
+    rig.later(AFTER_REQUESTS)
 
     assert is_undelete_safe(rig, "a.dat")
 
@@ -333,18 +278,8 @@ def test_a_take_over_of_the_future_is_over_with_the_next_round(rig: Rig, tmp_pat
     rig.mark("dropped", NewMark(id="old", vault="disk", keys=("old.dat",)))
     rig.later(DUE_SECONDS)
     rig.round()
-    with rig.db.write() as c:
-        c.execute(update(rig.db.t.batch).values(taken_over_at=rig.db.now(c) + 3_600_000))
+    set_take_over(rig, 3_600)
     rig.round()
     rig.later(3_010)  # the instant would be believed from now on
 
     assert is_undelete_safe(rig, "a.dat")
-
-
-def test_a_lease_of_the_future_is_no_work(rig: Rig, tmp_path: Path) -> None:
-    rig.local(tmp_path / "v")
-    rig.rounds.open("shop", "a round", None, rig.policy)  # its worker was killed
-    rig.set_year_ahead("lease", "expires_at")
-
-    with rig.db.read() as c:
-        assert not may_be_deleting(rig.db, c, "shop")

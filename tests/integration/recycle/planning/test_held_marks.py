@@ -1,15 +1,13 @@
 """A plan's numbers leave out what holds block, name the holds, and call an estimate an estimate."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sexton.contract import NewMark
 from sexton.operators.holds.model import Hold
-from sexton.recycle.errors import PlanRefused
-from sexton.recycle.planning.model import MarkSums, PlanState
+from sexton.recycle.planning.model import MarkSums
 from sexton.recycle.planning.sql.plans import unheld_marks
 from tests.support.command import run
 from tests.support.planned import DAY, Limited, kind_plan, limited_policy, waiting_plans
@@ -19,10 +17,8 @@ DUE_SECONDS = 10_801
 
 
 @pytest.fixture
-def shop(rig: Rig) -> Iterator[Limited]:
+def shop(shop: Limited) -> Limited:
     """Two tables with three marks each: one of two keys, a prefix, and a child of the prefix's mark."""
-    shop = Limited(rig.url)
-    shop.policy = limited_policy(objects=2_000)
     for table in ("clicks", "users"):
         parent = ("table", table)
         keys = tuple(f"{table}/{n}.dat" for n in range(2))
@@ -33,8 +29,7 @@ def shop(rig: Rig) -> Iterator[Limited]:
             NewMark(id=f"{table}-child", vault="disk", keys=(f"{table}/c",), parent=("dropped", f"{table}-prefix")),
         )
     shop.later(DUE_SECONDS)
-    yield shop
-    shop.db.close()
+    return shop
 
 
 HOLDS = {
@@ -49,31 +44,37 @@ EVERYTHING = MarkSums(marks=6, keys=6, prefixes=2, objects=26, bytes=50)
 ONE_TABLE = MarkSums(marks=3, keys=3, prefixes=1, objects=13, bytes=25)
 
 
-@pytest.mark.parametrize(
-    ("names", "held", "unheld"),
-    [
-        ((), (), EVERYTHING),
-        (("table",), (3,), ONE_TABLE),
-        (("mark",), (2,), MarkSums(marks=4, keys=5, prefixes=1, objects=15, bytes=45)),
-        (("prefix",), (3,), ONE_TABLE),
-        (("prefix of a key",), (1,), MarkSums(marks=5, keys=4, prefixes=2, objects=24, bytes=30)),
-        (("instance",), (6,), NOTHING),
-        (("mark", "table"), (2, 1), ONE_TABLE),
-        (("prefix of a key", "table"), (1, 2), ONE_TABLE),
-        (("table", "mark"), (3,), ONE_TABLE),
-    ],
-)
-def test_holds_are_deducted_and_named(
-    shop: Limited, tmp_path: Path, names: tuple[str, ...], held: tuple[int, ...], unheld: MarkSums
-) -> None:
+HELD: list[tuple[tuple[str, ...], tuple[int, ...], MarkSums]] = [
+    ((), (), EVERYTHING),
+    (("table",), (3,), ONE_TABLE),
+    (("mark",), (2,), MarkSums(marks=4, keys=5, prefixes=1, objects=15, bytes=45)),
+    (("prefix",), (3,), ONE_TABLE),
+    (("prefix of a key",), (1,), MarkSums(marks=5, keys=4, prefixes=2, objects=24, bytes=30)),
+    (("instance",), (6,), NOTHING),
+    (("mark", "table"), (2, 1), ONE_TABLE),
+    (("prefix of a key", "table"), (1, 2), ONE_TABLE),
+    (("table", "mark"), (3,), ONE_TABLE),
+]
+"""Names of holds, how many marks each blocks, and the sums of the marks that are left."""
+
+
+def test_holds_are_deducted_and_named(shop: Limited, tmp_path: Path, subtests: pytest.Subtests) -> None:
     shop.local(tmp_path / "v")
-    for name in names:
-        shop.holds.place(HOLDS[name], DAY)
+    for names, held, unheld in HELD:
+        with subtests.test(holds=names):
+            holds = [shop.holds.place(HOLDS[name], DAY)[0] for name in names]
 
-    planned = kind_plan(shop.plan_as_operator(), "dropped")
+            planned = kind_plan(shop.plan_as_operator(), "dropped")
 
-    assert (planned.marks, planned.unheld) == (6, unheld)
-    assert tuple(part.marks for part in planned.held) == held
+            assert (planned.marks, planned.unheld) == (6, unheld)
+            assert [(part.hold, part.marks) for part in planned.held] == [
+                (hold.id, marks) for hold, marks in zip(holds, held, strict=False)
+            ]
+            if names == ("prefix of a key",):
+                counted = [mark.id for page in unheld_marks(shop.db, "shop", planned) for mark in page]
+                assert sorted(counted) == ["clicks-child", "clicks-prefix", "users-child", "users-keys", "users-prefix"]
+            for hold in holds:
+                shop.holds.release(hold.id)
 
 
 def test_a_mark_without_parent_or_vault_is_under_no_hold(rig: Rig, tmp_path: Path) -> None:
@@ -136,25 +137,3 @@ def test_an_empty_plan_is_not_stored_and_names_a_time(rig: Rig, capsys: pytest.C
     assert "no mark waits" in nothing.out
     assert "nothing new is due; the next mark (dropped) is due at " in planned.out
     assert (due - row.marked_at, report.plan, report.state) == (10_800_000, None, "SUCCEEDED")
-
-
-def test_a_plan_that_is_a_day_old_cannot_be_applied(shop: Limited) -> None:
-    plan = shop.plan_as_operator().id
-    shop.later(DAY - 60)
-    shop.rounds.plans.approvals.check_apply(plan, "shop", shop.policy)
-    shop.later(60)
-
-    with pytest.raises(PlanRefused, match="EXPIRED and cannot be applied: it is more than a day old; make a new one"):
-        shop.begin_apply(plan)
-    assert shop.rounds.plans.approvals.state(plan) == PlanState.EXPIRED
-
-
-def test_marks_that_a_prefix_hold_leaves_are_counted(shop: Limited, tmp_path: Path) -> None:
-    shop.local(tmp_path / "v")
-    hold, _ = shop.holds.place(HOLDS["prefix of a key"], DAY)
-    kind = kind_plan(shop.plan_as_operator(), "dropped")
-
-    counted = [mark.id for page in unheld_marks(shop.db, "shop", kind) for mark in page]
-
-    assert [held.hold for held in kind.held] == [hold.id]
-    assert sorted(counted) == ["clicks-child", "clicks-prefix", "users-child", "users-keys", "users-prefix"]

@@ -1,6 +1,5 @@
 """A round deletes without approval at most the limit of 24 hours; the rest waits in a plan."""
 
-import pytest
 from sqlalchemy import insert
 
 from sexton.contract import NewMark, undrop
@@ -38,18 +37,17 @@ def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
     assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
     assert shop.rounds.plans.approvals.state(plan.id) == "PLANNED"
 
+    by_operator = shop.plan_as_operator()
 
-def test_the_smallest_kinds_that_fit_are_planned(shop: Limited) -> None:
-    shop.policy = limited_policy(objects=2_000, snapshot=600)
-    shop.garbage("dropped", 19, keys=100)
-    shop.garbage("snapshot", 1, keys=100)
-    shop.garbage("orphan", 21, keys=100)
-    shop.later(3 * DAY)
+    assert marks_by_kind(by_operator) == {"compacted": 30, "dropped": 30}
+    assert (by_operator.allowance, by_operator.awaits, waiting_plans(shop)) == (None, "", [number])
+    assert "max_delete_objects" in kind_plan(by_operator, "dropped").awaits
+    assert kind_plan(by_operator, "compacted").awaits == ""
 
-    plan = shop.plan()
+    shop.policy = limited_policy().model_copy(update={"unlimited": None})
+    without_limits = shop.plan()
 
-    assert marks_by_kind(plan) == {"dropped": 19, "snapshot": 1}
-    assert plan.allowance == 2_000
+    assert (marks_by_kind(without_limits), without_limits.allowance) == ({"compacted": 30, "dropped": 30}, None)
 
 
 def test_deletions_of_the_last_24_hours_count(shop: Limited) -> None:
@@ -64,32 +62,26 @@ def test_deletions_of_the_last_24_hours_count(shop: Limited) -> None:
     assert waiting_plans(shop) == []  # what waited in the first is no longer in the way
 
 
-@pytest.mark.parametrize(
-    ("live", "goes"), [(15_000, False), (16_000, True), (100, False), (None, True), (lambda: 16_000, True)]
-)
-def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited, live: object, goes: bool) -> None:
-    shop.live = live  # type: ignore[assignment]
-    shop.garbage("dropped", 16, keys=100)
-    shop.later(10_801)
-
-    plan = shop.plan()
-
-    assert marks_by_kind(plan) == ({"dropped": 16} if goes else {})
+def silent() -> int:
+    raise OwnerSilent("no answer from its catalog")
 
 
-def test_the_fraction_has_a_floor_of_1000_objects(shop: Limited) -> None:
+def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited) -> None:
     shop.live = 40
     shop.garbage("dropped", 10, keys=100)
     shop.later(10_801)
-
     assert marks_by_kind(shop.plan()) == {"dropped": 10}
-    assert shop.plan().allowance == 1_000
+    assert shop.plan().allowance == 1_000  # the least
+
+    shop.garbage("dropped", 6, "more", keys=100)
+    shop.later(10_801)
+    for live, goes in [(15_000, False), (16_000, True), (100, False), (None, True), (lambda: 16_000, True)]:
+        shop.live = live
+
+        assert marks_by_kind(shop.plan()) == ({"dropped": 16} if goes else {})
 
 
 def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None:
-    def silent() -> int:
-        raise OwnerSilent("no answer from its catalog")
-
     shop.live = silent
     shop.garbage("dropped", 11, keys=100)
     shop.garbage("compacted", 11, keys=100)
@@ -101,22 +93,13 @@ def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None
     assert (marks_by_kind(plan), plan.allowance) == ({"compacted": 11}, 1_000)
     assert "no answer from its catalog" in shop.rounds.plans.find_plan(number).awaits
 
-
-def test_live_objects_are_not_counted_without_a_fraction(shop: Limited) -> None:
-    def silent() -> int:
-        raise OwnerSilent("no answer from its catalog")
-
-    shop.live = silent
     shop.policy = limited_policy(objects=2_000, fraction=1.0)
-    shop.garbage("dropped", 11, keys=100)
-    shop.later(10_801)
+    uncounted = shop.plan()
 
-    plan = shop.plan()
-
-    assert (marks_by_kind(plan), plan.allowance) == ({"dropped": 11}, 2_000)
+    assert (marks_by_kind(uncounted), uncounted.allowance) == ({"compacted": 11, "dropped": 11}, 2_000)
 
 
-def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
+def test_a_waiting_plan_is_kept_until_it_expires(shop: Limited) -> None:
     thousands_due(shop)
     number = awaited(shop)
     shop.garbage("dropped", 5, "more", keys=100)
@@ -127,9 +110,17 @@ def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
     assert waiting_plans(shop) == [number]
     assert kept_texts(again) == {f"approval of plan {number}": 35}
     assert marks_by_kind(shop.rounds.plans.find_plan(number)) == {"dropped": 30}
+    shop.later(DAY)
+    assert (waiting_plans(shop), shop.rounds.plans.approvals.state(number)) == ([], PlanState.EXPIRED)
+
+    shop.plan()
+
+    [other] = waiting_plans(shop)
+    assert marks_by_kind(shop.rounds.plans.find_plan(other)) == {"dropped": 35}
+    assert shop.rounds.plans.find_plan(other).awaits_since == shop.rounds.plans.find_plan(number).created_at
 
 
-def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
+def test_an_outdated_waiting_plan_is_replaced_or_withdrawn(shop: Limited) -> None:
     first = thousands_due(shop)
     number = awaited(shop)
     with shop.db.write() as c:
@@ -145,28 +136,8 @@ def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
     assert marks_by_kind(after) == {"dropped": 27}
     assert after.awaits_since == before.awaits_since == before.created_at
 
-
-def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
-    thousands_due(shop)
-    number = awaited(shop)
-    shop.garbage("dropped", 1, "more", keys=100)
-    shop.later(DAY)
-    expired = (waiting_plans(shop), shop.rounds.plans.approvals.state(number))
-
-    shop.plan()
-
-    [other] = waiting_plans(shop)
-    assert expired == ([], PlanState.EXPIRED)
-    assert marks_by_kind(shop.rounds.plans.find_plan(other)) == {"dropped": 31}
-    assert shop.rounds.plans.find_plan(other).awaits_since == shop.rounds.plans.find_plan(number).created_at
-
-
-def test_no_plan_waits_once_the_marks_are_below_the_limit(shop: Limited) -> None:
-    first = thousands_due(shop)
-    shop.plan()
     with shop.db.write() as c:
-        undrop(c, "shop", "dropped", first[:20])
-
+        undrop(c, "shop", "dropped", first[3:20])
     plan = shop.plan()
 
     assert (marks_by_kind(plan), waiting_plans(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
@@ -187,26 +158,6 @@ def test_an_observing_instance_needs_and_gives_no_approval(shop: Limited) -> Non
 
     assert (marks_by_kind(observed), kind_plan(observed, "dropped").awaits, waited) == ({"dropped": 30}, "", [])
     assert (marks_by_kind(enabled), len(waiting_plans(shop))) == ({}, 1)
-
-
-def test_an_operators_plan_names_marks_that_a_round_omits(shop: Limited) -> None:
-    shop.garbage("dropped", 30, keys=100)
-    shop.garbage("compacted", 3)
-    shop.later(10_801)
-
-    plan = shop.plan_as_operator()
-
-    assert marks_by_kind(plan) == {"compacted": 3, "dropped": 30}
-    assert (plan.allowance, plan.awaits, waiting_plans(shop)) == (None, "", [])
-    assert "max_delete_objects" in kind_plan(plan, "dropped").awaits
-    assert kind_plan(plan, "compacted").awaits == ""
-
-
-def test_no_plan_waits_without_limits_in_the_policy(shop: Limited) -> None:
-    shop.policy = limited_policy().model_copy(update={"unlimited": None})
-    thousands_due(shop)
-
-    assert (marks_by_kind(shop.plan()), shop.plan().allowance) == ({"dropped": 30}, None)
 
 
 def test_recent_deletions_estimate_a_prefix(shop: Limited) -> None:
@@ -242,14 +193,17 @@ def test_round_reports_estimate_a_prefix_despite_other_history(shop: Limited) ->
     assert kind_plan(shop.plan(), "dropped").objects == 500
 
 
-@pytest.mark.parametrize("kind", ["table", "index", "partition", "txn_label"])
-def test_an_owners_kind_named_as_one_of_the_catalog_has_files(shop: Limited, kind: str) -> None:
-    shop.policy = limited_policy(objects=5, **{kind: 600})
-    shop.mark(kind, NewMark(id="p", vault="disk", prefix="data/p/"))
+def test_an_owners_kind_named_as_one_of_the_catalog_has_files(shop: Limited) -> None:
+    kinds = ("table", "index", "partition", "txn_label")
+    shop.policy = limited_policy(objects=5, **dict.fromkeys(kinds, 600))
+    for kind in kinds:
+        shop.mark(kind, NewMark(id="p", vault="disk", prefix=f"data/{kind}/"))
     shop.later(601)
 
     plan = shop.plan()
 
     [number] = waiting_plans(shop)
-    waiting = kind_plan(shop.rounds.plans.find_plan(number), kind)
-    assert (plan.marks, waiting.objects, waiting.estimated) == (0, 10, True)
+    waiting = shop.rounds.plans.find_plan(number)
+    assert plan.marks == 0
+    for kind in kinds:
+        assert (kind_plan(waiting, kind).objects, kind_plan(waiting, kind).estimated) == (10, True)

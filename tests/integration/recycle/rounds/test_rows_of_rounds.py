@@ -99,13 +99,13 @@ def test_the_round_of_a_marker_that_could_not_be_replaced_stays(
     rig.vaults.confirm("shop", "other")  # raises BEHIND if its round is unknown
 
 
-@pytest.mark.parametrize("days", [1, old_rows.ROUND_DAYS - 1])
-def test_a_younger_round_stays(rig: Rig, root: Path, days: int) -> None:
+def test_a_younger_round_stays(rig: Rig, root: Path) -> None:
     deletes(rig, root, "a")
-    rig.later(days * DAY)
-    deletes(rig, root, "b")
+    for id_, days in (("b", 1), ("c", old_rows.ROUND_DAYS - 2)):
+        rig.later(days * DAY)
+        deletes(rig, root, id_)
 
-    assert rig.count("round") == rig.count("plan") == 2
+    assert rig.count("round") == rig.count("plan") == 3
 
 
 def test_pages_of_rounds_are_deleted_with_a_heartbeat_each(
@@ -138,8 +138,8 @@ def deleted_round(rig: Rig, root: Path, marks: int = 5) -> CloseOrder:
     return ledger.close_order(opened, plan.id, plan, "FAILED", "because")
 
 
-def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = deleted_round(rig, rig.local(tmp_path / "v"))
+def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = deleted_round(rig, root)
     build, first = store.build, threading.Lock()
 
     def when_the_other_waits(*given: Any) -> Any:
@@ -159,9 +159,9 @@ def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, tmp_path: Path, m
     assert rig.instance_row().failures == 1
 
 
-def test_a_page_under_way_at_the_end_is_counted(rig: Rig, tmp_path: Path) -> None:
+def test_a_page_under_way_at_the_end_is_counted(rig: Rig, root: Path) -> None:
     """Else a counter that metrics show with the counts of running rounds would fall at the end of a round."""
-    order = deleted_round(rig, rig.local(tmp_path / "v"))
+    order = deleted_round(rig, root)
     ending = threading.Thread(target=rig.rounds.close, args=(order,))
     with rig.db.write() as tx:
         add_to_round(rig.db, tx, order.opened.round, {("dropped", "disk"): {"removed": 1}})
@@ -173,8 +173,8 @@ def test_a_page_under_way_at_the_end_is_counted(rig: Rig, tmp_path: Path) -> Non
     assert (during, counters(rig)["removed", "dropped"]) == (6, 6)
 
 
-def test_a_terminated_round_reports_its_own_deletions(rig: Rig, tmp_path: Path) -> None:
-    order = deleted_round(rig, rig.local(tmp_path / "v"))
+def test_a_terminated_round_reports_its_own_deletions(rig: Rig, root: Path) -> None:
+    order = deleted_round(rig, root)
     rig.leases.free(order.opened.lease)
 
     rig.round()
@@ -187,39 +187,20 @@ def test_a_terminated_round_reports_its_own_deletions(rig: Rig, tmp_path: Path) 
 
 
 def test_an_ended_round_cannot_be_opened_again(rig: Rig) -> None:
-    rig.round(run="reset")
+    rig.registry.observe("shop")
+    assert rig.round(run="reset").observed
+    assert rig.instance_row().last_success_at is None
 
     with pytest.raises(RoundEnded):
         rig.rounds.open("shop", "reset", None, rig.policy)
     assert rig.count("lease", state="BUSY") == 0
 
 
-def test_an_observing_round_does_not_count_as_success(rig: Rig) -> None:
-    rig.registry.observe("shop")
-
-    assert rig.round().observed
-    assert rig.instance_row().last_success_at is None
-
-
-def test_a_stop_before_the_first_claim_returns_the_plan(rig: Rig, tmp_path: Path) -> None:
-    rig.mark_file(rig.local(tmp_path / "v"), "m")
+def test_a_round_that_claims_nothing_returns_its_plan(rig: Rig, root: Path) -> None:
+    rig.mark_file(root, "m")
     rig.later(10_801)
     plan = rig.plan()
-    rig.approve(plan.id)
-    opened = rig.rounds.open("shop", "first", plan.id, rig.policy)
-    rig.rounds.close(CloseOrder(opened=opened, plan=plan.id, outcome="STOPPED", error="stopped"))
-
-    assert rig.rounds.plans.approvals.state(plan.id) == "PLANNED"
-    assert rig.round(plan=plan.id).removed == 1
-    with pytest.raises(PlanRefused):
-        rig.round(plan=plan.id)
-
-
-def test_a_round_abandoned_before_its_lease_returns_its_plan(rig: Rig, tmp_path: Path) -> None:
-    rig.mark_file(rig.local(tmp_path / "v"), "m")
-    rig.later(10_801)
-    plan = rig.plan()
-    rig.leases.acquire("shop", "recycle", "somebody")
+    other = rig.leases.acquire("shop", "recycle", "somebody")
     rig.approve(plan.id)
     with pytest.raises(LeaseBusy):
         rig.rounds.open("shop", "waits", plan.id, rig.policy)
@@ -231,6 +212,16 @@ def test_a_round_abandoned_before_its_lease_returns_its_plan(rig: Rig, tmp_path:
     assert waiting.startswith("waiting for its lease")
     assert rig.rounds.plans.approvals.state(plan.id) == "PLANNED"
     assert rig.count("round", state="RUNNING") == 0
+
+    rig.leases.free(other)
+    rig.approve(plan.id)
+    opened = rig.rounds.open("shop", "first", plan.id, rig.policy)
+    rig.rounds.close(CloseOrder(opened=opened, plan=plan.id, outcome="STOPPED", error="stopped"))
+
+    assert rig.rounds.plans.approvals.state(plan.id) == "PLANNED"
+    assert rig.round(plan=plan.id).removed == 1
+    with pytest.raises(PlanRefused):
+        rig.round(plan=plan.id)
 
 
 def test_ranges_without_shards_are_carried_as_one_shard(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,19 @@ class TestTurns:
     def test_an_instance_is_due_once_an_interval(self, rig: Rig) -> None:
         first = due(rig)
         rig.round()
+        ended = rig.rounds.reports.find_round("shop")[0]
+        assert turns(rig).next_round("shop") == ended.started_at + INTERVAL * 1000
         then = due(rig)
         rig.later(INTERVAL - 300)
         before = due(rig)
         rig.later(301)
 
         assert (first, then, before, due(rig)) == (["shop"], [], [], ["shop"])
+        rig.round()
+        rig.set_year_ahead("instance", "turn_at")
+        assert due(rig, 1) == ["shop"]
+        rig.round()
+        assert due(rig, 1) == []
 
     def test_a_failed_round_backs_off_and_a_lost_one_is_due(self, rig: Rig) -> None:
         opened = rig.rounds.open("shop", "lost", None, rig.policy)
@@ -84,14 +91,6 @@ class TestTurns:
             rig.round()
         assert rig.count("lease") == 0
 
-    def test_the_next_round_is_reported(self, rig: Rig) -> None:
-        rig.round()
-        ended = rig.rounds.reports.find_round("shop")[0]
-
-        found = turns(rig).next_round("shop")
-
-        assert found == ended.started_at + INTERVAL * 1000
-
     def test_the_time_of_success_moves_only_with_a_success(self, rig: Rig, root: Path) -> None:
         rig.drop(root, "a.dat", "a", later=10_801)
         (root / "_sexton" / "vault.json").rename(root / "moved")
@@ -126,18 +125,6 @@ def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> 
     assert (again.state, again.next_try_at) == ("CLAIMED", second_pass_at)
     assert listing(root) == {}
     assert rig.count("mark") == 0
-
-
-DAY = 86_400
-
-
-def test_a_schedule_slot_in_the_future_is_due(rig: Rig) -> None:
-    rig.round()
-    rig.set_year_ahead("instance", "turn_at")
-
-    assert due(rig, 1) == ["shop"]
-    rig.round()
-    assert due(rig, 1) == []
 
 
 def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
