@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from psycopg import errors
-from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, create_engine, text
 
 from sexton import contract
 from sexton.contract import InstanceNotRegistered, NewMark
@@ -94,58 +93,6 @@ def url_of(rig: Rig, role: str) -> str:
     return rig.url.replace("postgres@", f"{role}@")
 
 
-CALLS: dict[str, Callable[[Connection, str], object]] = {
-    "insert": lambda c, i: c.execute(text(MARK), {"i": i}),
-    "insert a mark that exists": lambda c, i: c.execute(text(MARK.replace("'x', ", "'t', ")), {"i": i}),
-    "prepare": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60),
-    "prepare with parents": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60, ("table", ["a"])),
-    "commit": lambda c, i: contract.commit(c, i, ["p"]),
-    "undrop": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
-    "undrop in all": lambda c, _: contract.undrop(c, "*", "dropped", ["t"]),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_role_changes_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine, call: str) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    before = (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog"))
-
-    with engine.connect() as c, pytest.raises((InstanceNotRegistered, DBAPIError), match=f"SX004 .* {app}"):
-        CALLS[call](c, "blog")
-    if call not in ("insert a mark that exists", "undrop in all"):
-        with engine.begin() as c:
-            CALLS[call](c, "shop")
-
-    assert (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog")) == before
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_role_granted_for_nothing_can_do_nothing(rig: Rig, app: str, engine: Engine, call: str) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    roles.revoke_instance(rig.db, "shop", app)
-
-    with engine.connect() as c:
-        assert c.execute(text("SELECT count(*) FROM sexton.mark")).scalar_one() == 0
-        with pytest.raises((InstanceNotRegistered, DBAPIError), match="SX004"):
-            CALLS[call](c, "shop")
-
-    assert rig.count("mark") == 4
-
-
-def test_a_role_reads_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine) -> None:
-    for instance in ("shop", "blog"):
-        rig.sql(
-            "INSERT INTO {}mark_history (instance, kind, id, objects, bytes, marked_at, claimed_at, gone_at, batch, "
-            f"round) VALUES ('{instance}', 'dropped', 'gone', 1, 1, now(), now(), now(), 1, 1)"
-        )
-    roles.grant_instance(rig.db, "shop", app)
-
-    with engine.connect() as c:
-        for table in ("mark", "mark_history"):
-            seen = c.execute(text(f"SELECT DISTINCT instance FROM sexton.{table}")).scalars().all()
-            assert seen == ["shop"], table
-
-
 def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> None:
     roles.grant_instance(rig.db, "shop", app)
     insert = MARK.replace("VALUES (:i, 'dropped', 'x'", "SELECT 'shop', 'dropped', 'm-' || n").replace(
@@ -159,22 +106,11 @@ def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> 
     assert [line.split()[0] for line in plan if "InitPlan" in line] == ["InitPlan"]
 
 
-def test_a_member_of_a_granted_role_may_change_its_marks(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+def test_a_member_inherits_an_instance_and_a_definer_lends_none(
+    rig: Rig, app: str, create_role: Callable[..., str]
+) -> None:
     roles.grant_instance(rig.db, "shop", app)
-    member = create_engine(url_of(rig, create_role(f"IN ROLE {app}")))
-
-    with member.begin() as c:
-        contract.undrop(c, "shop", "dropped", ["t"])
-    with member.connect() as c, pytest.raises(InstanceNotRegistered):
-        contract.undrop(c, "blog", "dropped", ["t"])
-
-    member.dispose()
-    assert rig.row("dropped", "t") is None
-
-
-def test_a_definer_function_lends_no_instance(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    stranger = create_role()
+    member, stranger = create_engine(url_of(rig, create_role(f"IN ROLE {app}"))), create_role()
     body = "LANGUAGE sql SECURITY DEFINER AS $$ SELECT sexton.commit('shop', ARRAY['p']) $$"
     rig.sql(f"CREATE FUNCTION public.of_app() RETURNS integer {body}")
     rig.sql(f"ALTER FUNCTION public.of_app() OWNER TO {app}; GRANT USAGE ON SCHEMA public TO {stranger}, {app}")
@@ -182,6 +118,13 @@ def test_a_definer_function_lends_no_instance(rig: Rig, app: str, create_role: C
     refused = pytest.raises(psycopg.Error, match=f"SX004 instance shop is not granted to role {stranger}")
     with psycopg.connect(url_of(rig, stranger).replace("+psycopg", "")) as c, refused:
         c.execute("SELECT public.of_app()")
+    with member.begin() as c:
+        contract.undrop(c, "shop", "dropped", ["t"])
+    with member.connect() as c, pytest.raises(InstanceNotRegistered):
+        contract.undrop(c, "blog", "dropped", ["t"])
+
+    member.dispose()
+    assert rig.row("dropped", "t") is None
 
 
 def test_a_grant_needs_an_instance_and_a_role(rig: Rig, app: str, create_role: Callable[..., str]) -> None:

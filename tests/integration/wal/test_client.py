@@ -1,7 +1,6 @@
 """A replay over the API returns every entry or raises an error."""
 
 from collections.abc import Iterator
-from typing import Self
 
 import httpx
 import pytest
@@ -16,63 +15,31 @@ from sexton.client import (
     RequestRefused,
     Sexton,
     Stream,
-    TopicEntry,
-    kafka,
 )
+from sexton.client import kafka as kafka_reader
 from sexton.client.replaying import Replaying
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.model import Facts, RegionState
+from sexton.wal.model import RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
-from tests.integration.wal.conftest import KAFKA, ON_BOTH_LOGS
-from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
+from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
+from tests.servers.kafka import Kafka
 from tests.servers.postgres import new_database
 from tests.support.clock import Clock
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
-class OfEmbedded:
-    """Reads the embedded log for a replay."""
-
-    def __init__(self, place: EmbeddedPlace, topic: str) -> None:
-        self._place, self._topic = place, topic
-
-    def facts(self) -> Facts:
-        answer = self._place.log.facts([self._topic])[self._topic]
-        assert isinstance(answer, Facts)
-        return answer
-
-    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
-        while start < end:
-            try:
-                page = self._place.read(self._topic, start)
-            except EntryGone as e:
-                raise ReplayLost("out of range") from e
-            for id_ in page:
-                if id_ < end:
-                    yield TopicEntry(id_, None, b"entry")
-            start = page[-1] + 1
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class Served:
-    """The API over one database, with clients of two nodes and of the owner."""
+    """The API over one database, topics of Kafka, and clients of two nodes and of the owner."""
 
-    def __init__(self, api: Api, db: Database) -> None:
-        self.api, self.db = api, db
+    def __init__(self, api: Api, db: Database, place: KafkaPlace) -> None:
+        self.api, self.db, self.place, self.topics = api, db, place, TopicStores(db, place)
         self.tokens = {scope: api.token(scope) for scope in ("node:n1@shop", "node:n2@shop", "operate@shop")}
         self.node, self.other, self.owner = (Sexton(api.url, t, patience_seconds=2) for t in self.tokens.values())
-
-    def with_log(self, place: LogPlace) -> Self:
-        """Let the topics be of this log."""
-        self.place, self.topics = place, TopicStores(self.db, place)
-        return self
 
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
@@ -89,35 +56,21 @@ class Served:
 
     def replay(self, topic: str, flushed: int | None = None, epoch: int = 1) -> Replaying:
         """Replay region r1 as its node does."""
-        options = {"kafka": self.place.settings} if isinstance(self.place, KafkaPlace) else {}
-        if isinstance(self.place, EmbeddedPlace):
-            options = {"source": OfEmbedded(self.place, topic)}  # type: ignore[dict-item]
-        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], **options)  # type: ignore[arg-type]
+        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], kafka=self.place.settings)
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[Served]:
+def served(kafka: Kafka) -> Iterator[Served]:
     """The API for the tests of this file, each of which has topics of its own."""
     rig = Rig(new_database()).instance()
     with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as running:
-        served_api = Served(running, rig.db)
-        yield served_api
-        for client in (served_api.node, served_api.other, served_api.owner):
+        api = Served(running, rig.db, KafkaPlace(kafka.address))
+        yield api
+        for client in (api.node, api.other, api.owner):
             client.close()
     rig.db.close()
 
 
-@pytest.fixture(scope="module")
-def db(api: Served) -> Database:
-    return api.db
-
-
-@pytest.fixture
-def served(api: Served, place: LogPlace) -> Served:
-    return api.with_log(place)
-
-
-@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
@@ -134,7 +87,6 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert served.topics.purge(topic).floor == 50
 
 
-@ON_BOTH_LOGS
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)
@@ -151,7 +103,6 @@ def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> No
     assert served.topics.replays.find(early.pin.id) is None
 
 
-@ON_BOTH_LOGS
 def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
@@ -238,7 +189,7 @@ def test_token_of_another_node_moves_nothing_of_a_region(served: Served) -> None
         (served.other, "n1", RequestRefused),
         (served.owner, "", RequestRefused),  # which must name the node
     ):
-        replay = client.replay(topic, "r1", epoch=1, flushed=[19], node=node, source=OfEmbedded(served.place, topic))
+        replay = client.replay(topic, "r1", epoch=1, flushed=[19], node=node, kafka=served.place.settings)
         with pytest.raises(error), replay:
             raise AssertionError("entered")
     assert served.topics.store.regions(topic) == before
@@ -288,7 +239,6 @@ def test_request_without_its_server_is_refused(served: Served) -> None:
     assert (call.source, call.outcome) == ("127.0.0.1", "TEMPORAL_AWAY")
 
 
-@ON_BOTH_LOGS
 def test_entries_that_vanish_during_a_replay_raise_an_error(served: Served) -> None:
     purged, recreated = served.topic(2_000), served.topic(50)
 
@@ -301,13 +251,12 @@ def test_entries_that_vanish_during_a_replay_raise_an_error(served: Served) -> N
         assert [e.id for e in replay] == list(range(50))
 
 
-@pytest.mark.parametrize("place", [KAFKA], indirect=True)
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(kafka, "time", clock)
-    monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
+    monkeypatch.setattr(kafka_reader, "time", clock)
+    monkeypatch.setattr(kafka_reader, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
             if entry.id == 0:
-                clock.sleep(kafka.SILENCE_SECONDS + 1)  # the region flushes to make room
+                clock.sleep(kafka_reader.SILENCE_SECONDS + 1)  # the region flushes to make room

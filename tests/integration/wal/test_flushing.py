@@ -1,6 +1,6 @@
 """Nodes are asked to flush the regions that block purges, with a timeout."""
 
-from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
@@ -67,54 +67,32 @@ def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores)
     assert topics.purge(topic).floor == 3_000 - LAG
 
 
-def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900, "r2": 2_500})
+def test_w20_silent_node_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
+    topic = lagging(topics, dict.fromkeys(["quick", "slow", "down", "302", "404", "503", "unknown"], 2_900))
     down = f"http://127.0.0.1:{free_port()}"
+    report(topics, topic, "down", 499, node="node-down")
 
     def flushes(regions: FlushedRegions) -> int:
-        report(topics, topic, "r1", 2_999, node="node-r1")
+        report(topics, topic, "quick", 2_999, node="node-quick")
         return 202
 
-    with flushing_node(flushes) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
-        report(topics, topic, "r2", 499, node="node-r2", url=down)
-        result = flush(topics, topic)
-
-    assert (result.asked, result.flushed, result.late) == (1, 1, ())
-    assert list(result.silent) == ["node-r2"]
-    assert down in result.silent["node-r2"]
-    assert topics.purge(topic).floor == 500
-
-
-def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900})
-
-    with flushing_node(lambda _: 202) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
+    with ExitStack() as stack:
+        answers = {"quick": flushes, "slow": lambda _: 202}
+        answers |= {status: lambda _, status=status: int(status) for status in ("302", "404", "503")}
+        urls = {name: stack.enter_context(flushing_node(answer)) for name, answer in answers.items()}
+        for region, url in (urls | {"down": down}).items():
+            report(topics, topic, region, 99, node=f"node-{region}", url=url)
         result = flush(topics, topic, seconds=2.0)
 
-    assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
-
-
-@pytest.mark.slow
-def test_node_that_refuses_is_named(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    for status in [302, 404, 503]:
-        with subtests.test(status=status):
-            topic = lagging(topics, {"r1": 2_900})
-
-            with flushing_node(lambda _, status=status: status) as url:
-                report(topics, topic, "r1", 99, node="node-r1", url=url)
-                result = flush(topics, topic)
-
-            assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
-
-
-def test_node_without_an_address_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900})
-
-    result = flush(topics, topic)
-
-    assert "never reported" in result.silent["node-r1"]
+    assert (result.asked, result.flushed, result.late) == (2, 1, (f"{topic}/slow",))
+    assert result.silent.keys() == {"node-down", "node-302", "node-404", "node-503", "node-unknown"}
+    assert down in result.silent["node-down"]
+    for status in ("302", "404", "503"):
+        assert result.silent[f"node-{status}"] == f"{urls[status]} answers {status}"
+    assert "never reported" in result.silent["node-unknown"]
+    needs = {region.region: region.keep_from for region in topics.store.regions(topic)}
+    assert needs == {"quick": 3_000} | dict.fromkeys(["slow", "302", "404", "503", "unknown"], 100) | {"down": 500}
+    assert topics.purge(topic).floor == 100
 
 
 def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
@@ -131,21 +109,6 @@ def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
 
     assert result == Flushed(asked=1, flushed=1)
     assert topics.purge(topic).floor == 3_010
-
-
-def test_no_node_is_asked_after_the_flush_timeout() -> None:
-    class Behind:
-        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
-            return [lagging_region(f"n{n}") for n in range(40)]
-
-    class Client:
-        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
-            raise AssertionError("asked")
-
-    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
-
-    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
-    assert done.silent["n0"] == "no time was left to ask http://n0"
 
 
 def lagging_region(node: str) -> FlushCandidate:

@@ -37,24 +37,23 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("instance", "regions"), [("other", 1), ("shop", 4)])
-def test_renewal_waits_for_no_other_topic(
-    topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
-) -> None:
+def test_renewal_waits_for_no_other_topic(topics: TopicStores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
-    make(topics, "aaa", "shop")
-    make(topics, "zzz", instance, regions)
-    pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))
+    for instance, regions in (("other", 1), ("shop", 4)):
+        first, last = f"aaa-{instance}", f"zzz-{instance}"
+        make(topics, first, "shop")
+        make(topics, last, instance, regions)
+        pin = topics.replays.open(OpenRegionOrder(topic=first, region="r0", epoch=1, flushed=(None,), node="n1"))
 
-    with ThreadPoolExecutor(1) as pool:
-        with locked(topics, "zzz"):
-            judging = pool.submit(topics.purger.preview, ["aaa", "zzz"])
-            wait_for_lock_waiter(topics.db)
-            topics.replays.renew(pin.id)
-            assert not judging.done()
-        verdicts = judging.result(PATIENCE_SECONDS)
+        with ThreadPoolExecutor(1) as pool:
+            with locked(topics, last):
+                judging = pool.submit(topics.purger.preview, [first, last])
+                wait_for_lock_waiter(topics.db)
+                topics.replays.renew(pin.id)
+                assert not judging.done()
+            verdicts = judging.result(PATIENCE_SECONDS)
 
-    assert {name: verdict.keep_from for name, verdict in verdicts.items()} == {"aaa": 20, "zzz": 20}
+        assert {name: verdict.keep_from for name, verdict in verdicts.items()} == {first: 20, last: 20}
 
 
 @pytest.mark.slow
@@ -119,7 +118,7 @@ def test_region_given_away_meanwhile_is_not_reported(topics: TopicStores, topic:
     r = topics.db.t.wal_region
     with ThreadPoolExecutor(1) as pool:
         with topics.db.write() as c:
-            c.execute(r.update().where(r.c.region == "own").values(mapped_node="n1"))
+            c.execute(r.update().where(r.c.topic == topic, r.c.region == "own").values(mapped_node="n1"))
             sending = pool.submit(report, topics, topic, "n2", "free", "own", last=49)
             wait_for_lock_waiter(topics.db)
         with pytest.raises(RegionOfAnotherNode, match=r"region own .* is node n1's, not n2's"):

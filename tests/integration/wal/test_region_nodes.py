@@ -24,39 +24,33 @@ def order(topic: str, node: str, epoch: int) -> OpenRegionOrder:
     return OpenRegionOrder(topic=topic, region="r1", epoch=epoch, flushed=(99,), node=node)
 
 
-def test_report_of_another_node_moves_nothing(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, of_node("n1"))
+def test_report_of_another_node_moves_only_its_own_regions(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, of_node("n1"), of_node("n2", "r2"))
     before = topics.store.regions(topic)
 
     with pytest.raises(RegionOfAnotherNode, match=r"is node n1's, not n2's.*map must name it"):
         report(topics, topic, "n2", "r1")
-
     assert topics.store.regions(topic) == before
+    with pytest.raises(RegionOfAnotherNode):
+        report(topics, topic, "n2", "r1", "r2")
+
+    assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 100}
     assert not topics.purge(topic).floor
     report(topics, topic, "n1", "r1", last=49)
     assert topics.purge(topic).floor == 50
 
 
-def test_other_reports_of_a_refused_heartbeat_count(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, of_node("n1"), of_node("n2", "r2"))
+def test_another_node_does_not_open_a_region(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, of_node("n1"))
+    before = topics.store.regions(topic)
 
-    with pytest.raises(RegionOfAnotherNode):
-        report(topics, topic, "n2", "r1", "r2")
+    for epoch in (0, 1, 7):
+        with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
+            topics.replays.open(order(topic, "n2", epoch))
 
-    assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 100}
-
-
-def test_another_node_does_not_open_a_region(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    for epoch in [0, 1, 7]:
-        with subtests.test(epoch=epoch):
-            topic = topics.mapped_topic(100, of_node("n1"))
-            before = topics.store.regions(topic)
-
-            with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
-                topics.replays.open(order(topic, "n2", epoch))
-
-            assert topics.store.regions(topic) == before
-            assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
+    assert topics.store.regions(topic) == before
+    for epoch in (0, 1, 7):
+        assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
 
 
 def test_first_node_holds_a_region_without_a_named_one(topics: TopicStores) -> None:
