@@ -16,6 +16,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.interfaces.cli.doctor.stored import access_problems
 from sexton.interfaces.selftest.race import run as run_race
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog import tables
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
@@ -139,6 +140,49 @@ def test_a_grant_needs_an_instance_and_a_role(rig: Rig, app: str, create_role: C
     for _ in "12":
         roles.grant_instance(rig.db, "shop", app)
     assert roles.granted_roles(rig.db) == {"shop": [app]}
+
+
+def test_a_new_role_of_a_dropped_roles_name_has_no_grant(rig: Rig, app: str) -> None:
+    def lost_grants() -> list[str]:
+        with rig.db.read() as c:
+            return [problem for problem in access_problems(roles.read_access(c)) if "granted" in problem]
+
+    def prepare(id_: str) -> None:
+        with psycopg.connect(url_of(rig, app).replace("+psycopg", "")) as c:
+            contract.prepare(c, "shop", "load", [id_], "disk", ["r/"], 60)
+
+    roles.grant_instance(rig.db, "shop", app)
+    prepare("before")
+    assert lost_grants() == []
+    rig.sql(f"DROP OWNED BY {app}; DROP ROLE {app}; CREATE ROLE {app} LOGIN")
+    roles.grant(rig.url, app)
+
+    with pytest.raises(InstanceNotRegistered, match=f"SX004 .* {app}"):
+        prepare("dropped")
+    assert lost_grants() == [f"instances are granted to roles that were dropped: shop to {app}"]
+
+    roles.grant_instance(rig.db, "shop", app)
+    prepare("again")
+    assert lost_grants() == []
+
+
+@pytest.mark.slow
+def test_a_lock_that_another_role_holds_is_named(rig: Rig, app: str) -> None:
+    creations: dict[int, Callable[[], None]] = {
+        schema.SCHEMA_LOCK: lambda: schema.init(rig.url, DEPLOYMENT),
+        tables.CREATE_LOCK: lambda: tables.create(rig.db),
+    }
+    for key, create in creations.items():
+        with psycopg.connect(url_of(rig, app).replace("+psycopg", "")) as mallory:
+            mallory.execute("SELECT pg_advisory_lock(%s)", (key,))
+            pid = mallory.info.backend_pid
+
+            with pytest.raises(schema.SchemaError, match=f"session {pid} of role {app} .*pg_terminate_backend"):
+                create()
+        create()
+
+    with rig.db.read() as c:
+        assert c.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one() == 0
 
 
 def test_a_service_role_needs_no_ownership(rig: Rig, create_role: Callable[..., str]) -> None:

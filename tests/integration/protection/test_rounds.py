@@ -29,10 +29,8 @@ from tests.support.rig import Rig, put
 
 def test_p01_p17_an_object_stays_until_all_protections_are_released(rig: Rig, root: Path) -> None:
     protection = protect(rig, "1", "data/a.dat")
-    protect(rig, "2", "data/")
-    protect(rig, "3", "data/c.dat")
-    for job in ("2", "3"):
-        rig.protections.release("shop", job)
+    protect(rig, "2", "data/", "data/c.dat")
+    rig.protections.release("shop", "2")
 
     first_round = rig.round()
     protected_keys, items = remaining_keys(root), rig.count("protection_item")

@@ -11,7 +11,6 @@ from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
-from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
@@ -23,13 +22,6 @@ HERE = NodeAddresses(loopback=True)
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
-
-
-def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
-    streams = (Stream(flushed=last),)
-    topics.heartbeats.record_reports(
-        "shop", node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url
-    )
 
 
 def flush(topics: TopicStores, topic: str, *, seconds: float = 10.0) -> Flushed:
@@ -44,7 +36,7 @@ def lagging(topics: TopicStores, lags: dict[str, int]) -> str:
     topics.map(topic, *lags)
     topics.purge(topic)
     for region, lag in lags.items():
-        report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}")
+        topics.node_reports(topic, f"node-{region}", region, last=3_000 - lag - 1)
     return topic
 
 
@@ -54,12 +46,12 @@ def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores)
 
     def flushes(regions: FlushedRegions) -> int:
         requests.append(regions)
-        report(topics, topic, "r3", 2_999, node="node-r3")
+        topics.node_reports(topic, "node-r3", "r3", last=2_999)
         return 202
 
     with flushing_node(flushes) as url:
         for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
-            report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
+            topics.node_reports(topic, f"node-{region}", region, last=3_000 - lag - 1, url=url)
         result = flush(topics, topic)
 
     assert requests == [[(topic, "r3")]]
@@ -70,10 +62,10 @@ def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores)
 def test_w20_silent_node_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
     topic = lagging(topics, dict.fromkeys(["quick", "slow", "down", "302", "404", "503", "unknown"], 2_900))
     down = f"http://127.0.0.1:{free_port()}"
-    report(topics, topic, "down", 499, node="node-down")
+    topics.node_reports(topic, "node-down", "down", last=499)
 
     def flushes(regions: FlushedRegions) -> int:
-        report(topics, topic, "quick", 2_999, node="node-quick")
+        topics.node_reports(topic, "node-quick", "quick", last=2_999)
         return 202
 
     with ExitStack() as stack:
@@ -81,7 +73,7 @@ def test_w20_silent_node_blocks_only_its_own_and_is_named(topics: TopicStores) -
         answers |= {status: lambda _, status=status: int(status) for status in ("302", "404", "503")}
         urls = {name: stack.enter_context(flushing_node(answer)) for name, answer in answers.items()}
         for region, url in (urls | {"down": down}).items():
-            report(topics, topic, region, 99, node=f"node-{region}", url=url)
+            topics.node_reports(topic, f"node-{region}", region, last=99, url=url)
         result = flush(topics, topic, seconds=2.0)
 
     assert (result.asked, result.flushed, result.late) == (2, 1, (f"{topic}/slow",))
@@ -100,11 +92,11 @@ def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
 
     def flushes(regions: FlushedRegions) -> int:
         last = topics.place.append(topic, 10) + 9
-        report(topics, topic, "r1", last, node="node-r1")
+        topics.node_reports(topic, "node-r1", "r1", last=last)
         return 202
 
     with flushing_node(flushes) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        topics.node_reports(topic, "node-r1", "r1", last=99, url=url)
         result = flush(topics, topic)
 
     assert result == Flushed(asked=1, flushed=1)

@@ -9,7 +9,7 @@ from tests.integration.wal.topic_stores import TopicStores
 from tests.support.transactions import recorded_transactions
 
 
-def test_w10_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str) -> None:
+def test_w10_w18_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str) -> None:
     topics.place.log.delete_before({topic: 80})
 
     done = topics.purge(topic)

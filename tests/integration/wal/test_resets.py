@@ -92,7 +92,8 @@ def test_region_that_left_blocks_after_a_topic_reset(
             topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
             topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
             with topics.db.write() as c:  # its end moved back, and an operator resets it
-                c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
+                t = topics.db.t.wal_topic
+                c.execute(update(t).where(t.c.name == topic).values(quarantined="its end is 90"))
             resets.reset_topic(topic)
             topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
             topics.purge(topic)
