@@ -16,6 +16,9 @@ from tests.support.claims import claim, token
 from tests.support.rig import Rig
 
 MARK = "INSERT INTO sexton.mark (instance, kind, id, vault, prefix) VALUES ('shop', 'dropped', 'x', 'disk', 'x/')"
+SEXTONS = ("state", "marked_at", "expires_at", "batch", "claimed_at", "first_pass_at", "lease_epoch", "next_try_at")
+SEXTONS += ("quarantined_reason", "failures")
+"""Columns of a mark that only Sexton sets."""
 DENIED = (
     "SELECT * FROM sexton.mark FOR UPDATE",
     "ALTER TABLE sexton.mark DISABLE TRIGGER ALL",
@@ -24,8 +27,9 @@ DENIED = (
     "SET session_replication_role = replica",
     "CREATE OR REPLACE FUNCTION sexton.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'",
     MARK + " ON CONFLICT (instance, kind, id) DO UPDATE SET bytes = 1",
+    *(MARK.replace("prefix)", f"prefix, {column})").replace("'x/')", "'x/', NULL)") for column in SEXTONS),
 )
-"""What takes more than the rights that database/test_privilege_matrix.py compares."""
+"""What the rights that database/test_privilege_matrix.py compares do not permit, or do not name."""
 
 
 @pytest.fixture

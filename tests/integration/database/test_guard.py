@@ -69,8 +69,12 @@ DECISIONS: dict[str, Callable[[Rig, Path], object]] = {
 def shop(rig: Rig) -> Rig:
     """An instance with a quarantined mark, and one that may be claimed."""
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in ("t", "u")))
-    rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 't'", reason=Reason.CHANGED)
+    quarantine_t(rig)
     return rig
+
+
+def quarantine_t(rig: Rig) -> None:
+    rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 't'", reason=Reason.CHANGED)
 
 
 def guard_of(rig: Rig, instance: str = "shop") -> int:
@@ -82,6 +86,7 @@ def guard_of(rig: Rig, instance: str = "shop") -> int:
 def test_a_decision_takes_the_guard_before_it_checks(shop: Rig, tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, decide in DECISIONS.items():
         with subtests.test(decision=name):
+            quarantine_t(shop)  # unless an earlier decision discarded it
             before = guard_of(shop)
 
             with recorded_transactions(shop.db) as transactions:

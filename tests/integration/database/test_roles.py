@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from psycopg import errors
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import create_engine, text
 
 from sexton import contract
 from sexton.contract import InstanceNotRegistered, NewMark
@@ -82,26 +82,20 @@ def app(rig: Rig, create_role: Callable[..., str]) -> str:
     return role
 
 
-@pytest.fixture
-def engine(rig: Rig, app: str) -> Iterator[Engine]:
-    """Connections as that role."""
-    created = create_engine(url_of(rig, app))
-    yield created
-    created.dispose()
-
-
 def url_of(rig: Rig, role: str) -> str:
     return rig.url.replace("postgres@", f"{role}@")
 
 
-def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> None:
+def test_an_insert_reads_the_grants_once(rig: Rig, app: str) -> None:
     roles.grant_instance(rig.db, "shop", app)
     insert = MARK.replace("VALUES (:i, 'dropped', 'x'", "SELECT 'shop', 'dropped', 'm-' || n").replace(
         "'disk', 'x/')", "'disk', 'm/' || n || '/' FROM generate_series(1, 1000) n"
     )
 
+    engine = create_engine(url_of(rig, app))
     with engine.begin() as c:
         plan = c.execute(text(f"EXPLAIN (ANALYZE) {insert}")).scalars().all()
+    engine.dispose()
 
     assert rig.count("mark", instance="shop") == 1002
     assert [line.split()[0] for line in plan if "InitPlan" in line] == ["InitPlan"]
