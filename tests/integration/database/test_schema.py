@@ -47,14 +47,19 @@ def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
         return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in METADATA.sorted_tables}
 
 
-def test_init_again_changes_nothing(db: Database, empty_url: str) -> None:
+def test_init_again_changes_nothing_whatever_its_deployment(db: Database, empty_url: str) -> None:
     schema.move_clock(db, 7)
     before = columns(db), contents(db)
 
     schema.init(empty_url, OURS)
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
+        schema.init(empty_url, "test-other")
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
+        schema.check(db, "test-other")
 
     assert repr((columns(db), contents(db))) == repr(before)
     schema.check(db, OURS)
+    assert schema.belongs_to(empty_url) == OURS
     names = {t.name for t in METADATA.sorted_tables}
     assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
 
@@ -87,18 +92,6 @@ def test_inits_at_the_same_moment_make_one_schema(empty_url: str) -> None:
     database.close()
 
 
-def test_a_database_of_another_deployment_is_refused(db: Database, empty_url: str) -> None:
-    before = contents(db)
-
-    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
-        schema.init(empty_url, "test-other")
-    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
-        schema.check(db, "test-other")
-
-    assert contents(db) == before
-    assert schema.belongs_to(empty_url) == OURS
-
-
 def upgrade(db: Database, works_with: str) -> None:
     """Let the schema be of a newer version, which some older programs may use."""
     with db.write() as c:
@@ -111,21 +104,31 @@ def version(db: Database) -> str:
         return str(c.execute(text("SELECT version_num FROM sexton.alembic_version")).scalar_one())
 
 
-def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, empty_url: str) -> None:
+def test_a_newer_schema_is_used_only_if_it_says_so(db: Database, empty_url: str) -> None:
     with db.write() as c:
         c.execute(update(db.t.clock).values(works_with="0000"))
     schema.init(empty_url, OURS)  # it says which programs may use the schema
     with db.read() as c:
         assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
 
-    upgrade(db, "0001")
+    upgrade(db, "0001")  # it only adds
     before = contents(db)
-
     schema.check(db, OURS)
     schema.init(empty_url, OURS)  # of a rollback
-
     assert contents(db) == before
     assert "schema 0010" in schema.status(empty_url, OURS)
+    assert version(db) == "0010"
+
+    upgrade(db, "0010")
+    changed = columns(db), contents(db)
+    refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.init(empty_url, OURS)
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.check(db, OURS)
+    with pytest.raises(schema.SchemaError, match="or a newer one, and check SEXTON_DATABASE_URL"):
+        schema.status(empty_url, OURS)
+    assert repr((columns(db), contents(db))) == repr(changed)
     assert version(db) == "0010"
 
 
@@ -149,22 +152,6 @@ def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, em
 
     with pytest.raises(schema.SchemaError, match="at version 0010, which this Sexton"):
         schema.check(db, OURS)
-
-
-def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, empty_url: str) -> None:
-    upgrade(db, "0010")
-    before = columns(db), contents(db)
-    refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
-
-    with pytest.raises(schema.SchemaError, match=refusal):
-        schema.init(empty_url, OURS)
-    with pytest.raises(schema.SchemaError, match=refusal):
-        schema.check(db, OURS)
-    with pytest.raises(schema.SchemaError, match="or a newer one, and check SEXTON_DATABASE_URL"):
-        schema.status(empty_url, OURS)
-
-    assert repr((columns(db), contents(db))) == repr(before)
-    assert version(db) == "0010"
 
 
 def test_an_empty_database_is_refused_and_stays_empty(empty_url: str) -> None:
