@@ -86,7 +86,7 @@ def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
     assert rig.row("dropped", "r1").state == "MARKED"
 
 
-def test_a_commit_of_a_claimed_or_deleted_mark_rolls_the_owner_back(rig: Rig) -> None:
+def test_a_commit_of_a_claimed_or_gone_mark_rolls_the_owner_back(rig: Rig) -> None:
     prepare(rig, "r1", "r2", "r3")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r2", "r3")
@@ -191,7 +191,7 @@ def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
     assert (visible(rig), rig.count("mark", state="FENCED")) == ([], 2)
 
 
-def test_a_commit_cancels_orphan_marks_of_its_files_or_is_refused(rig: Rig) -> None:
+def test_a_commit_cancels_orphans_of_its_files_or_is_refused(rig: Rig) -> None:
     prepare(rig, "r1", "r2")
     for n in (1, 2):
         key = f"data/r{n}/a.dat"

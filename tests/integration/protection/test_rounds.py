@@ -27,7 +27,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
 
 
-def test_p01_p17_an_object_stays_until_all_protections_are_released(rig: Rig, root: Path) -> None:
+def test_p01_p17_an_object_stays_while_one_protection_covers_it(rig: Rig, root: Path) -> None:
     protection = protect(rig, "1", "data/a.dat")
     protect(rig, "2", "data/", "data/c.dat")
     rig.protections.release("shop", "2")

@@ -52,7 +52,7 @@ def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> N
     assert topics.store.topic(above).log_end == 250
 
 
-def test_impossible_manifest_or_outdated_answer_quarantines_nothing(topics: TopicStores) -> None:
+def test_impossible_manifest_or_old_answer_quarantines_nothing(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, "r1", RegionMapping(region="r2", first=0))
     topics.flushed(topic, "r2", 89)
     topics.open(topic, "r1", 10**15)
