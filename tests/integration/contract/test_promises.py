@@ -1,21 +1,41 @@
 """The owner contract keeps its promises inside the owner's transactions: prepare, commit, mark and undrop."""
 
+from collections.abc import Iterator
+
 import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
-from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistered, NewMark, Refused
+from sexton.contract import AlreadyMarked, Collected, Gone, InstanceNotRegistered, NewMark, Refused
 from sexton.marks.model import Ref
+from tests.servers.postgres import new_database
 from tests.support.claims import claim, finish, token
 from tests.support.rig import Rig
 from tests.support.transactions import owner_write
 
+OF_ROUNDS = ("mark", "mark_history", "file_list", "claim", "tally", "batch", "round", "lease")
+"""Tables that the rounds of a test fill."""
 
-@pytest.fixture(autouse=True)
-def _owners_table(rig: Rig) -> None:
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Rig]:
+    """A rig for all tests of this file, with the owner's table."""
+    rig = Rig(new_database()).instance()
     with owner_write(rig.db) as c:
         c.execute(text("CREATE TABLE visible (id text PRIMARY KEY)"))
+    yield rig
+    rig.db.close()
+
+
+@pytest.fixture
+def rig(deployment: Rig) -> Iterator[Rig]:
+    """The rig without a mark, a round or a row of the owner."""
+    yield deployment
+    with deployment.db.write() as c:
+        c.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        for table in ("public.visible", *(f"sexton.{name}" for name in OF_ROUNDS)):
+            c.exec_driver_sql(f"DELETE FROM {table}")
 
 
 def prepare(rig: Rig, *ids: str, ttl: int = 60) -> None:
@@ -23,18 +43,13 @@ def prepare(rig: Rig, *ids: str, ttl: int = 60) -> None:
         contract.prepare(c, "shop", "load-1", ids, "disk", [f"data/{i}/" for i in ids], ttl)
 
 
-def load(rig: Rig, *ids: str) -> None:
-    """The owner's metadata commit: its own rows and the removal of the marks, in one transaction."""
+def load(rig: Rig, *ids: str, also: str = "") -> None:
+    """The owner's metadata commit: its own rows and the removal of the marks, in one transaction; then one more row."""
     with owner_write(rig.db) as c:
         c.execute(text("INSERT INTO visible VALUES (:id)"), [{"id": i} for i in ids])
         contract.commit(c, "shop", ids)
-
-
-def load_twice_over(rig: Rig, id_: str) -> None:
-    """A metadata commit that fails after the mark was removed."""
-    with owner_write(rig.db) as c:
-        contract.commit(c, "shop", [id_])
-        c.execute(text("INSERT INTO visible VALUES (:id), (:id)"), {"id": id_})
+        if also:
+            c.execute(text("INSERT INTO visible VALUES (:id)"), {"id": also})
 
 
 def undrop(rig: Rig, *ids: str, kind: str = "dropped") -> int:
@@ -71,30 +86,21 @@ def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
     assert rig.row("dropped", "r1").state == "MARKED"
 
 
-def test_a_commit_of_a_claimed_mark_rolls_the_owner_back(rig: Rig) -> None:
-    prepare(rig, "r1", "r2")
+def test_a_commit_of_a_claimed_or_gone_mark_rolls_the_owner_back(rig: Rig) -> None:
+    prepare(rig, "r1", "r2", "r3")
     taken = token(rig, "prepared")
-    claim(rig, taken, "prepared", "r2")
+    claim(rig, taken, "prepared", "r2", "r3")
+    for _ in "12":  # a prefix: swept once
+        finish(rig, taken, "prepared", "r3")
 
     with pytest.raises(Collected, match=rf"SX001 collected: .*r2 claimed in batch {taken.batch}\b"):
         load(rig, "r1", "r2")
+    with pytest.raises(Collected, match=rf"r3 gone in batch {taken.batch}\b"):
+        load(rig, "r3")
 
     assert visible(rig) == []
     assert rig.row("prepared", "r1").state == "MARKED"
     assert rig.row("prepared", "r2").state == "CLAIMED"
-
-
-def test_a_commit_of_a_deleted_mark_names_the_batch(rig: Rig) -> None:
-    prepare(rig, "r1")
-    taken = token(rig, "prepared")
-    claim(rig, taken, "prepared", "r1")
-    finish(rig, taken, "prepared", "r1")  # a prefix: swept once
-    finish(rig, taken, "prepared", "r1")
-
-    with pytest.raises(Collected, match=rf"r1 gone in batch {taken.batch}\b"):
-        load(rig, "r1")
-
-    assert visible(rig) == []
 
 
 def test_a_commit_repeated_or_never_prepared_is_refused(rig: Rig) -> None:
@@ -114,18 +120,19 @@ def test_a_commit_that_rolls_back_leaves_its_marks(rig: Rig) -> None:
     prepare(rig, "r1")
 
     with pytest.raises(IntegrityError, match=r"(?i)unique"):
-        load_twice_over(rig, "r1")
+        load(rig, "r1", also="r1")
 
     assert rig.row("prepared", "r1").state == "MARKED"
 
 
 def test_undrop_restores_all_marks_or_none(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=("x",)) for n in range(3)))
+    rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "t0")))
 
     with pytest.raises(Refused, match="t9 is not marked"):
         undrop(rig, "t0", "t9")
-    assert rig.count("mark") == 3
-    assert undrop(rig, "t0", "t1", "t0") == 2
+    assert rig.count("mark") == 4
+    assert undrop(rig, "t0", "part", "t1", "t0") == 3
 
     assert [rig.row("dropped", f"t{n}") is None for n in range(3)] == [True, True, False]
 
@@ -171,15 +178,6 @@ def test_undrop_is_refused_for_what_is_claimed_or_deleted_below(rig: Rig, below:
     assert rig.row("dropped", "table").state == "MARKED"
 
 
-def test_a_parent_and_its_child_are_undropped_together(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
-    rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "table")))
-
-    assert undrop(rig, "table", "part") == 2
-
-    assert rig.count("mark") == 0
-
-
 def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
     prepare(rig, "r1")
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
@@ -193,28 +191,23 @@ def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
     assert (visible(rig), rig.count("mark", state="FENCED")) == ([], 2)
 
 
-def test_a_commit_cancels_the_orphan_marks_of_its_files(rig: Rig) -> None:
-    prepare(rig, "r1")
-    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
+def test_a_commit_cancels_orphans_of_its_files_or_is_refused(rig: Rig) -> None:
+    prepare(rig, "r1", "r2")
+    for n in (1, 2):
+        key = f"data/r{n}/a.dat"
+        rig.mark("orphan", NewMark(id=f"o{n}", vault="disk", keys=(key,), parent=("rowset", f"r{n}")))
+    taken = token(rig, "orphan")
+    claim(rig, taken, "orphan", "o2")
 
     load(rig, "r1")
+    assert rig.row("orphan", "o1") is None
+    with pytest.raises(Collected, match="r2 lost a file as orphan o2"):
+        load(rig, "r2")
+    finish(rig, taken, "orphan", "o2")
+    with pytest.raises(Collected, match="r2 lost a file as orphan o2"):
+        load(rig, "r2")
 
-    assert (visible(rig), rig.count("mark")) == (["r1"], 0)
-
-
-def test_a_commit_that_lost_a_file_as_an_orphan_is_refused(rig: Rig) -> None:
-    prepare(rig, "r1")
-    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
-    taken = token(rig, "orphan")
-    claim(rig, taken, "orphan", "o1")
-
-    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
-        load(rig, "r1")
-    finish(rig, taken, "orphan", "o1")
-    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
-        load(rig, "r1")
-
-    assert (visible(rig), rig.row("prepared", "r1").state) == ([], "MARKED")
+    assert (visible(rig), rig.row("prepared", "r2").state) == (["r1"], "MARKED")
 
 
 def test_an_owner_changes_no_marks_of_other_instances(rig: Rig) -> None:
@@ -240,16 +233,18 @@ def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
         contract.undrop(c, "elsewhere", "dropped", ["r1"])
 
 
-def test_a_deleted_id_is_never_marked_again(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
+def test_an_existing_or_deleted_id_is_not_marked_again(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=id_, vault="disk", keys=("x",)) for id_ in ("t1", "t2", "gone")))
     taken = token(rig)
-    claim(rig, taken, "dropped", "t1")
-    finish(rig, taken, "dropped", "t1")
+    claim(rig, taken, "dropped", "t2", "gone")
+    finish(rig, taken, "dropped", "gone")
 
-    with pytest.raises(Gone, match="SX005 gone"):
-        rig.mark("dropped", NewMark(id="t2", vault="disk", keys=("y",)), NewMark(id="t1", vault="disk", keys=("x",)))
+    for id_, error in (("t1", AlreadyMarked), ("t2", (AlreadyMarked, Collected)), ("gone", Gone)):
+        new = [NewMark(id=each, vault="disk", keys=("y",)) for each in ("new", id_)]
+        with pytest.raises(error):
+            rig.mark("dropped", *new)
 
-    assert rig.count("mark") == 0
+    assert (rig.count("mark"), rig.row("dropped", "t2").state) == (2, "CLAIMED")
 
 
 @pytest.mark.parametrize("leaves", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
@@ -266,9 +261,3 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
     with rig.db.read() as c:
         totals = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
     assert tuple(totals) == (leaves, leaves * (leaves + 1) // 2)
-
-
-def test_every_refusal_is_a_contract_error() -> None:
-    assert all(
-        issubclass(e, ContractError) for e in (Collected, Refused, Gone, InstanceNotRegistered, contract.NotFirst)
-    )

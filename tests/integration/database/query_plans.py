@@ -118,21 +118,22 @@ def keep_statistics(db: Database) -> None:
 
 
 @contextmanager
-def crowded(statistics: str, *scripts: str) -> Iterator[Rig]:
-    """Yield an instance ``crowd`` in a database of its own, which these scripts filled.
-
-    ``statistics``: ``empty``, of the tables before that, or ``full``, of the tables as they are.
-    """
+def crowded(*scripts: str) -> Iterator[Rig]:
+    """Yield an instance ``crowd`` in a database of its own, which these scripts filled; statistics are of before."""
     rig = Rig(new_database()).instance("crowd")
     keep_statistics(rig.db)
-    if statistics == "empty":
-        maintain(rig.db, "ANALYZE")
+    maintain(rig.db, "ANALYZE")
     for script in scripts:
         run_script(rig.db, script)
-    if statistics == "full":
-        maintain(rig.db, "VACUUM ANALYZE")
     yield rig
     rig.db.close()
+
+
+def each_statistics(rig: Rig) -> Iterator[str]:
+    """Yield ``empty``, of the tables before they were filled, and then ``full``, of the tables as they are."""
+    yield "empty"
+    maintain(rig.db, "VACUUM ANALYZE")
+    yield "full"
 
 
 @contextmanager

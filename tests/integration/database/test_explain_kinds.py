@@ -1,12 +1,9 @@
 """PostgreSQL finds kinds with a look-up for each, and reads for a scrape neither all marks nor all checks."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sexton.database import schema
-from sexton.database.engine import Database
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.sql.measure import count_by_kind, find_kinds, kinds_by_instance
@@ -15,6 +12,7 @@ from tests.integration.database.query_plans import (
     FILL,
     bad_plans,
     crowded,
+    each_statistics,
     keep_statistics,
     loops,
     maintain,
@@ -24,7 +22,7 @@ from tests.integration.database.query_plans import (
 )
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.postgres import Cluster
-from tests.support.rig import DEPLOYMENT, INTERVAL, RETENTION, Rig, stores_of
+from tests.support.rig import INTERVAL, RETENTION, Rig, stores_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,42 +32,6 @@ UPDATE sexton.mark SET instance = 'crowd' || right(id, 1), kind = 'own' || lengt
 """
 
 
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    """An instance with 20,000 marks, of which PostgreSQL knows nothing."""
-    with crowded("empty", FILL) as rig:
-        yield rig
-
-
-def test_the_kinds_are_found_without_reading_all_marks(rig: Rig) -> None:
-    with recorded(rig.db) as sent, rig.db.read() as c:
-        kinds = find_kinds(rig.db, c, "crowd", RETENTION)
-
-    assert kinds.names == ["dropped"]
-    assert rows_read(rig.db, sent) < 100
-
-
-@pytest.mark.parametrize("statistics", ["empty", "full"])
-def test_kinds_of_many_instances_are_found_by_look_ups(rig: Rig, statistics: str) -> None:
-    names = [f"crowd{n}" for n in range(10)]
-    for name in names:
-        rig.instance(name)
-    run_script(rig.db, OTHERS)
-    if statistics == "full":
-        maintain(rig.db, "VACUUM ANALYZE")
-    with recorded(rig.db) as sent, rig.db.read() as c:
-        kinds = kinds_by_instance(rig.db, c, dict.fromkeys(names, RETENTION))
-    with recorded(rig.db) as counted, rig.db.read() as c:
-        counts = count_by_kind(rig.db, c, {("crowd3", "own5"): 2**42, ("crowd3", "own6"): None, ("crowd3", "no"): 0})
-
-    faults = {fault for of_statement in bad_plans(rig.db, counted).values() for fault in of_statement}
-    assert [kinds["crowd0"].names, kinds["crowd3"].names] == [[f"own{n}" for n in range(least, 8)] for least in (4, 3)]
-    assert [len(sent), len(counted)] == [1, 1]
-    assert rows_read(rig.db, sent) < 1_000
-    assert [(count.waiting, count.due) for count in counts.values()] == [(90, 90), (900, 0), (0, 0)]
-    assert "reads all of mark" not in faults
-
-
 MORE = """
 SET LOCAL session_replication_role = replica;
 UPDATE sexton.check_run SET open_counts = '{"ORPHAN": [1, 0]}';
@@ -77,21 +39,41 @@ UPDATE sexton.mark SET quarantined_reason = 'UNKNOWN_VAULT' WHERE id IN ('o-1', 
 """
 
 
-@pytest.fixture(params=["empty", "full"])
-def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    """An instance with 20,000 marks and checks."""
-    with crowded(request.param, FILL, MORE) as rig:
-        yield rig
+def test_kinds_and_figures_are_found_without_reading_all_marks() -> None:
+    with crowded(FILL, MORE) as rig:
+        for _statistics in each_statistics(rig):
+            with recorded(rig.db) as sent, rig.db.read() as c:
+                kinds = find_kinds(rig.db, c, "crowd", RETENTION)
+            assert kinds.names == ["dropped"]
+            assert rows_read(rig.db, sent) < 100
+
+            figures = FigureStore(rig.db, stores_of(rig.db).insight, rig.policy, INTERVAL)
+            with recorded(rig.db) as sent:
+                (found,) = figures.read().instances
+            faults = {fault for of_statement in bad_plans(rig.db, sent).values() for fault in of_statement}
+            assert (found.quarantined, found.findings) == ({"UNKNOWN_VAULT": 2}, {"ORPHAN": (1, 0)})
+            assert faults.isdisjoint({"reads all of mark", "reads all of check_run"})
 
 
-def test_a_scrape_reads_neither_all_marks_nor_all_checks(crowd: Rig) -> None:
-    figures = FigureStore(crowd.db, stores_of(crowd.db).insight, crowd.policy, INTERVAL)
-    with recorded(crowd.db) as sent:
-        (found,) = figures.read().instances
+def test_kinds_of_many_instances_are_found_by_look_ups() -> None:
+    names = [f"crowd{n}" for n in range(10)]
+    with crowded(FILL, OTHERS) as rig:
+        for name in names:
+            rig.instance(name)
+        for _statistics in each_statistics(rig):
+            with recorded(rig.db) as sent, rig.db.read() as c:
+                kinds = kinds_by_instance(rig.db, c, dict.fromkeys(names, RETENTION))
+            cutoffs = {("crowd3", "own5"): 2**42, ("crowd3", "own6"): None, ("crowd3", "no"): 0}
+            with recorded(rig.db) as counted, rig.db.read() as c:
+                counts = count_by_kind(rig.db, c, cutoffs)
 
-    faults = {fault for of_statement in bad_plans(crowd.db, sent).values() for fault in of_statement}
-    assert (found.quarantined, found.findings) == ({"UNKNOWN_VAULT": 2}, {"ORPHAN": (1, 0)})
-    assert faults.isdisjoint({"reads all of mark", "reads all of check_run"})
+            faults = {fault for of_statement in bad_plans(rig.db, counted).values() for fault in of_statement}
+            of_lowest, of_third = ([f"own{n}" for n in range(least, 8)] for least in (4, 3))
+            assert [kinds["crowd0"].names, kinds["crowd3"].names] == [of_lowest, of_third]
+            assert [len(sent), len(counted)] == [1, 1]
+            assert rows_read(rig.db, sent) < 1_000
+            assert [(count.waiting, count.due) for count in counts.values()] == [(90, 90), (900, 0), (0, 0)]
+            assert "reads all of mark" not in faults
 
 
 FEW, MANY = 500, 2_000
@@ -144,18 +126,6 @@ def test_a_hold_on_a_parent_costs_a_look_up_for_each_child(postgres: Cluster, an
 TABLETS = 2_000
 
 
-@pytest.fixture
-def binlogs(postgres: Cluster) -> Iterator[BinlogInstance]:
-    """An instance on PostgreSQL whose statistics are of empty tables."""
-    url = postgres.new_database()
-    schema.init(url, DEPLOYMENT)
-    db = Database.open(url)
-    keep_statistics(db)
-    maintain(db, "ANALYZE")
-    yield BinlogInstance(db)
-    db.close()
-
-
 def placement(*backends: str) -> Placement:
     tablets = (
         Tablet(tablet=f"t{n}", part=f"p{n % 10}", copies=tuple(Copy(backend=b, uid=f"{b}-{n}") for b in backends))
@@ -164,14 +134,17 @@ def placement(*backends: str) -> Placement:
     return Placement(db=DB, table="orders", tablets=tuple(tablets))
 
 
-@pytest.mark.parametrize("fresh", [False, True], ids=["stale", "fresh"])
-def test_a_placement_joins_no_copies(binlogs: BinlogInstance, fresh: bool) -> None:
-    place = binlogs.service.placements.place
-    with recorded(binlogs.db) as sent:
-        placed = [place(SHOP, placement("b1", "b2"))]
-        if fresh:
-            maintain(binlogs.db, "ANALYZE")
-        placed.append(place(SHOP, placement("b2", "b3")))
+def test_a_placement_joins_no_copies() -> None:
+    with crowded() as rig:
+        binlogs = BinlogInstance(rig.db)
+        place = binlogs.service.placements.place
+        with recorded(rig.db) as stale:
+            placed = [place(SHOP, placement(*backends)) for backends in (("b1", "b2"), ("b2", "b3"))]
+        assert loops(rig.db, stale) == []
+        maintain(rig.db, "ANALYZE")
+        with recorded(rig.db) as fresh:
+            placed.append(place(SHOP, placement("b3", "b4")))
+        assert loops(rig.db, fresh) == []
 
-    assert [(p.added, p.kept, p.removed) for p in placed] == [(4_000, 0, 0), (2_000, 2_000, 2_000)]
-    assert loops(binlogs.db, sent) == []
+        counts = [(p.added, p.kept, p.removed) for p in placed]
+        assert counts == [(4_000, 0, 0), (2_000, 2_000, 2_000), (2_000, 2_000, 2_000)]

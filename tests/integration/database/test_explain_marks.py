@@ -1,13 +1,10 @@
 """PostgreSQL lists and finds marks by indexes, whatever its statistics say."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from sexton.insight.marks import Listed, MarkFilter, MarkListing
 from sexton.marks.model import Ref
-from tests.integration.database.query_plans import crowded, recorded, rows_read
-from tests.support.rig import Rig
+from tests.integration.database.query_plans import crowded, each_statistics, recorded, rows_read
 from tests.support.stories import stories_of
 
 pytestmark = pytest.mark.slow
@@ -31,46 +28,39 @@ INSERT INTO sexton.mark_history
 LIMIT = 100
 
 
-@pytest.fixture(scope="module", params=["empty", "full"])
-def crowd(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    """Two instances with 100,000 marks each, with statistics of an empty table, or of this one."""
-    with crowded(request.param, FILL) as rig:
-        yield rig
+PAGES = [
+    (MarkFilter("crowd"), "", 1_500),
+    (MarkFilter("crowd", "dropped"), "WAITING/dropped/1690000000000/o-1", 1_500),
+    (MarkFilter("crowd", "", Listed.CLAIMED), "CLAIMED/100/100000/dropped/o-1", 1_500),
+    (MarkFilter("crowd", "", Listed.QUARANTINED), "", 1_500),
+    (MarkFilter("crowd", "", Listed.FENCED), "", 100),
+    (MarkFilter("crowd", "", None, Ref("table", "7")), "CHILD/dropped/o-1", 5_000),
+]
+"""What is listed, after which mark, and how many rows may be read for it."""
+NAMES: dict[str, set[str]] = {
+    "one/4": {"o-4"},
+    "two/2002": {"o-2002", "h-2002"},
+    "old/7": {"h-7"},
+    "o-4": {"o-4"},
+    "absent/8": set(),
+}
+"""A key or an id, and the marks that ``sexton why`` finds for it."""
 
 
-@pytest.mark.parametrize(
-    ("wanted", "after", "most"),
-    [
-        (MarkFilter("crowd"), "", 1_500),
-        (MarkFilter("crowd", "dropped"), "WAITING/dropped/1690000000000/o-1", 1_500),
-        (MarkFilter("crowd", "", Listed.CLAIMED), "CLAIMED/100/100000/dropped/o-1", 1_500),
-        (MarkFilter("crowd", "", Listed.QUARANTINED), "", 1_500),
-        (MarkFilter("crowd", "", Listed.FENCED), "", 100),
-        (MarkFilter("crowd", "", None, Ref("table", "7")), "CHILD/dropped/o-1", 5_000),
-    ],
-    ids=["all", "kind", "claimed", "quarantined", "fenced", "parent"],
-)
-def test_a_page_reads_few_rows(crowd: Rig, wanted: MarkFilter, after: str, most: int) -> None:
-    with recorded(crowd.db) as sent, crowd.db.read() as c:
-        page = MarkListing(crowd.db, crowd.policy).page(c, wanted, after, LIMIT)
+def test_a_page_of_marks_and_a_story_read_few_rows(subtests: pytest.Subtests) -> None:
+    with crowded(FILL) as rig:
+        for statistics in each_statistics(rig):
+            for wanted, after, most in PAGES:
+                with subtests.test(statistics=statistics, wanted=wanted):
+                    with recorded(rig.db) as sent, rig.db.read() as c:
+                        page = MarkListing(rig.db, rig.policy).page(c, wanted, after, LIMIT)
 
-    assert rows_read(crowd.db, sent) < most
-    assert page.items or wanted.state is Listed.FENCED
+                    assert rows_read(rig.db, sent) < most
+                    assert page.items or wanted.state is Listed.FENCED
+            for name, found in NAMES.items():
+                with subtests.test(statistics=statistics, name=name):
+                    with recorded(rig.db) as sent:
+                        stories = stories_of(rig, name, "crowd")
 
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("one/4", {"o-4"}),
-        ("two/2002", {"o-2002", "h-2002"}),
-        ("old/7", {"h-7"}),
-        ("o-4", {"o-4"}),
-        ("absent/8", set()),
-    ],
-)
-def test_why_reads_few_rows(crowd: Rig, name: str, found: set[str]) -> None:
-    with recorded(crowd.db) as sent:
-        stories = stories_of(crowd, name, "crowd")
-
-    assert {story.id for story in stories} == found
-    assert rows_read(crowd.db, sent) < 2_500
+                    assert {story.id for story in stories} == found
+                    assert rows_read(rig.db, sent) < 2_500

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -70,8 +69,12 @@ DECISIONS: dict[str, Callable[[Rig, Path], object]] = {
 def shop(rig: Rig) -> Rig:
     """An instance with a quarantined mark, and one that may be claimed."""
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in ("t", "u")))
-    rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 't'", reason=Reason.CHANGED)
+    quarantine_t(rig)
     return rig
+
+
+def quarantine_t(rig: Rig) -> None:
+    rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 't'", reason=Reason.CHANGED)
 
 
 def guard_of(rig: Rig, instance: str = "shop") -> int:
@@ -80,51 +83,50 @@ def guard_of(rig: Rig, instance: str = "shop") -> int:
         return int(c.execute(select(t.c.seq).where(t.c.instance == instance)).scalar_one())
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_takes_the_guard_before_it_checks(shop: Rig, tmp_path: Path, decision: str) -> None:
-    before = guard_of(shop)
+def test_a_decision_takes_the_guard_before_it_checks(shop: Rig, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, decide in DECISIONS.items():
+        with subtests.test(decision=name):
+            quarantine_t(shop)  # unless an earlier decision discarded it
+            before = guard_of(shop)
 
-    with recorded_transactions(shop.db) as transactions:
-        DECISIONS[decision](shop, tmp_path)
+            with recorded_transactions(shop.db) as transactions:
+                decide(shop, tmp_path)
 
-    assert guard_of(shop) > before
-    guarded = [t for t in transactions if any("instance_guard" in statement for statement in t)]
-    assert guarded
-    assert all(t[0].startswith("UPDATE") and "instance_guard" in t[0] for t in guarded)
-    written = [s for t in transactions if t not in guarded for s in t if "mark " in s and s.startswith("UPDATE")]
-    assert written == []
+            assert guard_of(shop) > before
+            guarded = [t for t in transactions if any("instance_guard" in statement for statement in t)]
+            assert guarded
+            assert all(t[0].startswith("UPDATE") and "instance_guard" in t[0] for t in guarded)
+            written = [
+                s for t in transactions if t not in guarded for s in t if "mark " in s and s.startswith("UPDATE")
+            ]
+            assert written == []
 
 
-def test_an_undrop_takes_the_guard(shop: Rig) -> None:
-    before = guard_of(shop)
-
+def test_the_guard_is_of_the_instance_alone_or_of_all(shop: Rig) -> None:
+    shop.instance("bank")
+    guards = [{name: guard_of(shop, name) for name in ("shop", "bank", EVERYTHING)}]
     with shop.db.write() as c:
         contract.undrop(c, "shop", "dropped", ["u"])
+    guards.append({name: guard_of(shop, name) for name in guards[0]})
+    shop.leases.acquire("shop", "check", "a")  # leases are counted under one guard for all
+    guards.append({name: guard_of(shop, name) for name in guards[0]})
+    claim(shop, token(shop), "dropped", "t")
 
-    assert guard_of(shop) == before + 1
-
-
-def test_leases_are_counted_under_one_guard_for_all(shop: Rig) -> None:
-    before = guard_of(shop, EVERYTHING)
-
-    shop.leases.acquire("shop", "check", "a")
-
-    assert guard_of(shop, EVERYTHING) == before + 1
+    assert guards[1] == guards[0] | {"shop": guards[0]["shop"] + 1}
+    assert guards[2][EVERYTHING] == guards[1][EVERYTHING] + 1
+    assert guard_of(shop, "bank") == guards[0]["bank"]
 
 
-def test_a_decision_leaves_other_instances_unguarded(shop: Rig) -> None:
-    shop.instance("bank")
-    before = guard_of(shop, "bank")
+def test_a_decision_that_fails_leaves_the_guard_free(rig: Rig) -> None:
+    before = guard_of(rig)
+    for instances in (("nope",), (EVERYTHING, "nope")):
+        with pytest.raises(UnknownInstance, match="unknown instance nope"), deciding(rig.db, *instances):
+            raise AssertionError("entered")
 
-    claim(shop, token(shop), "dropped", "u")
+    with pytest.raises(KeyError), deciding(rig.db, "shop"):
+        raise KeyError("a decision that fails")
 
-    assert guard_of(shop, "bank") == before
-
-
-@pytest.mark.parametrize("instances", [("nope",), (EVERYTHING, "nope")])
-def test_an_unregistered_instance_is_not_decided_about(shop: Rig, instances: tuple[str, ...]) -> None:
-    with pytest.raises(UnknownInstance, match="unknown instance nope"), deciding(shop.db, *instances):
-        raise AssertionError("entered")
+    assert guard_of(rig) == before
 
 
 def test_a_second_decision_waits_for_the_first(shop: Rig) -> None:
@@ -148,41 +150,9 @@ def test_a_second_decision_waits_for_the_first(shop: Rig) -> None:
 
 
 def test_a_guard_held_too_long_is_reported_as_busy(rig: Rig) -> None:
-    errors: list[Exception] = []
-
-    def count_leases() -> None:
-        try:
-            rig.leases.acquire("shop", "check", "a")
-        except GuardBusy as e:
-            errors.append(e)
-
-    with deciding(rig.db, "shop"):
-        thread = threading.Thread(target=count_leases)
-        thread.start()
-        thread.join(10)
-
-    assert [str(e) for e in errors] == ["another transaction holds the guard of * or shop; retry when it ends"]
-
-
-def test_a_holder_of_the_first_guard_waits_briefly_for_the_next(rig: Rig) -> None:
     with deciding(rig.db, "shop"):
         began = time.monotonic()
-        with pytest.raises(GuardBusy):
-            rig.leases.acquire("shop", "check", "a")  # all other acquisitions wait for it
+        with pytest.raises(GuardBusy, match=r"^another transaction holds the guard of \* or shop; retry when it ends$"):
+            rig.leases.acquire("shop", "check", "a")  # it holds the first guard: all other acquisitions wait for it
 
         assert time.monotonic() - began < LOCK_SECONDS
-
-
-def rolled_back(rig: Rig) -> Any:
-    """Decide, and fail."""
-    with deciding(rig.db, "shop"):
-        raise KeyError("a decision that fails")
-
-
-def test_a_decision_that_fails_leaves_the_guard_free(shop: Rig) -> None:
-    before = guard_of(shop)
-
-    with pytest.raises(KeyError):
-        rolled_back(shop)
-
-    assert guard_of(shop) == before

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from psycopg import errors
-from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import create_engine, text
 
 from sexton import contract
 from sexton.contract import InstanceNotRegistered, NewMark
@@ -17,6 +16,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.interfaces.cli.doctor.stored import access_problems
 from sexton.interfaces.selftest.race import run as run_race
 from sexton.kernel.errors import BadInput
+from sexton.owners.catalog import tables
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
@@ -82,99 +82,30 @@ def app(rig: Rig, create_role: Callable[..., str]) -> str:
     return role
 
 
-@pytest.fixture
-def engine(rig: Rig, app: str) -> Iterator[Engine]:
-    """Connections as that role."""
-    created = create_engine(url_of(rig, app))
-    yield created
-    created.dispose()
-
-
 def url_of(rig: Rig, role: str) -> str:
     return rig.url.replace("postgres@", f"{role}@")
 
 
-CALLS: dict[str, Callable[[Connection, str], object]] = {
-    "insert": lambda c, i: c.execute(text(MARK), {"i": i}),
-    "insert a mark that exists": lambda c, i: c.execute(text(MARK.replace("'x', ", "'t', ")), {"i": i}),
-    "prepare": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60),
-    "prepare with parents": lambda c, i: contract.prepare(c, i, "load", ["r"], "disk", ["r/"], 60, ("table", ["a"])),
-    "commit": lambda c, i: contract.commit(c, i, ["p"]),
-    "undrop": lambda c, i: contract.undrop(c, i, "dropped", ["t"]),
-    "undrop in all": lambda c, _: contract.undrop(c, "*", "dropped", ["t"]),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_role_changes_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine, call: str) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    before = (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog"))
-
-    with engine.connect() as c, pytest.raises((InstanceNotRegistered, DBAPIError), match=f"SX004 .* {app}"):
-        CALLS[call](c, "blog")
-    if call not in ("insert a mark that exists", "undrop in all"):
-        with engine.begin() as c:
-            CALLS[call](c, "shop")
-
-    assert (rig.count("mark", instance="blog"), rig.row("dropped", "t", "blog")) == before
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_role_granted_for_nothing_can_do_nothing(rig: Rig, app: str, engine: Engine, call: str) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    roles.revoke_instance(rig.db, "shop", app)
-
-    with engine.connect() as c:
-        assert c.execute(text("SELECT count(*) FROM sexton.mark")).scalar_one() == 0
-        with pytest.raises((InstanceNotRegistered, DBAPIError), match="SX004"):
-            CALLS[call](c, "shop")
-
-    assert rig.count("mark") == 4
-
-
-def test_a_role_reads_marks_of_its_instances_only(rig: Rig, app: str, engine: Engine) -> None:
-    for instance in ("shop", "blog"):
-        rig.sql(
-            "INSERT INTO {}mark_history (instance, kind, id, objects, bytes, marked_at, claimed_at, gone_at, batch, "
-            f"round) VALUES ('{instance}', 'dropped', 'gone', 1, 1, now(), now(), now(), 1, 1)"
-        )
-    roles.grant_instance(rig.db, "shop", app)
-
-    with engine.connect() as c:
-        for table in ("mark", "mark_history"):
-            seen = c.execute(text(f"SELECT DISTINCT instance FROM sexton.{table}")).scalars().all()
-            assert seen == ["shop"], table
-
-
-def test_an_insert_reads_the_grants_once(rig: Rig, app: str, engine: Engine) -> None:
+def test_an_insert_reads_the_grants_once(rig: Rig, app: str) -> None:
     roles.grant_instance(rig.db, "shop", app)
     insert = MARK.replace("VALUES (:i, 'dropped', 'x'", "SELECT 'shop', 'dropped', 'm-' || n").replace(
         "'disk', 'x/')", "'disk', 'm/' || n || '/' FROM generate_series(1, 1000) n"
     )
 
+    engine = create_engine(url_of(rig, app))
     with engine.begin() as c:
         plan = c.execute(text(f"EXPLAIN (ANALYZE) {insert}")).scalars().all()
+    engine.dispose()
 
     assert rig.count("mark", instance="shop") == 1002
     assert [line.split()[0] for line in plan if "InitPlan" in line] == ["InitPlan"]
 
 
-def test_a_member_of_a_granted_role_may_change_its_marks(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
+def test_a_member_inherits_an_instance_and_a_definer_lends_none(
+    rig: Rig, app: str, create_role: Callable[..., str]
+) -> None:
     roles.grant_instance(rig.db, "shop", app)
-    member = create_engine(url_of(rig, create_role(f"IN ROLE {app}")))
-
-    with member.begin() as c:
-        contract.undrop(c, "shop", "dropped", ["t"])
-    with member.connect() as c, pytest.raises(InstanceNotRegistered):
-        contract.undrop(c, "blog", "dropped", ["t"])
-
-    member.dispose()
-    assert rig.row("dropped", "t") is None
-
-
-def test_a_definer_function_lends_no_instance(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
-    roles.grant_instance(rig.db, "shop", app)
-    stranger = create_role()
+    member, stranger = create_engine(url_of(rig, create_role(f"IN ROLE {app}"))), create_role()
     body = "LANGUAGE sql SECURITY DEFINER AS $$ SELECT sexton.commit('shop', ARRAY['p']) $$"
     rig.sql(f"CREATE FUNCTION public.of_app() RETURNS integer {body}")
     rig.sql(f"ALTER FUNCTION public.of_app() OWNER TO {app}; GRANT USAGE ON SCHEMA public TO {stranger}, {app}")
@@ -182,6 +113,13 @@ def test_a_definer_function_lends_no_instance(rig: Rig, app: str, create_role: C
     refused = pytest.raises(psycopg.Error, match=f"SX004 instance shop is not granted to role {stranger}")
     with psycopg.connect(url_of(rig, stranger).replace("+psycopg", "")) as c, refused:
         c.execute("SELECT public.of_app()")
+    with member.begin() as c:
+        contract.undrop(c, "shop", "dropped", ["t"])
+    with member.connect() as c, pytest.raises(InstanceNotRegistered):
+        contract.undrop(c, "blog", "dropped", ["t"])
+
+    member.dispose()
+    assert rig.row("dropped", "t") is None
 
 
 def test_a_grant_needs_an_instance_and_a_role(rig: Rig, app: str, create_role: Callable[..., str]) -> None:
@@ -196,6 +134,49 @@ def test_a_grant_needs_an_instance_and_a_role(rig: Rig, app: str, create_role: C
     for _ in "12":
         roles.grant_instance(rig.db, "shop", app)
     assert roles.granted_roles(rig.db) == {"shop": [app]}
+
+
+def test_a_new_role_of_a_dropped_roles_name_has_no_grant(rig: Rig, app: str) -> None:
+    def lost_grants() -> list[str]:
+        with rig.db.read() as c:
+            return [problem for problem in access_problems(roles.read_access(c)) if "granted" in problem]
+
+    def prepare(id_: str) -> None:
+        with psycopg.connect(url_of(rig, app).replace("+psycopg", "")) as c:
+            contract.prepare(c, "shop", "load", [id_], "disk", ["r/"], 60)
+
+    roles.grant_instance(rig.db, "shop", app)
+    prepare("before")
+    assert lost_grants() == []
+    rig.sql(f"DROP OWNED BY {app}; DROP ROLE {app}; CREATE ROLE {app} LOGIN")
+    roles.grant(rig.url, app)
+
+    with pytest.raises(InstanceNotRegistered, match=f"SX004 .* {app}"):
+        prepare("dropped")
+    assert lost_grants() == [f"instances are granted to roles that were dropped: shop to {app}"]
+
+    roles.grant_instance(rig.db, "shop", app)
+    prepare("again")
+    assert lost_grants() == []
+
+
+@pytest.mark.slow
+def test_a_lock_that_another_role_holds_is_named(rig: Rig, app: str) -> None:
+    creations: dict[int, Callable[[], None]] = {
+        schema.SCHEMA_LOCK: lambda: schema.init(rig.url, DEPLOYMENT),
+        tables.CREATE_LOCK: lambda: tables.create(rig.db),
+    }
+    for key, create in creations.items():
+        with psycopg.connect(url_of(rig, app).replace("+psycopg", "")) as mallory:
+            mallory.execute("SELECT pg_advisory_lock(%s)", (key,))
+            pid = mallory.info.backend_pid
+
+            with pytest.raises(schema.SchemaError, match=f"session {pid} of role {app} .*pg_terminate_backend"):
+                create()
+        create()
+
+    with rig.db.read() as c:
+        assert c.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one() == 0
 
 
 def test_a_service_role_needs_no_ownership(rig: Rig, create_role: Callable[..., str]) -> None:

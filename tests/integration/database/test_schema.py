@@ -47,25 +47,21 @@ def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
         return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in METADATA.sorted_tables}
 
 
-def test_the_schema_has_the_tables_of_the_folder_and_no_others(db: Database) -> None:
-    names = {t.name for t in METADATA.sorted_tables}
-
-    assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
-
-
-def test_a_table_is_found_by_its_name_only(db: Database) -> None:
-    assert db.t.mark is METADATA.tables["sexton.mark"]
-    assert not hasattr(db.t, "marks")
-
-
-def test_init_again_changes_nothing(db: Database, empty_url: str) -> None:
+def test_init_again_changes_nothing_whatever_its_deployment(db: Database, empty_url: str) -> None:
     schema.move_clock(db, 7)
     before = columns(db), contents(db)
 
     schema.init(empty_url, OURS)
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
+        schema.init(empty_url, "test-other")
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
+        schema.check(db, "test-other")
 
     assert repr((columns(db), contents(db))) == repr(before)
     schema.check(db, OURS)
+    assert schema.belongs_to(empty_url) == OURS
+    names = {t.name for t in METADATA.sorted_tables}
+    assert names | {"alembic_version"} == {*inspect(db.engine).get_table_names("sexton")}
 
 
 @pytest.mark.slow
@@ -96,18 +92,6 @@ def test_inits_at_the_same_moment_make_one_schema(empty_url: str) -> None:
     database.close()
 
 
-def test_a_database_of_another_deployment_is_refused(db: Database, empty_url: str) -> None:
-    before = contents(db)
-
-    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
-        schema.init(empty_url, "test-other")
-    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
-        schema.check(db, "test-other")
-
-    assert contents(db) == before
-    assert schema.belongs_to(empty_url) == OURS
-
-
 def upgrade(db: Database, works_with: str) -> None:
     """Let the schema be of a newer version, which some older programs may use."""
     with db.write() as c:
@@ -120,26 +104,32 @@ def version(db: Database) -> str:
         return str(c.execute(text("SELECT version_num FROM sexton.alembic_version")).scalar_one())
 
 
-def test_a_newer_schema_that_only_adds_is_used_and_left_as_it_is(db: Database, empty_url: str) -> None:
-    upgrade(db, "0001")
-    before = contents(db)
+def test_a_newer_schema_is_used_only_if_it_says_so(db: Database, empty_url: str) -> None:
+    with db.write() as c:
+        c.execute(update(db.t.clock).values(works_with="0000"))
+    schema.init(empty_url, OURS)  # it says which programs may use the schema
+    with db.read() as c:
+        assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
 
+    upgrade(db, "0001")  # it only adds
+    before = contents(db)
     schema.check(db, OURS)
     schema.init(empty_url, OURS)  # of a rollback
-
     assert contents(db) == before
     assert "schema 0010" in schema.status(empty_url, OURS)
     assert version(db) == "0010"
 
-
-def test_init_says_which_programs_may_use_the_schema(db: Database, empty_url: str) -> None:
-    with db.write() as c:
-        c.execute(update(db.t.clock).values(works_with="0000"))
-
-    schema.init(empty_url, OURS)
-
-    with db.read() as c:
-        assert c.execute(select(db.t.clock.c.works_with)).scalar_one() == schema.WORKS_WITH
+    upgrade(db, "0010")
+    changed = columns(db), contents(db)
+    refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.init(empty_url, OURS)
+    with pytest.raises(schema.SchemaError, match=refusal):
+        schema.check(db, OURS)
+    with pytest.raises(schema.SchemaError, match="or a newer one, and check SEXTON_DATABASE_URL"):
+        schema.status(empty_url, OURS)
+    assert repr((columns(db), contents(db))) == repr(changed)
+    assert version(db) == "0010"
 
 
 def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, empty_url: str) -> None:
@@ -164,51 +154,22 @@ def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, em
         schema.check(db, OURS)
 
 
-def test_a_schema_of_an_unknown_version_is_refused_unchanged(db: Database, empty_url: str) -> None:
-    upgrade(db, "0010")
-    before = columns(db), contents(db)
-    refusal = "at version 0010, which this Sexton .* does not know and cannot upgrade; use the Sexton that created it"
-
-    with pytest.raises(schema.SchemaError, match=refusal):
-        schema.init(empty_url, OURS)
-    with pytest.raises(schema.SchemaError, match=refusal):
-        schema.check(db, OURS)
-    with pytest.raises(schema.SchemaError, match="or a newer one, and check SEXTON_DATABASE_URL"):
-        schema.status(empty_url, OURS)
-
-    assert repr((columns(db), contents(db))) == repr(before)
-    assert version(db) == "0010"
-
-
 def test_an_empty_database_is_refused_and_stays_empty(empty_url: str) -> None:
     database = Database.open(empty_url)
 
     with pytest.raises(schema.SchemaError, match="run: sexton init"):
         schema.check(database, OURS)
-
     assert schema.belongs_to(empty_url) == ""
     assert inspect(database.engine).get_table_names("sexton") == []
+
+    schema.init(empty_url, "demo-1")
+    schema.move_clock(database, 5)
+    assert schema.status(empty_url, "demo-1").endswith("clock moved forward by 5 s")
     database.close()
 
 
-def test_the_clock_moves_only_forward(db: Database) -> None:
-    with db.read() as c:
-        before = db.now(c)
-
-    schema.move_clock(db, 100)
-    schema.move_clock(db, 20)
-
-    with db.read() as c:
-        assert 120_000 <= db.now(c) - before < 130_000
-    with pytest.raises(BadInput, match="only moves forward"):
-        schema.move_clock(db, -1)
-    with pytest.raises(DBAPIError, match="only moves forward"), db.write() as c:
-        c.execute(text(f"UPDATE {db.t.clock.fullname} SET offset_seconds = 119"))
-
-
-def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
+def test_the_clock_moves_forward_in_no_real_deployment(db: Database) -> None:
     clock = db.t.clock.fullname
-
     for deployment in ("sexton-1", "prod", "TEST-x", "test", "demo_x", " test-x", "x\ntest-y"):
         with db.write() as c:
             c.execute(text(f"UPDATE {clock} SET deployment = :d"), {"d": deployment})
@@ -219,16 +180,19 @@ def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
         with pytest.raises(IntegrityError), db.write() as c:
             c.execute(text(f"INSERT INTO {clock} (one, deployment, offset_seconds) VALUES (false, 'test-x', 1)"))
         assert contents(db)[clock] == [(True, deployment, 0, "0001")]
+    with db.write() as c:
+        c.execute(text(f"UPDATE {clock} SET deployment = '{OURS}'"))
+        before = db.now(c)
 
+    schema.move_clock(db, 100)
+    schema.move_clock(db, 20)
 
-def test_a_demonstration_may_move_its_clock(empty_url: str) -> None:
-    schema.init(empty_url, "demo-1")
-    database = Database.open(empty_url)
-
-    schema.move_clock(database, 5)
-
-    assert schema.status(empty_url, "demo-1").endswith("clock moved forward by 5 s")
-    database.close()
+    with db.read() as c:
+        assert 120_000 <= db.now(c) - before < 130_000
+    with pytest.raises(BadInput, match="only moves forward"):
+        schema.move_clock(db, -1)
+    with pytest.raises(DBAPIError, match="only moves forward"), db.write() as c:
+        c.execute(text(f"UPDATE {clock} SET offset_seconds = 119"))
 
 
 def test_the_printed_sql_creates_the_schema_of_init(db: Database, postgres: Cluster) -> None:

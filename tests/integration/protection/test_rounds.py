@@ -8,28 +8,37 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks import file_list
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.marks.model import Ref
-from sexton.protection.errors import Exists, Invalid, SoftDeleted
+from sexton.marks.model import Candidate, ClaimRequest, File, Ref
+from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.registrar import REPORT
 from sexton.protection.sql.store import ProtectionStore
-from tests.integration.protection.registrations import DUE, garbage, protect, registration, remaining_keys
-from tests.support.claims import claim, token
+from tests.integration.protection.registrations import (
+    DUE,
+    protect,
+    registration,
+    remaining_keys,
+    same_protection,
+)
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
 
 
-def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) -> None:
-    protection = protect(rig, "j", "data/a.dat")
+def test_p01_p17_an_object_stays_while_one_protection_covers_it(rig: Rig, root: Path) -> None:
+    protection = protect(rig, "1", "data/a.dat")
+    protect(rig, "2", "data/", "data/c.dat")
+    rig.protections.release("shop", "2")
 
     first_round = rig.round()
-    protected_keys = remaining_keys(root)
-    rig.protections.release("shop", "j")
+    protected_keys, items = remaining_keys(root), rig.count("protection_item")
+    rig.protections.release("shop", "1")
     second_round = rig.round()
 
     assert (protection.state, protection.sealed and protection.sealed.objects) == (ProtectionState.ACTIVE, 1)
-    assert (kept_texts(first_round), protected_keys) == ({"protection j": 1}, {"data/a.dat"})
+    assert (kept_texts(first_round), protected_keys, items) == ({"protection 1": 1}, {"data/a.dat"}, 1)
     assert (kept_texts(second_round), remaining_keys(root)) == ({}, set())
 
 
@@ -56,8 +65,18 @@ def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -
     assert remaining_keys(root) == {"data/a.dat", "data/b.dat", "dir/x.dat", "dir/y.dat"}
 
 
-def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
-    """Register an object when a claim reaches a point; return whether it is protected, and whether it exists."""
+@pytest.mark.parametrize(
+    ("point", "kept"),
+    [
+        ("claim.asked", True),
+        ("claim.guarded", True),
+        ("claim.checked", False),
+        ("claim.written", False),
+        ("claim.committed", False),
+    ],
+)
+def test_p14_an_object_is_either_protected_or_claimed(rig: Rig, root: Path, point: str, kept: bool) -> None:
+    """Also where a registration races a claim under the guard."""
     items, once = [Item("disk", "data/a.dat")], iter("1")
     other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
     opened = other.open(registration("j", *items), None)
@@ -69,19 +88,8 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     with crash_points.installed(register):
         rig.round()
     receipt = rig.registrar.add("shop", "j", 0, items)
-    return receipt.claimed + receipt.missing == 0, "data/a.dat" in remaining_keys(root)
 
-
-@pytest.mark.parametrize(("point", "kept"), [("claim.asked", True), ("claim.committed", False)])
-def test_p14_an_object_is_either_protected_or_claimed(rig: Rig, root: Path, point: str, kept: bool) -> None:
-    assert race(rig, root, point) == (kept, kept)
-
-
-@pytest.mark.parametrize(
-    ("point", "kept"), [("claim.guarded", True), ("claim.checked", False), ("claim.written", False)]
-)
-def test_p14_a_registration_may_race_a_claim_under_the_guard(rig: Rig, tmp_path: Path, point: str, kept: bool) -> None:
-    assert race(rig, garbage(rig, tmp_path), point) == (kept, kept)
+    assert (receipt.claimed + receipt.missing == 0, "data/a.dat" in remaining_keys(root)) == (kept, kept)
 
 
 @pytest.mark.slow
@@ -110,40 +118,19 @@ def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path
     assert report.faults == 4
 
 
-@pytest.mark.slow
-def test_p17_an_object_waits_for_both_of_its_protections(rig: Rig, root: Path) -> None:
-    protect(rig, "1", "data/a.dat")
-    protect(rig, "2", "data/")
-    rig.protections.release("shop", "2")
-    rig.round()
-    protected_keys = remaining_keys(root)
-
-    rig.protections.release("shop", "1")
-    rig.round()
-
-    assert (protected_keys, remaining_keys(root)) == ({"data/a.dat"}, set())
-
-
-def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
+def test_p19_p20_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
     protect(rig, "exact", "dir/x.dat")
     rig.round()
     exact = "dir/x.dat" in remaining_keys(root), rig.count("mark", id="dir")
+    filter_ = Filter.build([Item("disk", "dir/x.dat")], 1)
+    rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_)
     rig.protections.release("shop", "exact")
     rig.round()
-
-    assert exact == (True, 1)
-    assert remaining_keys(root) == set()
-
-
-def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
-    filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
-    rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_)
-    rig.round()
-    filtered = "dir/y.dat" in remaining_keys(root), rig.count("mark", id="dir")
+    filtered = "dir/x.dat" in remaining_keys(root), rig.count("mark", id="dir")
     rig.protections.release("shop", "filter")
     rig.round()
 
-    assert filtered == (True, 1)
+    assert exact == filtered == (True, 1)
     assert remaining_keys(root) == set()
 
 
@@ -163,40 +150,20 @@ def test_a_prefix_with_claimed_objects_is_refused_by_name(rig: Rig, root: Path) 
     assert rig.count("protection") == 0
 
 
-def test_p03_a_finished_job_may_only_be_finished_again(rig: Rig, root: Path) -> None:
-    protect(rig, "j", "data/a.dat", valid_ts=7)
-    finished = rig.protections.finish("shop", "j")
-
-    with pytest.raises(Exists):
-        protect(rig, "j", "data/a.dat", valid_ts=7)
-    with pytest.raises(SoftDeleted) as refused:
-        rig.protections.renew("shop", "j", 1_200)
-    assert refused.value.code == 20646
-    assert rig.protections.finish("shop", "j") == finished
-
-
-def test_p07_a_finished_protection_waits_for_the_watermark(rig: Rig, root: Path) -> None:
-    protect(rig, "j", "data/a.dat", valid_ts=1_000)
+def test_p07_p08_a_watermark_ends_only_a_finished_protection(rig: Rig, root: Path) -> None:
+    protect(rig, "finished", "data/a.dat", valid_ts=1_000)
+    protect(rig, "active", "data/b.dat", valid_ts=1)
     rig.protections.watermark("shop", 1_000)
-    rig.protections.finish("shop", "j")
+    rig.protections.finish("shop", "finished")
     rig.round()
     protected_keys = remaining_keys(root)
 
     rig.protections.watermark("shop", 1_001)
     rig.round()
 
-    assert protected_keys == {"data/a.dat"}
-    assert remaining_keys(root) == set()
+    assert protected_keys == {"data/a.dat", "data/b.dat"}
+    assert remaining_keys(root) == {"data/b.dat"}
     assert rig.count("counter", name="protections", label="PASSED") == 1
-
-
-def test_p08_no_watermark_ends_an_active_protection(rig: Rig, root: Path) -> None:
-    protect(rig, "j", "data/a.dat", valid_ts=1)
-    rig.protections.watermark("shop", 1_000_000)
-
-    rig.round()
-
-    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_a_list_says_which_protections_the_next_round_ends(
@@ -218,14 +185,6 @@ def test_a_list_says_which_protections_the_next_round_ends(
     [waits] = [line for line in reported.splitlines() if " waits " in line]
     assert ("ends with watermark above" in reported, " 50 " in waits, "1 object" in waits) == (True, True, True)
     assert "the next round ends it (OVERDUE)" in blockers
-
-
-def test_a_watermark_only_moves_forward(rig: Rig) -> None:
-    rig.protections.watermark("shop", 5)
-    rig.protections.watermark("shop", 5)
-
-    with pytest.raises(Invalid, match="is 5 already"):
-        rig.protections.watermark("shop", 4)
 
 
 def test_p09_the_next_round_reaps_an_overdue_protection(rig: Rig, root: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,36 +219,70 @@ def test_p10_an_overdue_protection_blocks_until_it_is_reaped(rig: Rig, root: Pat
     )
 
 
-def test_p11_a_renewal_extends_a_protection(rig: Rig, root: Path) -> None:
-    first = protect(rig, "j", "data/a.dat", seconds=600)
-    renewed = rig.protections.renew("shop", "j", 3_600)
+def test_p11_a_renewal_or_new_registration_extends_a_protection(rig: Rig, root: Path) -> None:
+    first = protect(rig, "renewed", "data/a.dat", seconds=600)
+    renewed = rig.protections.renew("shop", "renewed", 3_600)
+    protect(rig, "overdue", "data/b.dat", seconds=60)
     rig.later(1_200)
+    again = protect(rig, "overdue", "data/b.dat", seconds=3_600)
 
     with pytest.raises(Invalid, match="earlier"):
-        rig.protections.renew("shop", "j", 60)
-    rig.round()
-
-    assert renewed.expires_at > first.expires_at
-    assert remaining_keys(root) == {"data/a.dat"}
-
-
-def test_an_overdue_job_can_be_registered_again(rig: Rig, root: Path) -> None:
-    protect(rig, "j", "data/a.dat", seconds=60)
-    rig.later(120)
-    again = protect(rig, "j", "data/a.dat", seconds=3_600)
+        rig.protections.renew("shop", "renewed", 60)
     rig.round()
 
     with rig.db.read() as c:
         assert again.expires_at > rig.db.now(c) + 3_000_000
+    assert renewed.expires_at > first.expires_at
+    assert remaining_keys(root) == {"data/a.dat", "data/b.dat"}
+
+
+def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> None:
+    (root / "data" / "c.dat").unlink()
+    with pytest.raises(Invalid, match=r"disk/data/c\.dat: not there"):
+        protect(rig, "j", "data/a.dat", "data/c.dat")
+    none = rig.count("protection")
+
+    items = [Item("disk", "data/a.dat"), Item("disk", "data/c.dat")]
+    protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
+    rig.round()
+
+    assert same_protection(
+        rig.registrar.register_at_once(registration("j", *items), items), protection
+    )  # a repetition without REPORT ends nothing
+    assert none == 0
+    assert protection.sealed is not None
+    assert (protection.sealed.missing, protection.sealed.named) == (1, ("disk/data/c.dat: not there",))
     assert remaining_keys(root) == {"data/a.dat"}
 
 
-def test_rows_of_ended_protections_are_removed_by_a_round(rig: Rig, root: Path) -> None:
-    protect(rig, "j", "data/a.dat", "data/b.dat")
-    protect(rig, "k", "data/c.dat")
-    rig.protections.release("shop", "j")
+def test_a_late_refusal_ends_no_newer_protection(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [Item("disk", "data/a.dat"), Item("disk", "data/new.dat")]
+    give_up, registered = rig.protections.give_up, []
 
+    def late(*args: object) -> bool:
+        put(root, "data/new.dat")  # the job wrote the object and registered again
+        monkeypatch.undo()
+        rig.protections.release("shop", "j")
+        registered.append(rig.registrar.register_at_once(registration("j", *items), items))
+        return give_up(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rig.protections, "give_up", late)
+    rig.registrar.register_at_once(registration("j", *items), items)
     rig.round()
 
-    assert rig.count("protection_item") == 1
-    assert remaining_keys(root) == {"data/c.dat"}
+    assert [p.state for p in registered] == [ProtectionState.ACTIVE]
+    assert remaining_keys(root) == {"data/a.dat", "data/new.dat"}
+
+
+def test_lists_of_another_instance_refuse_no_registration(rig: Rig, tmp_path: Path) -> None:
+    rig.instance("other")
+    put(rig.local(tmp_path / "o", instance="other"), "data/a.dat")
+    for instance, key in (("shop", "data/a.dat"), ("other", "data/b.dat")):  # both have a mark with the same id
+        rig.mark("dropped", NewMark(id="m", vault="disk", keys=(key,)), instance=instance)
+        write_token = token(rig, run=instance, instance=instance)
+        rig.stores.files.store(write_token, [File("dropped", "m", "disk", key, 1)])
+        rig.stores.claims.claim(ClaimRequest(write_token, [Candidate(Ref("dropped", "m"))], FAR_MS))
+    items = [Item("disk", "data/a.dat")]
+    of_other = registration("j", *items).model_copy(update={"instance": "other"})
+
+    assert rig.registrar.register_at_once(of_other, items).state is ProtectionState.ACTIVE

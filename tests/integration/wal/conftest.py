@@ -10,6 +10,7 @@ from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.logs import EmbeddedPlace, KafkaPlace, LogPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
+from tests.servers.postgres import new_database
 
 EMBEDDED, KAFKA = "embedded", "kafka"
 ON_BOTH_LOGS = pytest.mark.parametrize("place", [EMBEDDED, KAFKA], indirect=True)
@@ -21,6 +22,14 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Apache Kafka, one node."""
     with kafka_server.kafka(tmp_path_factory.mktemp("kafka")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[Database]:
+    """One database for the tests of a file: each has topics of its own, and all share a clock."""
+    database = Database.open(new_database())
+    yield database
+    database.close()
 
 
 @pytest.fixture

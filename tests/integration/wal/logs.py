@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from itertools import count
-from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,22 +21,6 @@ class EntryGone(Exception):
     """The entry to read is deleted, or not appended yet."""
 
 
-class LogPlace(Protocol):
-    """A log, with what nodes do with it."""
-
-    log: TopicLog
-
-    def topic(self, *, partitions: int = 1, compacted: bool = False) -> str: ...
-    def recreate(self, topic: str) -> None: ...
-    def append(self, topic: str, number: int) -> int:
-        """Append this number of entries, acknowledged by all replicas; return the id of the first."""
-        ...
-
-    def read(self, topic: str, at: int) -> Sequence[int]:
-        """Return the ids of some entries from one on; raises ``EntryGone`` if it is out of range."""
-        ...
-
-
 class EmbeddedPlace:
     """The embedded log in Sexton's database."""
 
@@ -53,9 +36,11 @@ class EmbeddedPlace:
         self._log.create(topic)
 
     def append(self, topic: str, number: int) -> int:
+        """Append this number of entries, acknowledged by all replicas; return the id of the first."""
         return self._log.append(topic, [b"entry"] * number)
 
     def read(self, topic: str, at: int) -> Sequence[int]:
+        """Return the ids of some entries from one on; raises ``EntryGone`` if it is out of range."""
         try:
             return [id_ for id_, _ in self._log.read(topic, at)]
         except OutOfRange as e:
@@ -131,3 +116,7 @@ class KafkaPlace:
 
         eventually(f"{name} is created", is_created)
         eventually(f"{name} is there", lambda: isinstance(self.log.facts([name])[name], Facts))
+
+
+LogPlace = EmbeddedPlace | KafkaPlace
+"""A log, with what nodes do with it."""

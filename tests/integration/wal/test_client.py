@@ -1,7 +1,6 @@
 """A replay over the API returns every entry or raises an error."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,70 +15,31 @@ from sexton.client import (
     RequestRefused,
     Sexton,
     Stream,
-    TopicEntry,
-    kafka,
 )
+from sexton.client import kafka as kafka_reader
 from sexton.client.replaying import Replaying
+from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.model import Facts, RegionState
+from sexton.wal.model import RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
-from tests.integration.wal.conftest import KAFKA, ON_BOTH_LOGS
-from tests.integration.wal.logs import EmbeddedPlace, EntryGone, KafkaPlace, LogPlace
+from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers.api import Api
+from tests.servers.kafka import Kafka
 from tests.servers.postgres import new_database
 from tests.support.clock import Clock
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
 
-class OfEmbedded:
-    """Reads the embedded log for a replay."""
-
-    def __init__(self, place: EmbeddedPlace, topic: str) -> None:
-        self._place, self._topic = place, topic
-
-    def facts(self) -> Facts:
-        answer = self._place.log.facts([self._topic])[self._topic]
-        assert isinstance(answer, Facts)
-        return answer
-
-    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
-        while start < end:
-            try:
-                page = self._place.read(self._topic, start)
-            except EntryGone as e:
-                raise ReplayLost("out of range") from e
-            for id_ in page:
-                if id_ < end:
-                    yield TopicEntry(id_, None, b"entry")
-            start = page[-1] + 1
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class NoSource:
-    """Reads nothing: for a replay that is refused."""
-
-    def facts(self) -> Facts:
-        raise AssertionError("read")
-
-    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
-        raise AssertionError("read")
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class Served:
-    """The API over one database, with clients of a node and of the owner."""
+    """The API over one database, topics of Kafka, and clients of two nodes and of the owner."""
 
-    def __init__(self, api: Api, place: LogPlace, topics: TopicStores) -> None:
-        self.api, self.place, self.topics = api, place, topics
-        self.node = Sexton(api.url, api.token("node:n1@shop"), patience_seconds=2)
-        self.owner = Sexton(api.url, api.token("operate@shop"), patience_seconds=2)
+    def __init__(self, api: Api, db: Database, place: KafkaPlace) -> None:
+        self.api, self.db, self.place, self.topics = api, db, place, TopicStores(db, place)
+        self.tokens = {scope: api.token(scope) for scope in ("node:n1@shop", "node:n2@shop", "operate@shop")}
+        self.node, self.other, self.owner = (Sexton(api.url, t, patience_seconds=2) for t in self.tokens.values())
 
     def topic(self, entries: int) -> str:
         """Make a topic of which region r1 needs everything."""
@@ -95,24 +55,22 @@ class Served:
         return self.node.heartbeat("n1", Heartbeat(url="http://127.0.0.1:9", reports=(report,))).taken
 
     def replay(self, topic: str, flushed: int | None = None, epoch: int = 1) -> Replaying:
-        options = {"kafka": self.place.settings} if isinstance(self.place, KafkaPlace) else {}
-        if isinstance(self.place, EmbeddedPlace):
-            options = {"source": OfEmbedded(self.place, topic)}  # type: ignore[dict-item]
-        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], **options)  # type: ignore[arg-type]
+        """Replay region r1 as its node does."""
+        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], kafka=self.place.settings)
 
 
-@pytest.fixture
-def served(tmp_path: Path, place: LogPlace) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def served(kafka: Kafka) -> Iterator[Served]:
+    """The API for the tests of this file, each of which has topics of its own."""
     rig = Rig(new_database()).instance()
-    with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as api:
-        served_api = Served(api, place, TopicStores(rig.db, place))
-        yield served_api
-        served_api.node.close()
-        served_api.owner.close()
+    with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as running:
+        api = Served(running, rig.db, KafkaPlace(kafka.address))
+        yield api
+        for client in (api.node, api.other, api.owner):
+            client.close()
     rig.db.close()
 
 
-@ON_BOTH_LOGS
 @pytest.mark.slow
 def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
@@ -129,7 +87,6 @@ def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     assert served.topics.purge(topic).floor == 50
 
 
-@ON_BOTH_LOGS
 def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)
@@ -146,16 +103,6 @@ def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> No
     assert served.topics.replays.find(early.pin.id) is None
 
 
-@ON_BOTH_LOGS
-def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
-    topic = served.topic(2_000)
-
-    with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
-        served.place.log.delete_before({topic: 1_999})
-        assert [e.id for e in replay] == list(range(2_000))
-
-
-@ON_BOTH_LOGS
 def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
@@ -167,8 +114,9 @@ def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
         raise AssertionError("entered")
     with pytest.raises(ReplayLost, match=r"entries 0\.\.2 .* are gone"), served.replay(cut):
         raise AssertionError("entered")
-    with served.topics.db.read() as c:
-        assert c.execute(served.topics.db.t.wal_pin.select()).all() == []
+    pins = served.db.t.wal_pin
+    with served.db.read() as c:
+        assert c.execute(pins.select().where(pins.c.topic.in_([topic, cut]))).all() == []
 
 
 def test_refused_opening_names_the_missing_entries(served: Served) -> None:
@@ -191,28 +139,19 @@ def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     assert (unknown.value.code, unknown.value.status) == ("FORBIDDEN", 403)
 
 
-@ON_BOTH_LOGS
 @pytest.mark.slow
-def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
-    topic = served.topic(3)
-    served.flushed(topic, "r2", 2)
-
-    with served.replay(topic) as replay:
-        until = replay.pin.expires_at
-        pins = served.topics.replays
-        eventually("the pin is renewed", lambda: (pin := pins.find(replay.pin.id)) is None or pin.expires_at > until)
-        assert pins.find(replay.pin.id) is not None
-        assert [e.id for e in replay] == [0, 1, 2]
-
-
-@ON_BOTH_LOGS
-@pytest.mark.slow
-def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
+def test_replay_renews_its_pin_and_is_lost_without_it(served: Served) -> None:
     topic = served.topic(2_000)
+    pins = served.topics.replays
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
-        served.topics.replays.release(replay.pin.id)
-        for _ in iter(replay):
+        until = replay.pin.expires_at
+        eventually("the pin is renewed", lambda: (pin := pins.find(replay.pin.id)) is None or pin.expires_at > until)
+        assert pins.find(replay.pin.id) is not None
+        entries = iter(replay)
+        assert [next(entries).id for _ in range(3)] == [0, 1, 2]
+        pins.release(replay.pin.id)
+        for _ in entries:
             eventually("the next renewal fails", lambda: replay._lost)
 
 
@@ -231,50 +170,42 @@ def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     assert [its.state for its in served.topics.store.regions(topic)] == [RegionState.MAPPED]
 
 
-def test_node_token_is_for_its_own_node_only(served: Served) -> None:
-    topic = served.topic(20)
-    other = Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2)
-
-    with served.replay(topic) as replay:
-        for ask in (
-            lambda: other.heartbeat("n1", Heartbeat()),
-            lambda: other.map_regions(topic, RegionMap(generation=9)),
-            lambda: other.purge(topic),
-        ):
-            with pytest.raises(RequestRefused, match="token of scope"):
-                ask()
-        answer = httpx.delete(
-            f"{served.api.url}/v1/topics/{topic}/replays/{replay.pin.id}",
-            headers={"Authorization": f"Bearer {served.api.token('node:n2@shop')}"},
-        )
-        list(replay)
-    other.close()
-
-    assert answer.status_code == 403
-
-
-def test_another_nodes_token_moves_nothing_of_a_region(served: Served) -> None:
+def test_token_of_another_node_moves_nothing_of_a_region(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r1", 4)
     before = served.topics.store.regions(topic)
     report = LeaderReport(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=19),))
-    with Sexton(served.api.url, served.api.token("node:n2@shop"), patience_seconds=2) as other:
-        with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
-            other.heartbeat("n2", Heartbeat(reports=(report,)))
-        for claimed, refusal in (("", RegionOfAnotherNode), ("n2", RegionOfAnotherNode), ("n1", RequestRefused)):
-            replay = other.replay(topic, "r1", epoch=1, flushed=[19], node=claimed, source=NoSource())
-            with pytest.raises(refusal), replay:
-                raise AssertionError("entered")
-    nodeless = served.owner.replay(topic, "r1", epoch=1, flushed=[4], source=NoSource())
-    with pytest.raises(RequestRefused, match="name the node"), nodeless:
-        raise AssertionError("entered")
-
+    for request, refusal, reason in (
+        (lambda: served.other.heartbeat("n1", Heartbeat()), RequestRefused, "token of scope"),
+        (lambda: served.other.map_regions(topic, RegionMap(generation=9)), RequestRefused, "token of scope"),
+        (lambda: served.other.purge(topic), RequestRefused, "token of scope"),
+        (lambda: served.other.heartbeat("n2", Heartbeat(reports=(report,))), RegionOfAnotherNode, "is node n1's, not"),
+    ):
+        with pytest.raises(refusal, match=reason):
+            request()
+    for client, node, error in (
+        (served.other, "", RegionOfAnotherNode),
+        (served.other, "n2", RegionOfAnotherNode),
+        (served.other, "n1", RequestRefused),
+        (served.owner, "", RequestRefused),  # which must name the node
+    ):
+        replay = client.replay(topic, "r1", epoch=1, flushed=[19], node=node, kafka=served.place.settings)
+        with pytest.raises(error), replay:
+            raise AssertionError("entered")
     assert served.topics.store.regions(topic) == before
+
+    with served.replay(topic, flushed=4) as replay:
+        answer = httpx.delete(
+            f"{served.api.url}/v1/topics/{topic}/replays/{replay.pin.id}",
+            headers={"Authorization": f"Bearer {served.tokens['node:n2@shop']}"},
+        )
+        list(replay)
+    assert answer.status_code == 403
 
 
 def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     topic = served.topic(20)
-    head = {"Authorization": f"Bearer {served.api.token('operate@shop')}"}
+    head = {"Authorization": f"Bearer {served.tokens['operate@shop']}"}
     report = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
     bad = [
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": -1}),
@@ -295,39 +226,37 @@ def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     assert {its.region: its.keep_from for its in served.topics.store.regions(topic)} == {"r1": 0, "r2": 6}
 
 
-def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
+def test_request_without_its_server_is_refused(served: Served) -> None:
     topic = served.topic(20)
 
+    with pytest.raises(BadInput, match=r"bootstrap\.servers"):
+        served.node.replay(topic, "r1", epoch=1)
     with pytest.raises(RequestRefused) as refused:
         served.owner.purge(topic)
 
     assert (refused.value.status, refused.value.code) == (503, "TEMPORAL_AWAY")
-    (call,) = [c for c in CallStore(served.topics.db).last(10) if c.action == "wal purge" and c.source == "127.0.0.1"]
-    assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
+    (call,) = [c for c in CallStore(served.db).last(10) if c.subject == topic and c.action == "wal purge"]
+    assert (call.source, call.outcome) == ("127.0.0.1", "TEMPORAL_AWAY")
 
 
-def test_replay_needs_bootstrap_servers(served: Served) -> None:
-    with pytest.raises(BadInput, match=r"bootstrap\.servers"):
-        served.node.replay("wal-x", "r1", epoch=1)
+def test_entries_that_vanish_during_a_replay_raise_an_error(served: Served) -> None:
+    purged, recreated = served.topic(2_000), served.topic(50)
 
-
-@ON_BOTH_LOGS
-def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
-    topic = served.topic(50)
-
-    with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
-        served.place.recreate(topic)
-        served.place.append(topic, 60)  # entries of others; r1's 0..49 are gone
+    with pytest.raises(ReplayLost), served.replay(purged) as replay:  # noqa: PT012
+        served.place.log.delete_before({purged: 1_999})
+        assert [e.id for e in replay] == list(range(2_000))
+    with pytest.raises(ReplayLost), served.replay(recreated) as replay:  # noqa: PT012
+        served.place.recreate(recreated)
+        served.place.append(recreated, 60)  # entries of others; r1's 0..49 are gone
         assert [e.id for e in replay] == list(range(50))
 
 
-@pytest.mark.parametrize("place", [KAFKA], indirect=True)
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(kafka, "time", clock)
-    monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
+    monkeypatch.setattr(kafka_reader, "time", clock)
+    monkeypatch.setattr(kafka_reader, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
             if entry.id == 0:
-                clock.sleep(kafka.SILENCE_SECONDS + 1)  # the region flushes to make room
+                clock.sleep(kafka_reader.SILENCE_SECONDS + 1)  # the region flushes to make room

@@ -7,8 +7,8 @@ import pytest
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import FlushCandidate, Flushed, Mode
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.model import FlushCandidate, Flushed
+from sexton.wal.orders import RegionMapping
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 from tests.support.clock import Clock
@@ -33,20 +33,14 @@ def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "MAX_REGIONS", PLACES)
 
 
-def lagging_topic(topics: TopicStores, instance: str, nodes: Sequence[str]) -> str:
-    """Make a topic of an instance with one lagging region for each node that is named."""
-    topic = topics.place.topic()
-    topics.place.append(topic, ENTRIES)
-    topics.store.enable(topic, Mode.DELETE, instance)
-    regions = tuple(RegionMapping(region=f"r{n:02}", first=0, node=node) for n, node in enumerate(nodes))
-    topics.maps.put(MapOrder(instance=instance, topic=topic, generation=1, regions=regions))
-    topics.purge(topic)
-    return topic
+def lagging_topic(topics: TopicStores, *nodes: str) -> str:
+    """Make a topic with one lagging region for each node that is named."""
+    regions = (RegionMapping(region=f"r{n:02}", first=0, node=node) for n, node in enumerate(nodes))
+    return topics.mapped_topic(ENTRIES, *regions)
 
 
-def reports_address(topics: TopicStores, instance: str, node: str) -> None:
-    report = LeaderReport(topic="-", region="-", epoch=0, streams=(Stream(),))
-    topics.heartbeats.record_reports(instance, node, [report], f"http://{node}.{instance}")
+def report_address(topics: TopicStores, node: str) -> None:
+    topics.node_reports("-", node, "-", url=f"http://{node}")
 
 
 def flush(topics: TopicStores, topic: str) -> tuple[dict[str, list[str]], Flushed]:
@@ -56,25 +50,25 @@ def flush(topics: TopicStores, topic: str) -> tuple[dict[str, list[str]], Flushe
 
 
 def test_nodes_without_an_address_take_no_place(topics: TopicStores) -> None:
-    topic = lagging_topic(topics, "shop", [*(f"invented-{n}" for n in range(MANY)), "n1"])
-    reports_address(topics, "shop", "n1")
+    topic = lagging_topic(topics, *(f"invented-{n}" for n in range(MANY)), "n1")
+    report_address(topics, "n1")
 
     asked, flushed = flush(topics, topic)
 
-    assert asked == {"http://n1.shop": [f"{topic}/r{MANY}"]}
+    assert asked == {"http://n1": [f"{topic}/r{MANY}"]}
     assert flushed.asked == 1
     assert "never reported" in flushed.silent["invented-0"]
 
 
 def test_nodes_of_a_topic_take_turns(topics: TopicStores) -> None:
-    topic = lagging_topic(topics, "shop", [*["slow"] * MANY, "quick", "quick"])
+    topic = lagging_topic(topics, *["slow"] * MANY, "quick", "quick")
     for node in ("slow", "quick"):
-        reports_address(topics, "shop", node)
+        report_address(topics, node)
 
     asked, flushed = flush(topics, topic)
 
     assert asked == {
-        "http://slow.shop": [f"{topic}/r{n:02}" for n in range(4)],
-        "http://quick.shop": [f"{topic}/r40", f"{topic}/r41"],
+        "http://slow": [f"{topic}/r{n:02}" for n in range(4)],
+        "http://quick": [f"{topic}/r40", f"{topic}/r41"],
     }
     assert flushed.asked == PLACES

@@ -1,6 +1,6 @@
 """Nodes are asked to flush the regions that block purges, with a timeout."""
 
-from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,7 +11,6 @@ from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
-from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
@@ -23,13 +22,6 @@ HERE = NodeAddresses(loopback=True)
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
-
-
-def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
-    streams = (Stream(flushed=last),)
-    topics.heartbeats.record_reports(
-        "shop", node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url
-    )
 
 
 def flush(topics: TopicStores, topic: str, *, seconds: float = 10.0) -> Flushed:
@@ -44,7 +36,7 @@ def lagging(topics: TopicStores, lags: dict[str, int]) -> str:
     topics.map(topic, *lags)
     topics.purge(topic)
     for region, lag in lags.items():
-        report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}")
+        topics.node_reports(topic, f"node-{region}", region, last=3_000 - lag - 1)
     return topic
 
 
@@ -54,12 +46,12 @@ def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores)
 
     def flushes(regions: FlushedRegions) -> int:
         requests.append(regions)
-        report(topics, topic, "r3", 2_999, node="node-r3")
+        topics.node_reports(topic, "node-r3", "r3", last=2_999)
         return 202
 
     with flushing_node(flushes) as url:
         for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
-            report(topics, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
+            topics.node_reports(topic, f"node-{region}", region, last=3_000 - lag - 1, url=url)
         result = flush(topics, topic)
 
     assert requests == [[(topic, "r3")]]
@@ -67,54 +59,32 @@ def test_w19_only_regions_above_the_lag_threshold_are_asked(topics: TopicStores)
     assert topics.purge(topic).floor == 3_000 - LAG
 
 
-def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900, "r2": 2_500})
+def test_w20_silent_node_blocks_only_its_own_and_is_named(topics: TopicStores) -> None:
+    topic = lagging(topics, dict.fromkeys(["quick", "slow", "down", "302", "404", "503", "unknown"], 2_900))
     down = f"http://127.0.0.1:{free_port()}"
+    topics.node_reports(topic, "node-down", "down", last=499)
 
     def flushes(regions: FlushedRegions) -> int:
-        report(topics, topic, "r1", 2_999, node="node-r1")
+        topics.node_reports(topic, "node-quick", "quick", last=2_999)
         return 202
 
-    with flushing_node(flushes) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
-        report(topics, topic, "r2", 499, node="node-r2", url=down)
-        result = flush(topics, topic)
-
-    assert (result.asked, result.flushed, result.late) == (1, 1, ())
-    assert list(result.silent) == ["node-r2"]
-    assert down in result.silent["node-r2"]
-    assert topics.purge(topic).floor == 500
-
-
-def test_node_that_accepts_and_does_not_flush_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900})
-
-    with flushing_node(lambda _: 202) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
+    with ExitStack() as stack:
+        answers = {"quick": flushes, "slow": lambda _: 202}
+        answers |= {status: lambda _, status=status: int(status) for status in ("302", "404", "503")}
+        urls = {name: stack.enter_context(flushing_node(answer)) for name, answer in answers.items()}
+        for region, url in (urls | {"down": down}).items():
+            topics.node_reports(topic, f"node-{region}", region, last=99, url=url)
         result = flush(topics, topic, seconds=2.0)
 
-    assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
-
-
-@pytest.mark.slow
-def test_node_that_refuses_is_named(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    for status in [302, 404, 503]:
-        with subtests.test(status=status):
-            topic = lagging(topics, {"r1": 2_900})
-
-            with flushing_node(lambda _, status=status: status) as url:
-                report(topics, topic, "r1", 99, node="node-r1", url=url)
-                result = flush(topics, topic)
-
-            assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
-
-
-def test_node_without_an_address_is_named(topics: TopicStores) -> None:
-    topic = lagging(topics, {"r1": 2_900})
-
-    result = flush(topics, topic)
-
-    assert "never reported" in result.silent["node-r1"]
+    assert (result.asked, result.flushed, result.late) == (2, 1, (f"{topic}/slow",))
+    assert result.silent.keys() == {"node-down", "node-302", "node-404", "node-503", "node-unknown"}
+    assert down in result.silent["node-down"]
+    for status in ("302", "404", "503"):
+        assert result.silent[f"node-{status}"] == f"{urls[status]} answers {status}"
+    assert "never reported" in result.silent["node-unknown"]
+    needs = {region.region: region.keep_from for region in topics.store.regions(topic)}
+    assert needs == {"quick": 3_000} | dict.fromkeys(["slow", "302", "404", "503", "unknown"], 100) | {"down": 500}
+    assert topics.purge(topic).floor == 100
 
 
 def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
@@ -122,30 +92,15 @@ def test_flush_above_the_known_end_counts(topics: TopicStores) -> None:
 
     def flushes(regions: FlushedRegions) -> int:
         last = topics.place.append(topic, 10) + 9
-        report(topics, topic, "r1", last, node="node-r1")
+        topics.node_reports(topic, "node-r1", "r1", last=last)
         return 202
 
     with flushing_node(flushes) as url:
-        report(topics, topic, "r1", 99, node="node-r1", url=url)
+        topics.node_reports(topic, "node-r1", "r1", last=99, url=url)
         result = flush(topics, topic)
 
     assert result == Flushed(asked=1, flushed=1)
     assert topics.purge(topic).floor == 3_010
-
-
-def test_no_node_is_asked_after_the_flush_timeout() -> None:
-    class Behind:
-        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
-            return [lagging_region(f"n{n}") for n in range(40)]
-
-    class Client:
-        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
-            raise AssertionError("asked")
-
-    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
-
-    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
-    assert done.silent["n0"] == "no time was left to ask http://n0"
 
 
 def lagging_region(node: str) -> FlushCandidate:

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from tests.integration.wal.cluster import Cluster
 from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
-from tests.servers.postgres import new_database
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow
@@ -32,7 +30,7 @@ ENTRIES, FLOOR = 250, 100
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(kafka_jars: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with kafka_server.kafka(tmp_path_factory.mktemp("three"), nodes=3) as running:
         yield Cluster(running)
 
@@ -71,12 +69,10 @@ def log(cluster: Cluster) -> Watched:
 
 
 @pytest.fixture
-def topics(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[TopicStores]:
-    db = Database.open(new_database())
+def topics(db: Database, cluster: Cluster, log: Watched) -> TopicStores:
     place = KafkaPlace(cluster.address, copies=3, **PRODUCING)
     place.log = log
-    yield TopicStores(db, place)
-    db.close()
+    return TopicStores(db, place)
 
 
 @pytest.fixture
@@ -125,15 +121,10 @@ def all_is_there(topics: TopicStores, topic: str, ids: Sequence[int]) -> None:
     assert read_ids == list(ids)
 
 
-def test_leader_that_died_before_the_purge_does_not_block_it(
-    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
-) -> None:
-    cluster.leader(topic).kill()
-
-    done = purged(topics, topic)
-
+def is_purged_safely(topics: TopicStores, log: Watched, topic: str, done: Purged) -> None:
+    """See that a purge ended at the floor, that all other entries can be read, and that no fault lasts."""
     assert topics.place.append(topic, 10) == ENTRIES
-    assert (done.floor, done.log_start) == (100, 99)
+    assert (done.floor, purged(topics, topic).log_start) == (100, 99)
     all_is_there(topics, topic, range(99, ENTRIES + 10))
     assert [f for f in log.faults if not f.passes] == []
 
@@ -154,9 +145,21 @@ def test_leader_that_dies_between_two_steps_changes_nothing(
         done = purged(topics, topic)
 
     cluster.has_left(topic, dying)
-    assert topics.place.append(topic, 10) == ENTRIES
-    assert (done.floor, purged(topics, topic).log_start) == (100, 99)
+    is_purged_safely(topics, log, topic, done)
+
+
+def test_leader_that_died_begins_at_the_floor_when_it_returns(
+    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
+) -> None:
+    first = cluster.leader(topic)
+    first.kill()
+
+    is_purged_safely(topics, log, topic, purged(topics, topic))
+
+    cluster.mend(topic)
+    assert cluster.elect_first(topic) is first is cluster.leader(topic)
     all_is_there(topics, topic, range(99, ENTRIES + 10))
+    assert topics.start(topic) == 99
     assert [f for f in log.faults if not f.passes] == []
 
 
@@ -181,28 +184,7 @@ def test_leader_that_dies_before_a_follower_deletes_is_safe(
         slow.thaw()
         first = purging.result()
 
-    done = purged(topics, topic, first)
-
-    assert topics.place.append(topic, 10) == ENTRIES
-    assert (done.floor, purged(topics, topic).log_start) == (100, 99)
-    all_is_there(topics, topic, range(99, ENTRIES + 10))
-    assert [f for f in log.faults if not f.passes] == []
-
-
-def test_returning_leader_begins_where_it_was_purged(
-    cluster: Cluster, topics: TopicStores, log: Watched, topic: str
-) -> None:
-    first = cluster.leader(topic)
-    purged(topics, topic)
-    first.kill()
-    assert topics.place.append(topic, 10) == ENTRIES
-    cluster.mend(topic)
-
-    assert cluster.elect_first(topic) is first is cluster.leader(topic)
-
-    all_is_there(topics, topic, range(99, ENTRIES + 10))
-    assert topics.start(topic) == 99
-    assert [f for f in log.faults if not f.passes] == []
+    is_purged_safely(topics, log, topic, purged(topics, topic, first))
 
 
 def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, topics: TopicStores, topic: str) -> None:

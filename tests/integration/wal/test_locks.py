@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from sexton.wal.model import Mode
-from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.orders import MapOrder, OpenRegionOrder, RegionMapping
 from sexton.wal.port import RegionOfAnotherNode, Step
 from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores
@@ -37,24 +37,23 @@ def locked(topics: TopicStores, topic: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("instance", "regions"), [("other", 1), ("shop", 4)])
-def test_renewal_waits_for_no_other_topic(
-    topics: TopicStores, monkeypatch: pytest.MonkeyPatch, instance: str, regions: int
-) -> None:
+def test_renewal_waits_for_no_other_topic(topics: TopicStores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floors, "MAX_PART_REGIONS", 3)
-    make(topics, "aaa", "shop")
-    make(topics, "zzz", instance, regions)
-    pin = topics.replays.open(OpenRegionOrder(topic="aaa", region="r0", epoch=1, flushed=(None,), node="n1"))
+    for instance, regions in (("other", 1), ("shop", 4)):
+        first, last = f"aaa-{instance}", f"zzz-{instance}"
+        make(topics, first, "shop")
+        make(topics, last, instance, regions)
+        pin = topics.replays.open(OpenRegionOrder(topic=first, region="r0", epoch=1, flushed=(None,), node="n1"))
 
-    with ThreadPoolExecutor(1) as pool:
-        with locked(topics, "zzz"):
-            judging = pool.submit(topics.purger.preview, ["aaa", "zzz"])
-            wait_for_lock_waiter(topics.db)
-            topics.replays.renew(pin.id)
-            assert not judging.done()
-        verdicts = judging.result(PATIENCE_SECONDS)
+        with ThreadPoolExecutor(1) as pool:
+            with locked(topics, last):
+                judging = pool.submit(topics.purger.preview, [first, last])
+                wait_for_lock_waiter(topics.db)
+                topics.replays.renew(pin.id)
+                assert not judging.done()
+            verdicts = judging.result(PATIENCE_SECONDS)
 
-    assert {name: verdict.keep_from for name, verdict in verdicts.items()} == {"aaa": 20, "zzz": 20}
+        assert {name: verdict.keep_from for name, verdict in verdicts.items()} == {first: 20, last: 20}
 
 
 @pytest.mark.slow
@@ -84,13 +83,8 @@ def topic(topics: TopicStores) -> str:
     """A topic whose regions other nodes lead by the map, by their reports, or not at all."""
     mapped = {"mapped": "n1", "own": "n2"}
     name = topics.mapped_topic(100, *(RegionMapping(region=r, first=0, node=mapped.get(r, "")) for r in NODES))
-    report(topics, name, "n1", "led", last=9)
+    topics.node_reports(name, "n1", "led", last=9)
     return name
-
-
-def report(topics: TopicStores, topic: str, node: str, *regions: str, last: int) -> HeartbeatReceipt:
-    reports = [LeaderReport(topic=topic, region=r, epoch=0, streams=(Stream(flushed=last),)) for r in regions]
-    return topics.heartbeats.record_reports("shop", node, reports)
 
 
 def needs(topics: TopicStores, topic: str) -> dict[str, int | None]:
@@ -108,7 +102,7 @@ def while_locked(topics: TopicStores, names: tuple[str, ...], do: Callable[[], o
 def test_heartbeat_locks_no_region_of_another_node(topics: TopicStores, topic: str) -> None:
     def send() -> None:
         with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
-            report(topics, topic, "n2", *NODES, last=49)
+            topics.node_reports(topic, "n2", *NODES, last=49)
 
     while_locked(topics, ("mapped", "led"), send)
 
@@ -119,8 +113,8 @@ def test_region_given_away_meanwhile_is_not_reported(topics: TopicStores, topic:
     r = topics.db.t.wal_region
     with ThreadPoolExecutor(1) as pool:
         with topics.db.write() as c:
-            c.execute(r.update().where(r.c.region == "own").values(mapped_node="n1"))
-            sending = pool.submit(report, topics, topic, "n2", "free", "own", last=49)
+            c.execute(r.update().where(r.c.topic == topic, r.c.region == "own").values(mapped_node="n1"))
+            sending = pool.submit(topics.node_reports, topic, "n2", "free", "own", last=49)
             wait_for_lock_waiter(topics.db)
         with pytest.raises(RegionOfAnotherNode, match=r"region own .* is node n1's, not n2's"):
             sending.result(PATIENCE_SECONDS)

@@ -16,73 +16,51 @@ def facts(place: LogPlace, topic: str) -> Facts:
     return answer
 
 
-@pytest.mark.slow
 @ON_BOTH_LOGS
-def test_facts_name_the_topic_and_its_entries(place: LogPlace) -> None:
+def test_only_entries_below_the_offset_are_deleted_once(place: LogPlace) -> None:
     topic = place.topic()
     new = facts(place, topic)
 
     assert place.append(topic, 250) == 0
-
-    assert (new.start, new.end, new.partitions) == (0, 0, 1)
-    assert (facts(place, topic).start, facts(place, topic).end) == (0, 250)
-    assert facts(place, topic).id == new.id != ""
-
-
-@ON_BOTH_LOGS
-def test_only_entries_below_the_offset_are_deleted(place: LogPlace) -> None:
-    topic = place.topic()
-    place.append(topic, 250)
-
+    full = facts(place, topic)
     assert place.log.delete_before({topic: 100}) == {topic: 100}
 
+    assert (new.start, new.end, new.partitions) == (0, 0, 1)
+    assert (full.start, full.end, full.id) == (0, 250, new.id)
+    assert new.id != ""
     assert facts(place, topic).start == 100
     assert place.read(topic, 100) == list(range(100, 250))
     with pytest.raises(EntryGone):
         place.read(topic, 99)
-
-
-@ON_BOTH_LOGS
-def test_deleting_again_or_less_changes_nothing(place: LogPlace) -> None:
-    topic = place.topic()
-    place.append(topic, 250)
-    place.log.delete_before({topic: 100})
-
     assert place.log.delete_before({topic: 100}) == {topic: 100}
     assert place.log.delete_before({topic: 7}) == {topic: 100}
 
 
 @ON_BOTH_LOGS
-def test_ids_continue_after_deleting_to_the_end(place: LogPlace) -> None:
+def test_ids_continue_after_deleting_all_but_not_in_a_new_topic(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 10)
+    before = facts(place, topic)
 
     assert place.log.delete_before({topic: 10}) == {topic: 10}
-
     assert place.append(topic, 1) == 10
     assert place.read(topic, 10) == [10]
 
-
-@ON_BOTH_LOGS
-def test_offset_with_a_special_meaning_deletes_nothing(place: LogPlace, subtests: pytest.Subtests) -> None:
-    for offset in [-1, 0, -1001]:
-        with subtests.test(offset=offset):
-            topic, other = place.topic(), place.topic()
-            place.append(topic, 10)
-            place.append(other, 10)
-
-            with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
-                place.log.delete_before({other: 5, topic: offset})
-
-            assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
+    place.recreate(topic)
+    assert facts(place, topic).id != before.id
+    assert facts(place, topic).end == 0
 
 
 @ON_BOTH_LOGS
-def test_offset_above_the_end_is_refused_for_its_topic_only(place: LogPlace) -> None:
+def test_impossible_offset_deletes_nothing_of_its_topic(place: LogPlace) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
     place.append(other, 10)
 
+    for offset in (-1, 0, -1001):  # some have a special meaning for Kafka
+        with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
+            place.log.delete_before({other: 5, topic: offset})
+        assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
     answers = place.log.delete_before({topic: 11, other: 5})
 
     fault = answers[topic]
@@ -96,8 +74,7 @@ def test_offset_above_the_end_is_refused_for_its_topic_only(place: LogPlace) -> 
 def test_w22_compacted_topic_is_refused_alone(place: LogPlace) -> None:
     topic, other = place.topic(compacted=True), place.topic()
     place.append(other, 10)
-    if facts(place, topic).end == 0:
-        _fill(place, topic)
+    place.append(topic, 3)
 
     answers = place.log.delete_before({topic: 1, other: 5})
 
@@ -110,7 +87,7 @@ def test_w22_compacted_topic_is_refused_alone(place: LogPlace) -> None:
 
 
 @ON_BOTH_LOGS
-def test_missing_topic_is_a_fault_and_others_are_answered(place: LogPlace) -> None:
+def test_each_topic_is_answered_also_beside_a_missing_one(place: LogPlace) -> None:
     topic = place.topic()
     place.append(topic, 3)
 
@@ -123,33 +100,9 @@ def test_missing_topic_is_a_fault_and_others_are_answered(place: LogPlace) -> No
     assert isinstance(fault, LogFault)
     assert "wal-none" in str(fault)
     assert deleted[topic] == 1
-
-
-@ON_BOTH_LOGS
-def test_recreated_topic_has_another_id(place: LogPlace) -> None:
-    topic = place.topic()
-    place.append(topic, 3)
-    before = facts(place, topic)
-
-    place.recreate(topic)
-
-    assert facts(place, topic).id != before.id
-    assert facts(place, topic).end == 0
-
-
-@ON_BOTH_LOGS
-def test_partitions_are_counted(place: LogPlace) -> None:
-    assert facts(place, place.topic(partitions=2)).partitions == 2
-
-
-@ON_BOTH_LOGS
-def test_request_for_no_topics_is_empty(place: LogPlace) -> None:
     assert place.log.facts([]) == {}
     assert place.log.delete_before({}) == {}
-
-
-def _fill(place: LogPlace, topic: str) -> None:
-    place.append(topic, 3)
+    assert facts(place, place.topic(partitions=2)).partitions == 2
 
 
 @ON_BOTH_LOGS

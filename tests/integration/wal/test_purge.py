@@ -12,7 +12,7 @@ from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import LogFault, ReplayRefused, Step
 from sexton.wal.purger import Purger
 from tests.integration.wal.conftest import ON_BOTH_LOGS
-from tests.integration.wal.fake_logs import InterruptedLog, SlowLog, UnansweringLog
+from tests.integration.wal.fake_logs import SLOW_SECONDS, InterruptedLog, SlowLog, UnansweringLog
 from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
@@ -22,17 +22,16 @@ def block_reasons(topics: TopicStores, topic: str) -> set[BlockReason]:
     return {b.why for b in topics.purge(topic).verdict.blocked}
 
 
-def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
+def test_w01_topic_without_a_region_is_purged_only_after_a_day(topics: TopicStores) -> None:
     topic = topics.topic(10)
-
-    assert block_reasons(topics, topic) == {BlockReason.NO_REGIONS}
-
-    assert topics.start(topic) == 0
-
-
-def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -> None:
-    topic = topics.topic(10)
+    topics.purge(topic)
+    since = topics.store.topic(topic).blocked[BlockReason.NO_REGIONS]
+    topics.wait(100)
+    topics.purge(topic)
+    assert topics.store.topic(topic).blocked == {BlockReason.NO_REGIONS: since}
     topics.map(topic, RegionMapping(region="r1", first=0))
+    topics.purge(topic)
+    assert topics.store.topic(topic).blocked == {}
     topics.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=60),))
     topics.wait(61)
 
@@ -59,7 +58,7 @@ def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) ->
 
 
 @ON_BOTH_LOGS
-def test_w07_all_records_below_the_floor_but_one_are_deleted(topics: TopicStores) -> None:
+def test_w07_w14_all_below_the_floor_but_one_is_deleted_once(topics: TopicStores) -> None:
     topic = topics.flushed_topic(250, r1=120, r2=99)
 
     done = topics.purge(topic)
@@ -69,9 +68,10 @@ def test_w07_all_records_below_the_floor_but_one_are_deleted(topics: TopicStores
     with pytest.raises(EntryGone):
         topics.place.read(topic, 98)
     assert topics.store.topic(topic).floor == 100
+    assert {topics.purge(topic).log_start for _ in range(2)} == {99}
+    assert len(topics.store.purges(topic)) == 1
 
 
-@ON_BOTH_LOGS
 def test_w08_logical_mode_raises_the_floor_and_deletes_nothing(topics: TopicStores) -> None:
     topic = topics.topic(250, mode=Mode.LOGICAL)
     topics.map(topic, "r1")
@@ -85,7 +85,6 @@ def test_w08_logical_mode_raises_the_floor_and_deletes_nothing(topics: TopicStor
     assert [p.done_at is not None for p in topics.store.purges(topic)] == [True]
 
 
-@ON_BOTH_LOGS
 def test_w09_empty_topic_is_not_purged_and_not_recorded(topics: TopicStores) -> None:
     topic = topics.topic()
     topics.map(topic, RegionMapping(region="r1", first=0))
@@ -111,15 +110,6 @@ def test_w12_next_purge_finishes_after_a_crash_at_any_point(topics: TopicStores,
             assert [(p.floor, p.done_at is not None) for p in topics.store.purges(topic)] == [(100, True)]
 
 
-def test_w14_repeated_purges_are_recorded_once(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=99)
-
-    assert {topics.purge(topic).log_start for _ in range(3)} == {99}
-
-    assert len(topics.store.purges(topic)) == 1
-
-
-@ON_BOTH_LOGS
 def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) -> None:
     two, off = topics.topic(partitions=2), topics.topic(10)
     topics.store.disable(off)
@@ -128,31 +118,6 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) ->
 
     assert block_reasons(topics, two) == {BlockReason.PARTITIONS}
     assert block_reasons(topics, off) == {BlockReason.NOT_ENABLED}
-
-
-def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.purge(topic)
-    since = topics.store.topic(topic).blocked[BlockReason.NO_REGIONS]
-    topics.wait(100)
-
-    topics.purge(topic)
-
-    assert topics.store.topic(topic).blocked == {BlockReason.NO_REGIONS: since}
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.purge(topic)
-    assert topics.store.topic(topic).blocked == {}
-
-
-def test_entries_deleted_together_are_counted_once(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(250)
-    for last in (49, 99):
-        topics.flushed(topic, "r1", last)
-        topics.floors.judge(topics.place.log.facts([topic]), topics.floors.state_before_read([topic]), Step.RAISE)
-
-    topics.purge(topic)
-
-    assert [(p.floor, p.freed) for p in topics.store.purges(topic)] == [(100, 99), (50, 0)]
 
 
 def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
@@ -168,7 +133,6 @@ def test_freed_entries_are_counted_by_one_purge(topics: TopicStores) -> None:
     assert topics.store.topic(topic).freed == 149
 
 
-@ON_BOTH_LOGS
 def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> None:
     topic = topics.flushed_topic(100, r1=49)
     before = topics.floors.state_before_read([topic])
@@ -185,29 +149,22 @@ def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> No
     assert (start_while_stopped, topics.start(topic)) == (0, 49)
 
 
-def test_stop_of_an_instance_stops_its_topics_alone(topics: TopicStores, db: Database) -> None:
+def test_stop_of_an_instance_stops_its_topics_alone_at_once(topics: TopicStores, db: Database) -> None:
     topic = topics.flushed_topic(100, r1=49)
     for name in ("shop", "lake"):
         Registry(db).add_instance(name)
     controls = ControlStore(db)
-    controls.put(ControlKind.STOP, "shop", "a test", "the tester")
+
+    with installed(lambda point: point == "wal.floor" and controls.put(ControlKind.STOP, "shop", "a test", "tom")):
+        between_floor_and_deletion = topics.purge(topic)
     stopped = topics.purge(topic)
     controls.remove(ControlKind.STOP, "shop")
-    controls.put(ControlKind.STOP, "lake", "a test", "the tester")
+    controls.put(ControlKind.STOP, "lake", "a test", "tom")
 
+    assert (between_floor_and_deletion.floor, between_floor_and_deletion.freed) == (50, 0)
     assert ([b.why for b in stopped.verdict.blocked], stopped.freed) == ([BlockReason.STOPPED], 0)
-    assert "shop is stopped by the tester: a test" in stopped.verdict.blocked[0].said
+    assert "shop is stopped by tom: a test" in stopped.verdict.blocked[0].said
     assert topics.purge(topic).freed == 49
-
-
-def test_stop_between_floor_and_deletion_deletes_nothing(topics: TopicStores, db: Database) -> None:
-    topic = topics.flushed_topic(100, r1=49)
-    Registry(db).add_instance("shop")
-
-    with installed(lambda point: point == "wal.floor" and ControlStore(db).put(ControlKind.STOP, "shop")):
-        purged = topics.purge(topic)
-
-    assert (purged.floor, purged.freed) == (50, 0)
 
 
 def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> None:
@@ -220,20 +177,6 @@ def test_late_answer_does_not_move_the_log_start_back(topics: TopicStores) -> No
 
     with pytest.raises(ReplayRefused, match=r"50\.\.79"):
         topics.open(topic, "r1", 49)
-
-
-def test_slow_log_gets_no_delete_request(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=99)
-    clock = [0.0]
-
-    def meanwhile() -> None:
-        clock[0] += 39
-        topics.place.recreate(topic)
-        topics.place.append(topic, 250)
-
-    Purger(InterruptedLog(topics.place, meanwhile), topics.floors, lambda: clock[0]).purge(topic)
-
-    assert topics.start(topic) == 0
 
 
 def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
@@ -254,22 +197,27 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
     assert topics.store.topic(topic).blocked[BlockReason.SILENT] == since
 
 
-def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(100, r1=89)
+def test_slow_log_gets_no_request_to_delete(topics: TopicStores) -> None:
+    recreated, disabled = topics.flushed_topic(250, r1=99), topics.flushed_topic(100, r1=89)
     clock = [0.0]
-    slow = SlowLog(topics.place, clock, lambda: topics.store.disable(topic))
 
-    Purger(slow, topics.floors, lambda: clock[0]).purge(topic)  # type: ignore[arg-type]
+    def meanwhile() -> None:
+        clock[0] += SLOW_SECONDS
+        topics.place.recreate(recreated)
+        topics.place.append(recreated, 250)
 
-    assert topics.start(topic) == 0
+    interrupted = InterruptedLog(topics.place, meanwhile)
+    slow = SlowLog(topics.place, clock, lambda: topics.store.disable(disabled))
+    for log, topic in ((interrupted, recreated), (slow, disabled)):
+        Purger(log, topics.floors, lambda: clock[0]).purge(topic)  # type: ignore[arg-type]
+
+        assert topics.start(topic) == 0
 
 
 def test_w11_unanswered_delete_is_verified_and_recorded_once(topics: TopicStores) -> None:
     topic = topics.flushed_topic(250, r1=99)
-    silent = UnansweringLog(topics.place)
-    purger = Purger(silent, topics.floors)
 
-    first = purger.purge(topic)
+    first = Purger(UnansweringLog(topics.place), topics.floors).purge(topic)
     again = topics.purge(topic)
 
     assert first is not None

@@ -21,13 +21,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_map_beyond_the_bound_of_a_topic_changes_nothing(topics: TopicStores, few: None) -> None:
-    topic = topics.mapped_topic(10, "r1", "r2", "r3")
+    topic = topics.mapped_topic(10, *(RegionMapping(region=f"r{n}", first=n) for n in (1, 5, 6)))
     before = topics.store.topic(topic), topics.store.regions(topic)
 
     with pytest.raises(TooManyRegions, match=r"would have 4 regions .* may have 3: name those that left in dropped"):
-        topics.map(topic, "r1", "r2", "r4")
+        topics.map(topic, RegionMapping(region="r8", first=8))
 
     assert (topics.store.topic(topic), topics.store.regions(topic)) == before
+    for region in ("r5", "r6"):
+        topics.flushed(topic, region, 9)
+    assert topics.purge(topic).floor == 1  # r1 still blocks
 
 
 def test_regions_make_room_once_a_purge_released_them(topics: TopicStores, few: None) -> None:
@@ -59,43 +62,29 @@ def test_topic_above_the_bound_accepts_maps_without_new_ones(topics: TopicStores
         topics.map(topic, "r5")
 
 
-def test_region_above_the_bound_still_blocks(topics: TopicStores, few: None) -> None:
-    topic = topics.mapped_topic(10, *(RegionMapping(region=f"r{n}", first=n) for n in (1, 5, 6)))
-    with pytest.raises(TooManyRegions):
-        topics.map(topic, RegionMapping(region="r8", first=8))
-    for region in ("r5", "r6"):
-        topics.flushed(topic, region, 9)
-
-    assert topics.purge(topic).floor == 1
-
-
-def test_instance_has_a_bounded_number_of_regions(topics: TopicStores) -> None:
+def test_instance_has_a_bounded_number_of_regions_and_topics(topics: TopicStores) -> None:
     store = MapStore(topics.db, WAL_SETTINGS.model_copy(update={"max_instance_regions": 3}))
     regions = (RegionMapping(region="r1"), RegionMapping(region="r2"))
-    orders = [MapOrder(instance="shop", topic=name, generation=1, regions=regions) for name in ("a", "b", "c")]
-    store.put(orders[0])
-
-    with pytest.raises(TooManyRegions, match=r"instance shop would have 4 regions .*wal\.max_instance_regions"):
-        store.put(orders[1])
-
-    assert topics.store.regions("b") == []
-    store.put(orders[1].model_copy(update={"regions": regions[:1]}))
-    store.put(orders[2].model_copy(update={"instance": "other"}))
-    store.put(orders[0].model_copy(update={"generation": 2}))
-
-
-def test_instance_has_a_bounded_number_of_empty_topics(topics: TopicStores) -> None:
-    store = MapStore(topics.db, WAL_SETTINGS.model_copy(update={"max_instance_regions": 3}))
-    orders = [MapOrder(instance="shop", topic=name, generation=1) for name in ("a", "b", "c", "d")]
-    for order in orders[:3]:
+    first, second, third = (
+        MapOrder(instance="small", topic=name, generation=1, regions=regions) for name in ("a", "b", "c")
+    )
+    empty = [MapOrder(instance="empty", topic=name, generation=1) for name in ("e1", "e2", "e3", "e4")]
+    store.put(first)
+    for order in empty[:3]:
         store.put(order)
 
-    with pytest.raises(TooManyRegions, match=r"instance shop has 3 topics, empty ones included"):
-        store.put(orders[3])
+    with pytest.raises(TooManyRegions, match=r"instance small would have 4 regions .*wal\.max_instance_regions"):
+        store.put(second)
+    with pytest.raises(TooManyRegions, match=r"instance empty has 3 topics, empty ones included"):
+        store.put(empty[3])
 
-    assert [topic.name for topic in topics.store.topics(instance="shop")] == ["a", "b", "c"]
-    store.put(orders[0].model_copy(update={"generation": 2}))
-    store.put(orders[3].model_copy(update={"instance": "other"}))
+    assert topics.store.regions("b") == []
+    assert [topic.name for topic in topics.store.topics(instance="empty")] == ["e1", "e2", "e3"]
+    store.put(second.model_copy(update={"regions": regions[:1]}))
+    for order in (third, empty[3]):
+        store.put(order.model_copy(update={"instance": "other"}))
+    for order in (first, empty[0]):
+        store.put(order.model_copy(update={"generation": 2}))
 
 
 def test_pages_and_maps_read_only_regions_that_matter(topics: TopicStores) -> None:

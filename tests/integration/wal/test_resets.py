@@ -34,9 +34,10 @@ def test_reset_region_opens_at_its_entry_and_is_no_loss(topics: TopicStores, res
 
 
 def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.mapped_topic(100)
+    topic, unmapped = topics.mapped_topic(100), topics.mapped_topic(100)
     topics.place.log.delete_before({topic: 40})
     topics.purge(topic)
+    resets.reset_topic(unmapped)
 
     for entry in (39, 101):
         with pytest.raises(BadInput, match="it has 40 to 100"):
@@ -45,27 +46,30 @@ def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: 
         resets.reset_region(topic, "r9")
     with pytest.raises(UnknownTopic):
         resets.reset_region("wal-none", "r1")
+    with pytest.raises(BadInput, match="let its owner send its map"):
+        resets.reset_region(unmapped, "r1", 0)
     assert resets.reset_region(topic, "r1", 100).keep_from == 100
 
 
 def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.mapped_topic(100, RegionMapping(region="r1", epoch=3, first=0))
-    topics.flushed(topic, "r1", 49, epoch=3)
+    topic = topics.mapped_topic(200, RegionMapping(region="r1", epoch=3, first=0))
+    topics.flushed(topic, "r1", 149, epoch=3)
     topics.purge(topic)
     topics.place.recreate(topic)
-    topics.place.append(topic, 60)
+    topics.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
     quarantined = topics.purge(topic).verdict.quarantine
 
     resets.reset_topic(topic)
     forgotten = topics.purge(topic)
     topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    late = topics.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
+    late = topics.flushed(topic, "r1", 149, epoch=3)  # sent before the reset: an entry of the old topic
     with pytest.raises(OldEpoch):
         topics.open(topic, "r1", None, epoch=3)
-    with pytest.raises(ReplayRefused, match="after a reset"):
-        topics.open(topic, "r1", None, epoch=4)
-    resets.reset_region(topic, "r1")
-    opened = topics.open(topic, "r1", None, epoch=6)
+    for manifest in (None, 149):  # an entry of the old topic
+        with pytest.raises(ReplayRefused, match="after a reset"):
+            topics.open(topic, "r1", manifest, epoch=4)
+    resets.reset_region(topic, "r1", 0)
+    opened = topics.open(topic, "r1", 149, epoch=6)
     topics.replays.release(opened.id)
     topics.flushed(topic, "r1", 19, epoch=6)
 
@@ -79,14 +83,17 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, 
 def test_region_that_left_blocks_after_a_topic_reset(
     topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
 ) -> None:
-    for departure in ["moved", "dropped"]:
-        with subtests.test(departure=departure):
+    departures: list[Any] = [
+        {"moved": ("r1",)},
+        {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)},
+    ]
+    for departed in departures:
+        with subtests.test(departed=departed):
             topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-            dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
-            departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
             topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
             with topics.db.write() as c:  # its end moved back, and an operator resets it
-                c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
+                t = topics.db.t.wal_topic
+                c.execute(update(t).where(t.c.name == topic).values(quarantined="its end is 90"))
             resets.reset_topic(topic)
             topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
             topics.purge(topic)
@@ -143,34 +150,6 @@ def test_reset_topic_without_regions_is_purged_to_its_end(topics: TopicStores, r
     assert topics.purge(topic).floor == 100, topics.store.topic(topic).blocked
 
 
-def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.mapped_topic(200, RegionMapping(region="r1", epoch=3, first=0))
-    topics.flushed(topic, "r1", 149, epoch=3)
-    topics.purge(topic)
-    topics.place.recreate(topic)
-    topics.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
-    assert topics.purge(topic).verdict.quarantine
-    resets.reset_topic(topic)
-    topics.map(topic, RegionMapping(region="r1", epoch=4, first=0))
-    topics.purge(topic)
-
-    with pytest.raises(
-        ReplayRefused, match="after a reset"
-    ):  # its node died; the manifest names entries of the old topic
-        topics.open(topic, "r1", 149, epoch=5)
-    resets.reset_region(topic, "r1", 0)
-
-    assert topics.open(topic, "r1", 149, epoch=5).start == 0
-
-
-def test_region_reset_needs_a_map_since_the_topic_reset(topics: TopicStores, resets: ResetStore) -> None:
-    topic = topics.mapped_topic(100)
-    resets.reset_topic(topic)
-
-    with pytest.raises(BadInput, match="let its owner send its map"):
-        resets.reset_region(topic, "r1", 0)
-
-
 def break_epoch(topics: TopicStores, topic: str, epoch: int, generation: int | None = None) -> None:
     """Store an epoch, and a generation, that an earlier version accepted."""
     r, t = topics.db.t.wal_region, topics.db.t.wal_topic
@@ -208,41 +187,28 @@ def test_no_map_or_opening_names_an_epoch_above_the_ceiling(topics: TopicStores)
     assert topics.open(topic, "r1", 99, epoch=MAX_EPOCH).start == 100
 
 
-def test_reset_repairs_a_region_at_the_last_epoch(
+def test_reset_repairs_an_epoch_that_is_too_high(
     topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
 ) -> None:
     for epoch in [MAX_EPOCH, MOST, 2**63 - 1]:
         with subtests.test(epoch=epoch):
-            topic = topics.mapped_topic(100)
-            break_epoch(topics, topic, epoch)
+            of_region, of_topic = topics.mapped_topic(100), topics.mapped_topic(100)
+            break_epoch(topics, of_region, epoch)
+            break_epoch(topics, of_topic, epoch, generation=MOST)
             with pytest.raises((OldEpoch, EpochTooHigh), match="sexton wal reset"):
-                topics.open(topic, "r1", 9, epoch=5)
+                topics.open(of_region, "r1", 9, epoch=5)
 
-            resets.reset_region(topic, "r1", 10)
-            late = topics.flushed(topic, "r1", 99, epoch=0)
-            pin = topics.open(topic, "r1", 9, epoch=5)
+            resets.reset_region(of_region, "r1", 10)
+            resets.reset_topic(of_topic)
+            topics.map(of_topic, RegionMapping(region="r1", epoch=5))
+            late = topics.flushed(of_region, "r1", 99, epoch=0), topics.flushed(of_topic, "r1", 99, epoch=4)
+            pin = topics.open(of_region, "r1", 9, epoch=5)
             topics.replays.release(pin.id)
 
-            assert (late.ignored, pin.start) == (1, 10)
-            assert topics.flushed(topic, "r1", 49, epoch=5).taken == 1
-            assert topics.purge(topic).floor == 50
-
-
-def test_reset_of_a_topic_repairs_its_regions_and_map(
-    topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
-) -> None:
-    for epoch in [MAX_EPOCH, MOST, 2**63 - 1]:
-        with subtests.test(epoch=epoch):
-            topic = topics.mapped_topic(100)
-            break_epoch(topics, topic, epoch, generation=MOST)
-
-            resets.reset_topic(topic)
-            topics.map(topic, RegionMapping(region="r1", epoch=5))
-            late = topics.flushed(topic, "r1", 99, epoch=4)
-
-            assert late.ignored == 1
-            assert topics.flushed(topic, "r1", 49, epoch=5).waiting == 1
-            assert topics.purge(topic).floor == 50
+            assert ([receipt.ignored for receipt in late], pin.start) == ([1, 1], 10)
+            assert topics.flushed(of_region, "r1", 49, epoch=5).taken == 1
+            assert topics.flushed(of_topic, "r1", 49, epoch=5).waiting == 1
+            assert [topics.purge(topic).floor for topic in (of_region, of_topic)] == [50, 50]
 
 
 def test_operator_sets_the_epoch_of_a_region(topics: TopicStores, resets: ResetStore) -> None:

@@ -20,6 +20,7 @@ from tests.integration.wal.test_flushing import HERE, lagging_region
 from tests.support.eventually import PATIENCE_SECONDS
 
 HEAD = b"HTTP/1.1 202 Accepted\r\nX-Filler: "
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @contextmanager
@@ -72,17 +73,15 @@ def ask(client: HttpFlushClient, url: str, count: int = 1) -> list[str]:
     return reasons
 
 
-def drip_head() -> Iterator[bytes]:
-    return chain(iter([HEAD]), repeat(b"x"))
-
-
-def drip_handshake() -> Iterator[bytes]:
-    return chain(iter([b"\x16\x03\x03\x40\x00"]), repeat(b"\x00"))
-
-
 def test_request_to_a_dripping_node_ends_with_its_socket(subtests: pytest.Subtests) -> None:
-    for scheme, chunks in [("http", drip_head), ("https", drip_handshake), ("http", lambda: iter(()))]:
-        with subtests.test(scheme=scheme, chunks=chunks.__name__):
+    handshake = b"\x16\x03\x03\x40\x00"
+    nodes: list[tuple[str, Callable[[], Iterator[bytes]]]] = [
+        ("http", lambda: chain([HEAD], repeat(b"x"))),
+        ("https", lambda: chain([handshake], repeat(b"\x00"))),
+        ("http", lambda: iter(())),
+    ]
+    for number, (scheme, chunks) in enumerate(nodes):
+        with subtests.test(scheme=scheme, number=number):
             client, threads = HttpFlushClient(HERE, 0.5), set(threading.enumerate())
 
             with slow_node(chunks, 0.05) as (address, ended):
@@ -94,14 +93,6 @@ def test_request_to_a_dripping_node_ends_with_its_socket(subtests: pytest.Subtes
             assert set(threading.enumerate()) <= threads
 
 
-def test_answer_whose_body_never_ends_delays_nothing() -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-
-    with slow_node(lambda: chain(iter([head]), repeat(b":")), 0.05) as (address, ended):
-        assert ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}") == [""]
-        assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
-
-
 def test_node_that_does_not_read_its_request_is_given_up() -> None:
     with slow_node(lambda: repeat(b""), 0.05) as (address, _):
         reasons = ask(HttpFlushClient(HERE, 0.5), f"http://{address}", count=50_000)
@@ -109,25 +100,24 @@ def test_node_that_does_not_read_its_request_is_given_up() -> None:
     assert "within" in reasons[0]
 
 
-def test_head_of_an_answer_is_bounded(subtests: pytest.Subtests) -> None:
-    for chunks, reason in [
-        (lambda: chain(iter([HEAD]), repeat(b"x" * 65_536)), "a head of more than 16,384 bytes"),
-        (lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"), "interim answers and no other"),
-        (lambda: iter([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"]), "does not answer in HTTP/1.1"),
-    ]:
-        with subtests.test(reason=reason):
+def test_answer_counts_by_its_head_which_is_bounded(subtests: pytest.Subtests) -> None:
+    answers: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
+        "endless head": (lambda: chain([HEAD], repeat(b"x" * 65_536)), "a head of more than 16,384 bytes"),
+        "endless interim answers": (lambda: repeat(INTERIM), "interim answers and no other"),
+        "no HTTP": (lambda: iter([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"]), "does not answer in HTTP/1.1"),
+        "endless body": (
+            lambda: chain([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"], repeat(b":")),
+            "",
+        ),
+        "interim answers": (lambda: iter([INTERIM, b"HTTP/1.1 103 E\r\nA: b\r\n\r\nHTTP/1.1 202 \r\n\r\n"]), ""),
+    }
+    for name, (chunks, reason) in answers.items():
+        with subtests.test(answer=name):
             with slow_node(chunks, 0.0) as (address, ended):
                 reasons = ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}")
-                assert ended.wait(PATIENCE_SECONDS)
+                assert ended.wait(PATIENCE_SECONDS), "the connection is still open"
 
-            assert reason in reasons[0]
-
-
-def test_interim_answers_before_the_final_one_are_skipped() -> None:
-    heads = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 202 \r\n\r\n"]
-
-    with slow_node(lambda: iter(heads), 0.0) as (address, _):
-        assert ask(HttpFlushClient(HERE, PATIENCE_SECONDS), f"http://{address}") == [""]
+            assert reasons == [""] if reason == "" else reason in reasons[0]
 
 
 def test_all_addresses_of_a_node_share_one_limit() -> None:
@@ -204,3 +194,15 @@ def test_interrupted_flusher_sends_no_further_request(monkeypatch: pytest.Monkey
         flusher.flush("t", heartbeat)
 
     assert len(requests) == 1
+
+
+def test_no_node_is_asked_after_the_flush_timeout() -> None:
+    class Client:
+        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+            raise AssertionError("asked")
+
+    behind = Behind([lagging_region(f"n{n}") for n in range(40)])
+    done = Flusher(behind, Client(), 0.0, lambda _: None).flush("t", lambda: None)  # type: ignore[arg-type]
+
+    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
+    assert done.silent["n0"] == "no time was left to ask http://n0"

@@ -1,4 +1,4 @@
-"""Due topics are reviewed in parts, none starves, recreated ones are not purged, and metrics equal the tables."""
+"""Due topics are reviewed in parts, none starves, and metrics equal the tables."""
 
 import pytest
 from sqlalchemy import update
@@ -10,36 +10,28 @@ from sexton.insight.metrics.model import WalFigures
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import purger
-from sexton.wal.model import Facts, Mode, WalSettings
+from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
-from sexton.wal.port import ReplayRefused, Step
 from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalSchedule
 from sexton.wal.wal import WalService
-from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores
+from tests.support.rig import Rig
 
 WAL_SETTINGS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
+
+
+@pytest.fixture
+def db(rig: Rig) -> Database:
+    """A database of its own for each test, because all topics of a database are due, and counted."""
+    return rig.db
 
 
 def enabled(db: Database, *names: str) -> None:
     for name in names:
         WalService(db, WAL_SETTINGS, ControlStore(db)).store.enable(name, Mode.DELETE, "shop")
-
-
-def test_due_topics_are_listed_by_name_in_parts(db: Database) -> None:
-    enabled(db, *(f"t{n}" for n in range(8)))
-    due_topics = WalSchedule(db, WAL_SETTINGS)
-
-    first = due_topics.due("", 6)
-    mark_as_purged(db, *first[:2])
-    rest = due_topics.due(first[-1], 6)
-
-    assert first == [f"t{n}" for n in range(6)]
-    assert rest == ["t6", "t7"]
-    assert due_topics.due("", 100) == [f"t{n}" for n in range(2, 8)]
 
 
 def mark_as_purged(db: Database, *names: str, ahead_ms: int = 0) -> None:
@@ -49,38 +41,35 @@ def mark_as_purged(db: Database, *names: str, ahead_ms: int = 0) -> None:
         c.execute(t.update().where(t.c.name.in_(names)).values(checked_at=db.now(c) + ahead_ms))
 
 
+def test_due_topics_are_listed_by_name_in_parts(db: Database) -> None:
+    names = ["a", "B", "b", "_x", "-x", ".x", "t6", "t7"]
+    enabled(db, *names)
+    due_topics = WalSchedule(db, WAL_SETTINGS)
+
+    first = due_topics.due("", 6)
+    mark_as_purged(db, *first[:2])
+    rest = due_topics.due(first[-1], 6)
+
+    assert len(first) == 6
+    assert sorted([*first, *rest]) == sorted(names)
+    assert due_topics.due("", 100) == [*first[2:], *rest]
+
+
 def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     enabled(db, "on", "off")
     WalService(db, WAL_SETTINGS, ControlStore(db)).store.disable("off")
     due_topics = WalSchedule(db, WAL_SETTINGS)
     due = [due_topics.any_due()]
     mark_as_purged(db, "on")
-    schema.move_clock(db, 10)
-    due.append(due_topics.any_due())
-    schema.move_clock(db, 1_790)
-    due.append(due_topics.any_due())
-
+    for seconds in (10, 1_790):
+        schema.move_clock(db, seconds)
+        due.append(due_topics.any_due())
     assert due == [True, False, True]
     assert due_topics.due("", 10) == ["on"]
 
-
-def test_topic_that_was_checked_in_the_future_is_due(db: Database) -> None:
-    enabled(db, "t1")
-    mark_as_purged(db, "t1", ahead_ms=365 * 86_400_000)
-    due_topics = WalSchedule(db, WAL_SETTINGS)
-
+    mark_as_purged(db, "on", ahead_ms=365 * 86_400_000)
     assert due_topics.any_due()
-    assert due_topics.due("", 10) == ["t1"]
-
-
-def test_each_name_is_in_exactly_one_part(db: Database) -> None:
-    names = ["a", "B", "b", "_x", "-x", ".x"]
-    enabled(db, *names)
-    due_topics = WalSchedule(db, WAL_SETTINGS)
-
-    first = due_topics.due("", 3)
-
-    assert sorted([*first, *due_topics.due(first[-1], 3)]) == sorted(names)
+    assert due_topics.due("", 10) == ["on"]
 
 
 def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
@@ -123,7 +112,6 @@ def run(work: PurgeRounds, most: int) -> int:
     return most + 1
 
 
-@pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
 @pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
 def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(purger, "PAGE_TOPICS", 2)
@@ -153,18 +141,6 @@ def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: p
     assert (topics.store.topic("zzz").floor, runs <= 20) == (20, True)
 
 
-def test_topic_is_due_at_once_when_enabled(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    topics.store.disable(topic)
-    topics.purge(topic)
-    topics.wait(8 * 3_600)
-
-    enabled_topic = topics.store.enable(topic, Mode.DELETE, "shop")
-
-    assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)
-
-
 LIMITS = WalSettings(flush_entries=60)
 
 
@@ -174,14 +150,32 @@ def read(db: Database) -> tuple[WalFigures, int]:
         return wal_figures(db, c, LIMITS), now
 
 
-def test_disabled_topics_are_not_counted(topics: TopicStores) -> None:
+def test_topic_without_a_purge_is_counted_by_its_reason(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.map(topic, RegionMapping(region="r1", first=0))
     topics.store.disable(topic)
+    topics.purge(topic)
+    topics.wait(8 * 3_600)
+    disabled, _ = read(topics.db)
+    enabled_topic = topics.store.enable(topic, Mode.DELETE, "shop")
+    ControlStore(topics.db).put(ControlKind.STOP, ALL, "a test", "the tester")
+    topics.purge(topic)
+    stopped, _ = read(topics.db)
+    ControlStore(topics.db).remove(ControlKind.STOP, ALL)
+    topics.purge(topic)
+    topics.store.enable("wal-nowhere", Mode.DELETE, "shop")
+    topics.wait(600)
+    for name in (topic, "wal-nowhere"):
+        topics.purge(name)
+    unanswering, now = read(topics.db)
 
-    counts, _ = read(topics.db)
-
-    assert (counts.topics, counts.entries, sum(counts.blocked.values()), counts.ok_since) == (0, 0, 0, None)
+    counts = disabled.topics, disabled.entries, sum(disabled.blocked.values()), disabled.ok_since
+    assert counts == (0, 0, 0, None)
+    assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)  # it is due at once
+    assert (stopped.blocked["stopped"], stopped.blocked_since) == (1, None)  # a stop does not age as a block
+    assert (unanswering.faulty, unanswering.blocked["log fault"]) == (1, 1)
+    assert unanswering.ok_since is not None
+    assert now - unanswering.ok_since >= 600_000  # from its last answer
 
 
 def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStores) -> None:
@@ -212,124 +206,3 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(topics: TopicStore
     assert counts.blocked_since is not None
     assert 60_000 <= now - counts.ok_since < 120_000
     assert 60_000 <= now - counts.blocked_since < 120_000
-
-
-def test_stop_is_counted_and_does_not_age_as_a_block(topics: TopicStores) -> None:
-    topic = topics.topic(10)
-    topics.map(topic, RegionMapping(region="r1", first=0))
-    ControlStore(topics.db).put(ControlKind.STOP, ALL, "a test", "the tester")
-    topics.purge(topic)
-
-    counts, _ = read(topics.db)
-
-    assert (counts.blocked["stopped"], counts.blocked_since) == (1, None)
-
-
-def test_unanswering_topic_ages_from_its_last_answer(topics: TopicStores) -> None:
-    topics.store.enable("wal-nowhere", Mode.DELETE, "shop")
-    topics.wait(600)
-    topics.purge("wal-nowhere")
-
-    counts, now = read(topics.db)
-
-    assert (counts.faulty, counts.blocked["log fault"]) == (1, 1)
-    assert counts.ok_since is not None
-    assert now - counts.ok_since >= 600_000
-
-
-@pytest.mark.slow
-@ON_BOTH_LOGS
-def test_recreated_topic_releases_no_region(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
-    topics.flushed(topic, "r1", 39)
-    topics.map(topic, "r2", moved=("r1",))
-    topics.place.recreate(topic)
-    topics.place.append(topic, 5)
-
-    assert topics.purge(topic).verdict.quarantine
-
-    with pytest.raises(ReplayRefused, match="quarantined"):
-        topics.open(topic, "r1", 39)
-
-
-def test_end_that_moved_back_is_seen_above_all_flushes(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=99)
-    topics.purge(topic)
-    before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
-    assert isinstance(facts, Facts)
-
-    cut = topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)
-
-    assert "lost its last entries" in cut[topic].quarantine
-
-
-def test_quarantined_topic_counts_no_report_after_it_grew(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(250)
-    before, facts = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])[topic]
-    assert isinstance(facts, Facts)
-    topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)
-    topics.flushed(topic, "r1", 259)
-    topics.place.append(topic, 50)
-
-    assert topics.purge(topic).verdict.quarantine
-
-    assert [(r.keep_from, r.pending_keep_from) for r in topics.store.regions(topic)] == [(0, 260)]
-    assert topics.store.topic(topic).log_end == 250
-
-
-def test_impossible_manifest_quarantines_no_topic(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(100, "r1", RegionMapping(region="r2", first=0))
-    topics.flushed(topic, "r2", 89)
-    topics.open(topic, "r1", 10**15)
-
-    assert topics.purge(topic).verdict.quarantine == ""
-
-
-@ON_BOTH_LOGS
-def test_w21_recreated_topic_is_quarantined_and_keeps_all(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=99)
-    topics.place.recreate(topic)
-    topics.place.append(topic, 300)
-
-    done = topics.purge(topic)
-
-    assert "another one now" in done.verdict.quarantine
-    assert topics.place.read(topic, 0)[0] == 0
-    assert "another one now" in topics.store.topic(topic).quarantined
-    assert "another one now" in topics.purge(topic).verdict.quarantine
-
-
-@ON_BOTH_LOGS
-def test_w21_topic_whose_end_moved_back_is_quarantined(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(250, r1=199)
-    before = topics.floors.state_before_read([topic])
-    facts = topics.place.log.facts([topic])[topic]
-
-    cut = topics.floors.judge({topic: facts.model_copy(update={"end": 150})}, before, Step.RAISE)  # type: ignore[union-attr]
-
-    assert "lost its last entries" in cut[topic].quarantine
-    assert topics.purge(topic).floor is None
-
-
-def test_outdated_answer_of_the_log_quarantines_nothing(topics: TopicStores) -> None:
-    topic = topics.mapped_topic(50, "r1")
-    before, old = topics.floors.state_before_read([topic]), topics.place.log.facts([topic])
-    topics.place.append(topic, 100)
-    topics.flushed(topic, "r1", 129)
-    assert topics.purge(topic).floor == 130
-
-    late = topics.floors.judge(old, before, Step.RAISE)[topic]
-
-    assert late.quarantine == ""
-    assert topics.purge(topic).floor == 130
-
-
-@ON_BOTH_LOGS
-def test_w21_recreated_topic_counts_no_report(topics: TopicStores) -> None:
-    topic = topics.flushed_topic(50, r1=70)
-    topics.place.recreate(topic)
-    topics.place.append(topic, 90)
-
-    assert "another one now" in topics.purge(topic).verdict.quarantine
-
-    assert [(r.keep_from, r.pending_keep_from) for r in topics.store.regions(topic)] == [(None, 71)]

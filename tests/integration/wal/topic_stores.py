@@ -87,6 +87,14 @@ class TopicStores:
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
         return self.heartbeats.record_reports("shop", "node-1", [report])
 
+    def node_reports(
+        self, topic: str, node: str, *regions: str, last: int = 99, epoch: int = 0, url: str = ""
+    ) -> HeartbeatReceipt:
+        """Send a node's report that these regions have flushed up to an entry."""
+        streams = (Stream(flushed=last),)
+        reports = [LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams) for region in regions]
+        return self.heartbeats.record_reports("shop", node, reports, url)
+
     def report(self, topic: str, region: str, *streams: Stream, epoch: int = 0) -> HeartbeatReceipt:
         """Send a report of a region's leader with several streams."""
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)
