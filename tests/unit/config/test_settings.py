@@ -219,10 +219,8 @@ def test_kafka_setting_that_is_not_text_is_refused_unshown(tmp_path: Path, monke
     file.write_text('[wal.kafka]\n"sasl.password" = ["hush-hush"]\n')
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
 
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError, match=r"sasl\.password") as refused:
         load()
-
-    assert "sasl.password" in str(refused.value)
     assert "hush-hush" not in str(refused.value)
 
 
@@ -253,7 +251,7 @@ def test_the_engine_takes_each_of_its_values_from_the_settings(monkeypatch: pyte
 def test_a_missing_deployment_id_or_database_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     no_id, no_database = (
         r"no deployment id: .*{}.*sexton init",
-        r"no database: SEXTON_DATABASE_URL is .*{}.*run `sexton",
+        r"no database: SEXTON_DATABASE_URL .*{}.*run `sexton up",
     )
     _write_home("")
     with pytest.raises(SettingsError, match=no_id.format("has none")):

@@ -75,10 +75,11 @@ def test_every_operation_has_what_its_doors_need() -> None:
 
 
 def test_values_come_in_the_path_or_the_body() -> None:
-    assert HOLD.path_names(HOLD.paths[0]) == {"instance"}
     assert HOLD.body is not None
-    assert list(HOLD.body.model_fields) == ["key", "days", "reason"]
-    assert list(HOLD.order.model_fields) == ["instance", "key", "days", "reason"]
+    assert HOLD.path_names(HOLD.paths[0]) == {"instance"}
+    assert (
+        list(HOLD.order.model_fields) == ["instance", *HOLD.body.model_fields] == ["instance", "key", "days", "reason"]
+    )
 
 
 def run_in(done: Done, caller: Someone, instance: str | None, **more: object) -> Any:
@@ -95,18 +96,18 @@ def test_a_change_needs_the_grant_and_is_recorded() -> None:
     assert operator.deeds == [Deed("hold add", "shop", Grant.OPERATE, "a", "why")]
 
 
-@pytest.mark.parametrize("days", [1, 9])
-def test_values_decide_what_only_keeps_and_what_is_routine(days: int) -> None:
+def test_values_decide_what_only_keeps_and_what_is_routine() -> None:
     def is_short(days: int, **_: object) -> bool:
         return days == 1
 
-    kept, routine = Someone(Grant.OPERATE), Someone(Grant.OPERATE)
-    values = {"instance": "shop", "key": "a", "days": days}
+    for days in (1, 9):
+        kept, routine = Someone(Grant.OPERATE), Someone(Grant.OPERATE)
+        values = {"instance": "shop", "key": "a", "days": days}
 
-    operation(Logged(keeps=is_short)).run(Call(Done(), kept), values)  # type: ignore[arg-type]
-    operation(Logged(routine=is_short)).run(Call(Done(), routine), values)  # type: ignore[arg-type]
+        operation(Logged(keeps=is_short)).run(Call(Done(), kept), values)  # type: ignore[arg-type]
+        operation(Logged(routine=is_short)).run(Call(Done(), routine), values)  # type: ignore[arg-type]
 
-    assert (kept.keeps, len(routine.deeds)) == (days == 1, days != 1)
+        assert (kept.keeps, len(routine.deeds)) == (days == 1, days != 1)
 
 
 def test_what_was_started_is_awaited_while_the_record_is_open() -> None:
@@ -127,15 +128,11 @@ def test_what_was_started_is_awaited_while_the_record_is_open() -> None:
     assert (report, operator.is_open) == (("a", True), False)
 
 
-def test_an_empty_instance_is_not_every_one() -> None:
+def test_an_empty_instance_or_a_duration_without_a_unit_is_refused() -> None:
+    unset, caller = operations()["settings unset"], Someone(Grant.OPERATE)
+
     with pytest.raises(WrongUsage, match="is a variable empty"):
-        operations()["settings unset"].run(
-            Call(Done(), Someone(Grant.OPERATE)),  # type: ignore[arg-type]
-            {"instance": "", "key": "recycle.retention_seconds"},
-        )
-
-
-def test_a_duration_without_a_unit_is_refused() -> None:
+        unset.run(Call(Done(), caller), {"instance": "", "key": "recycle.retention_seconds"})  # type: ignore[arg-type]
     for name, given in (("binlog set", {"ttl_seconds": "7"}), ("protection renew", {"ttl_seconds": "600"})):
         with pytest.raises(WrongUsage, match="of what"):
             operations()[name].refuse_bare(given)

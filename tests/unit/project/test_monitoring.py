@@ -11,12 +11,10 @@ from sexton.insight.metrics.collector import DeploymentRegistry, PoolCollector
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,
-    EVERYWHERE,
     RULES,
     exported_labels,
     expression,
     metrics,
-    panels,
     promtool,
     queries,
     rules,
@@ -94,14 +92,6 @@ def test_every_metric_has_a_panel_or_is_listed_without() -> None:
     assert of_sexton - shown() == without_panel(), 'add a panel, or name it in docs/metrics.md at "No panel shows"'
 
 
-def test_legends_name_existing_labels() -> None:
-    labels = exported_labels()
-    for panel in panels():
-        for target in panel.get("targets", ()):
-            used = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-            assert used <= EVERYWHERE.union(*(labels[m] for m in metrics(target["expr"]))), panel["title"]
-
-
 @pytest.mark.slow
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
     code, output = promtool("test", "rules", *map(str, CASES))
@@ -114,20 +104,16 @@ def without(pattern: str) -> list[str]:
     return [alert for alert, rule in rules().items() if not re.search(pattern, rule, re.MULTILINE)]
 
 
-def test_every_alert_has_a_severity_a_summary_and_an_action() -> None:
+def test_every_alert_has_a_severity_a_summary_an_action_and_a_runbook() -> None:
+    headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    runbook = re.compile(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$")
+    named = {alert: runbook.findall(rule) for alert, rule in rules().items()}
+
+    assert {alert: found for alert, found in named.items() if len(found) != 1 or found[0] not in anchors} == {}
     assert without(r"^ +severity: (page|ticket)$") == []
     assert without(r"^ +summary: .{20,}$") == [], "a sentence in quotes, with the deployment"
     assert without(r"^ +action: .{20,}$") == [], "a sentence in quotes, with the commands"
-
-
-def test_every_alert_has_a_runbook() -> None:
-    headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
-    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    named = {
-        alert: re.findall(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule) for alert, rule in rules().items()
-    }
-
-    assert {alert: found for alert, found in named.items() if len(found) != 1 or found[0] not in anchors} == {}
 
 
 def test_every_alert_keeps_deployments_apart() -> None:

@@ -145,11 +145,7 @@ def test_no_claim_breaks_a_rule(
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
-        if (
-            candidate.ref in locked
-            and candidate.ref not in claimed(decision)
-            and candidate.ref not in decision.keep_reasons
-        ):
+        if candidate.ref in locked and candidate.ref not in {*claimed(decision), *decision.keep_reasons}:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
             assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
@@ -191,12 +187,7 @@ def test_a_parent_is_claimed_with_all_its_children(
     locked = {parent.ref: FENCED for parent in parents}
 
     decision = decided(
-        *parents,
-        locked=locked,
-        children=children,
-        resolved_children=resolved,
-        blocked=blocked,
-        allowance=allowance,
+        *parents, locked=locked, children=children, resolved_children=resolved, blocked=blocked, allowance=allowance
     )
 
     used, expected, absorbed = 0, [], []
