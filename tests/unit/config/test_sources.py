@@ -241,7 +241,7 @@ def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.Monk
     assert (shown[RETENTION].mutable, shown["deployment"].mutable) == (True, False)
 
 
-def test_listed_settings_exist_and_mutable_ones_are_bounded_numbers() -> None:
+def test_listed_settings_exist_and_mutable_ones_are_bounded() -> None:
     rows, mutable = {r.key: r for r in explain()}, PER_INSTANCE | FOR_ALL
 
     assert (SHOWN | mutable) - rows.keys() == set()

@@ -20,7 +20,7 @@ def test_time_left_follows_the_recent_rate() -> None:
     assert rate.seconds_left(last) == 90
 
 
-def test_one_sample_or_a_round_that_does_not_move_has_no_time_left() -> None:
+def test_one_sample_or_a_halted_round_has_no_time_left() -> None:
     rate, rates = RecentRate(), []
     for second in range(100):
         rates.append(rate.per_second)

@@ -128,7 +128,7 @@ def test_what_was_started_is_awaited_while_the_record_is_open() -> None:
     assert (report, operator.is_open) == (("a", True), False)
 
 
-def test_an_empty_instance_or_a_duration_without_a_unit_is_refused() -> None:
+def test_an_empty_instance_or_a_bare_duration_is_refused() -> None:
     unset, caller = operations()["settings unset"], Someone(Grant.OPERATE)
 
     with pytest.raises(WrongUsage, match="is a variable empty"):

@@ -104,7 +104,7 @@ def without(pattern: str) -> list[str]:
     return [alert for alert, rule in rules().items() if not re.search(pattern, rule, re.MULTILINE)]
 
 
-def test_every_alert_has_a_severity_a_summary_an_action_and_a_runbook() -> None:
+def test_every_alert_has_severity_summary_action_and_runbook() -> None:
     headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
     anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     runbook = re.compile(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$")

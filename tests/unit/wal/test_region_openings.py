@@ -63,19 +63,14 @@ def test_a_refusal_gives_its_reason() -> None:
         assert reason in str(refusal)
 
 
-def test_a_region_begins_at_what_it_reported() -> None:
-    opening = opened(region(21, flushed=(11,), epoch=1), 10, epoch=2)
+def test_a_region_begins_at_its_report_or_a_lower_manifest() -> None:
+    reported = opened(region(21, flushed=(11,), epoch=1), 10, epoch=2)
+    less = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
 
-    assert opening.start == 21
-    assert opening.columns == {"epoch": 2, "node": "n1", "pending_keep_from": None, "pending_flushed": None}
-
-
-def test_a_manifest_that_names_less_lowers_the_need() -> None:
-    opening = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
-
-    assert opening.start == 11
-    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "source")}
-    assert need == {"keep_from": 11, "flushed": (11,), "source": KeepFromSource.OPENED}
+    assert (reported.start, less.start) == (21, 11)
+    assert reported.columns == {"epoch": 2, "node": "n1", "pending_keep_from": None, "pending_flushed": None}
+    need = {"keep_from": 11, "flushed": (11,), "source": KeepFromSource.OPENED}
+    assert less.columns == reported.columns | need
 
 
 def test_an_epoch_that_is_over_is_refused() -> None:
@@ -207,10 +202,9 @@ def test_w17_region_begins_after_its_idle_mark_or_is_refused() -> None:
 
 
 def test_w17_restored_manifest_begins_where_it_ends() -> None:
-    assert replay_start(region(31, flushed=(21,)), [10]) == 11
-    assert replay_start(region(31, flushed=(21,)), [None]) == 0
+    for flushed, start in ((10, 11), (None, 0), (40, 41)):
+        assert replay_start(region(31, flushed=(21,)), [flushed]) == start
     assert replay_start(region(31, flushed=(21,), first=7), [None]) == 7
-    assert replay_start(region(31, flushed=(21,)), [40]) == 41
     assert replay_start(region(None), [None]) is None
 
 

@@ -100,15 +100,10 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
     gone, records = [REFS[0]], ("shop", [REFS[0], CHILD])
     assert world.done() == [("log", REFS), ("finished", gone), ("forget", records), ("settle", REFS)]
-
-
-def test_no_record_of_a_discarded_mark_is_removed() -> None:
     world = World()
     world.discarded = frozenset({REFS[0]})
-
     world.run()
-
-    assert ("forget", ("shop", [])) in world.done()
+    assert ("forget", ("shop", [])) in world.done()  # no record of a discarded mark is removed
 
 
 def test_only_marks_that_are_gone_and_have_records_are_forgotten() -> None:

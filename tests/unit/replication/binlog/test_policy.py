@@ -41,7 +41,7 @@ def test_limits_become_bounds() -> None:
     assert policy.retention_bounds(make_log(records=5, bytes=5), NOW) == RetentionBounds()
 
 
-def test_a_consumer_is_silent_from_the_hold_limit_on_and_lost_once() -> None:
+def test_a_consumer_is_silent_from_the_hold_limit_on() -> None:
     limit = NOW - SETTINGS.hold_limit_seconds * 1000
     silent, active = make_consumer("a", seen_at=limit), make_consumer("b", seen_at=limit + 1)
 

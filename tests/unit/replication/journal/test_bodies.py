@@ -46,9 +46,7 @@ def test_tombstones_share_entries_up_to_the_limit() -> None:
     of_one = [Tombstone(database=False, db="sales", tables=(table,), seq=1) for table in TABLES]
     of_all = [Tombstone(database=True, db=f"d{n}", seq=1) for n in range(3)]
 
-    bodies = gc_binlog([*of_one, *of_all])
-
-    assert [len(body["tombstones"]) for body in bodies] == [MAX_ENTRY_NAMES, MAX_ENTRY_NAMES, 4]
+    assert [len(body["tombstones"]) for body in gc_binlog([*of_one, *of_all])] == [MAX_ENTRY_NAMES, MAX_ENTRY_NAMES, 4]
     assert gc_binlog([]) == []
 
 

@@ -33,7 +33,7 @@ REPLICA_TWICE = (T1, T1.model_copy(update={"tablet": "t2"}))
 TWO_ON_ONE = T1.model_copy(update={"copies": (B1, Copy(backend="b1", uid="u9"))})
 
 
-def test_complete_placement_is_accepted_and_an_invalid_one_refused() -> None:
+def test_complete_placement_is_accepted_an_invalid_one_refused() -> None:
     place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
     for message, tablets in (
         ("a tablet appears twice", T1_TWICE),

@@ -43,7 +43,7 @@ def test_ranges_version_and_miss_give_the_gap() -> None:
     assert (unshown.gap, unshown.unknown) == (True, True)
 
 
-def test_replica_without_versions_is_bad_and_an_impossible_one_refused() -> None:
+def test_replica_without_versions_is_bad_impossible_ones_refused() -> None:
     assert policy.reported_versions(TabletReport(uid="u1")).bad
     assert policy.reported_versions(TabletReport(uid="u1", ranges=(), version=9)).bad
     for version in (-2, MAX_VERSION + 1):
