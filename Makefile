@@ -56,7 +56,7 @@ soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp $(VENV)/peers/.stamp
 
 # What is written from the declared operations: docs/commands.md, and a table of docs/api.md.
 generated: $(VENV)/.stamp
-	@for page in commands_page routes_page; do $(RUN) -m tests.unit.project.test_$$page --write || exit 1; done
+	@$(RUN) -m tests.unit.project.test_generated_pages --write
 
 # Every page of the console, narrow and wide, light and dark, in build/pictures.
 pictures: $(VENV)/.stamp
