@@ -52,6 +52,7 @@ def test_run_with_far_fewer_entries_than_the_last_is_rejected() -> None:
 
     for before in (None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})):
         assert judge(WHOLE, before) == ()
+    assert WHOLE.objects == 100
     assert judge(WHOLE, fewer_objects) == (f"vault hot: 90 objects are far below the 181 {of_the_last}",)
     assert judge(WHOLE, fewer_live) == (f"vault cold: 10 live files are far below the 21 {of_the_last}",)
 

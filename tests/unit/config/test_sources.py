@@ -93,8 +93,10 @@ def service_links(service: str, protocol: str) -> dict[str, str]:
     }
 
 
-def test_service_links_of_kubernetes_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_links_and_client_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load()
+    for name, value in {"SEXTON_API_URL": "http://127.0.0.1:8470", "SEXTON_TOKEN": "sxt_x"}.items():
+        monkeypatch.setenv(name, value)
     for service, protocol in product(("sexton", "sexton-api", "sexton-worker"), ("TCP", "UDP")):
         with monkeypatch.context() as environment:
             for name, value in service_links(service, protocol).items():

@@ -51,8 +51,8 @@ def test_p09_protection_ends_a_millisecond_after_its_expiry() -> None:
     active = protection()
 
     assert ended(active, active.expires_at, None, TERMS) is None
-    assert ended(active, active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
-    assert ended(protection(ProtectionState.OPEN), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    for state in (ProtectionState.ACTIVE, ProtectionState.OPEN):
+        assert ended(protection(state), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
 
 
 def test_p07_finished_protection_ends_past_the_watermark() -> None:

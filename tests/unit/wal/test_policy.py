@@ -54,23 +54,14 @@ def test_map_of_a_clock_ahead_or_from_before_a_reset_is_stale() -> None:
     assert "the clock was ahead" in ahead.blocked[0].said
 
 
-def test_quarantined_topic_is_not_judged_again() -> None:
-    decided = judged(ON.model_copy(update={"quarantined": "cut"}), region("r1", 40))
-
-    assert decided == PurgeVerdict(quarantine="cut")
-
-
-def test_a_few_silent_regions_are_named() -> None:
-    for silent, text in ((5, "r0, r1, r2, r3, r4"), (7, "r0, r1, r2, r3, r4 and 2 more")):
-        decided = judged(ON, *(region(f"r{n}", None) for n in range(silent)))
-        assert decided.blocked[0].said.endswith(f"of region {text}")
-
-
 def test_w02_region_without_a_report_blocks_and_is_named() -> None:
     decided = judged(ON, region("r1", 40), region("r2", None))
 
     assert decided.keep_from is None
     assert [b.said for b in decided.blocked] == ["no report, and no first entry in the map, of region r2"]
+    for silent, text in ((5, "r0, r1, r2, r3, r4"), (7, "r0, r1, r2, r3, r4 and 2 more")):
+        decided = judged(ON, *(region(f"r{n}", None) for n in range(silent)))
+        assert decided.blocked[0].said.endswith(f"of region {text}")
 
 
 def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
@@ -145,6 +136,8 @@ def test_w21_recreated_or_truncated_topic_is_quarantined() -> None:
     for decided in (cut, below):
         assert "lost its last entries" in decided.quarantine
     assert {recreated.keep_from, cut.keep_from, below.keep_from} == {None}
+    judged_before = ON.model_copy(update={"quarantined": "cut"})
+    assert judged(judged_before, region("r1", 40)) == PurgeVerdict(quarantine="cut")
 
 
 def test_w21_report_after_the_read_quarantines_nothing() -> None:

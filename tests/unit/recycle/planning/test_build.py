@@ -35,8 +35,7 @@ def test_round_applies_the_kinds_within_the_limit() -> None:
 def test_kind_over_the_limit_awaits_approval() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 101), kind("compacted", 5)), LIMIT)
 
-    assert [k.kind for k in plan.kinds] == ["compacted"]
-    assert [k.kind for k in awaiting.kinds] == ["dropped"]
+    assert ([k.kind for k in plan.kinds], [k.kind for k in awaiting.kinds]) == (["compacted"], ["dropped"])
     assert "max_delete_objects is 100" in awaiting.kinds[0].awaits
     assert (awaiting.kept, awaiting.whole) == ({}, True)
 

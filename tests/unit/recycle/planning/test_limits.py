@@ -61,11 +61,6 @@ def test_n3_a_fraction_that_is_not_in_force_says_so() -> None:
     assert [limit.note for limit in (counted, without) if limit is not None] == ["", ""]
 
 
-def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
-    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
-    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
-
-
 def test_a_shortened_retention_is_explained_with_both_spans() -> None:
     assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
     assert explain_early("d", 1, 172_800, 3_600) == (
@@ -77,13 +72,18 @@ def test_a_shortened_retention_is_explained_with_both_spans() -> None:
 def test_the_smallest_kinds_that_fit_are_deleted() -> None:
     kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
 
-    assert kinds_over_limit(kinds, 1_000, 0) == {"big"}
-    assert kinds_over_limit(kinds, 1_300, 0) == set()
-    assert kinds_over_limit(kinds, 1_299, 0) == {"big"}
-    assert kinds_over_limit(kinds, 1_000, 601) == {"middle", "big"}
-    assert kinds_over_limit(kinds, 1_000, 900) == {"middle", "big"}
-    assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
+    for limit, used, over in (
+        (1_000, 0, {"big"}),
+        (1_300, 0, set()),
+        (1_299, 0, {"big"}),
+        (1_000, 601, {"middle", "big"}),
+        (1_000, 900, {"middle", "big"}),
+        (1_000, 2_000, {"small", "middle", "big"}),
+    ):
+        assert kinds_over_limit(kinds, limit, used) == over
     assert kinds_over_limit([kind("without objects", 0)], 1_000, 5_000) == set()
+    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
+    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
 
 
 def test_plan_applies_splits_or_delays_kinds_with_reasons() -> None:
