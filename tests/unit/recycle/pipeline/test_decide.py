@@ -151,19 +151,27 @@ def test_no_claim_breaks_a_rule(
             assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
 
 
+NAMES = [Ref("tablet", str(n)) for n in range(4)]
+ABSORBED = st.none() | st.frozensets(st.sampled_from(NAMES), min_size=3)
+CHILDREN = st.tuples(
+    st.integers(0, 5),
+    st.none() | st.sampled_from((MarkState.MARKED, *MarkState)),
+    st.none() | st.booleans(),
+)
+"""Of each child: which parent it has, its state, and whether it must be fenced, if it was resolved."""
+
+
 @st.composite
 def parents_and_children(draw: st.DrawFn) -> tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]]:
     """Draw candidates that may absorb children, the children's rows, and the children as they were resolved."""
     parents = draw(candidates)
-    names = [Ref("tablet", str(n)) for n in range(4)]
     rows, resolved = [], {}
-    for name in names if parents else []:
-        parent = draw(st.sampled_from(parents)).ref
-        rows.append(ChildMark(name, parent, draw(st.none() | st.sampled_from((MarkState.MARKED, *MarkState)))))
-        if draw(st.booleans()):
-            resolved[name] = Candidate(name, must_be_fenced=draw(st.booleans()))
-    absorbing = st.none() | st.frozensets(st.sampled_from(names), min_size=3)
-    return [parent._replace(children=draw(absorbing)) for parent in parents], rows, resolved
+    for name in NAMES if parents else []:
+        number, state, fence = draw(CHILDREN)
+        rows.append(ChildMark(name, parents[number % len(parents)].ref, state))
+        if fence is not None:
+            resolved[name] = Candidate(name, must_be_fenced=fence)
+    return [parent._replace(children=draw(ABSORBED)) for parent in parents], rows, resolved
 
 
 def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candidate]) -> bool:
@@ -175,7 +183,7 @@ def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candida
 
 @given(
     parents_and_children(),
-    st.dictionaries(st.sampled_from([Ref("tablet", str(n)) for n in range(4)]), st.just(by_hold(1)), max_size=1),
+    st.dictionaries(st.sampled_from(NAMES), st.just(by_hold(1)), max_size=1),
     st.none() | st.integers(0, 12),
 )
 def test_a_parent_is_claimed_with_all_its_children(
