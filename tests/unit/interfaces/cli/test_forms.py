@@ -60,7 +60,11 @@ def test_a_reason_is_trimmed_and_is_always_text() -> None:
         valid(stop, {"reason": " "})
 
 
-QUANTITIES = {(1, "mark"): "1 mark", (2_000, "mark"): "2,000 marks", (0, "entry", "entries"): "0 entries"}
+QUANTITIES: dict[tuple[Any, ...], str] = {
+    (1, "mark"): "1 mark",
+    (2_000, "mark"): "2,000 marks",
+    (0, "entry", "entries"): "0 entries",
+}
 BYTES = {0: "0 B", 1_023: "1023 B", 1_536: "1.5 KiB", 5 * 2**40: "5.0 TiB", 2**52: "4096.0 TiB"}
 FREED = {(0, 0): "0 B", (2_048, 0): "2.0 KiB", (0, 3): "unknown", (2_048, 1_234): "2.0 KiB + 1,234 unknown"}
 TTLS = {None: "forever", 0: "0 s", 3_600: "1h", 5_400: "90m"}

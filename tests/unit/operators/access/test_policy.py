@@ -6,9 +6,20 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.model import EVERY_INSTANCE, Forbidden, Grant
 
-COMPLETE = ("read", "read@a", "owner@a", "owner@*", "operate@a", "operate@*", "admin")
+COMPLETE: tuple[str, ...] = ("read", "read@a", "owner@a", "owner@*", "operate@a", "operate@*", "admin")
 COMPLETE += ("sync:copy@a", "node:n7@a", "node:n7@*")
-UNKNOWN = ("", "root", "Read", "read:x", "read@", "read@A", "read@a@b", "read@**", "admin@a", "admin@*")
+UNKNOWN: tuple[str, ...] = (
+    "",
+    "root",
+    "Read",
+    "read:x",
+    "read@",
+    "read@A",
+    "read@a@b",
+    "read@**",
+    "admin@a",
+    "admin@*",
+)
 UNKNOWN += ("sync", "sync@a", "sync:@a", "node:@a", "sync:a b@a", "sync:a:b@a", "operate:x@a", "operate@a\n")
 
 
