@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
 from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late
 from sexton.marks.sql.orphans import too_many
@@ -30,63 +28,45 @@ def listing(**changed: Any) -> dict[str, Any]:
     return {"listings": (WHOLE.listings[0], WHOLE.listings[1].model_copy(update=changed))}
 
 
-@pytest.mark.parametrize(
-    "before", [None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})]
-)
-def test_a_complete_run_is_whole(before: PreviousRun | None) -> None:
-    assert judge(WHOLE, before) == ()
+INCOMPLETE = [
+    (but(listings=()), "no vault was listed"),
+    (but(**listing(errors=("UNREACHABLE: silent",))), "vault cold: UNREACHABLE: silent"),
+    (but(**listing(parts=3)), "vault cold: 2 of 3 parts of its listing did not end"),
+    (but(listed_at=None), "the listing did not end"),
+    (but(live=None), "the live side was not read to its end"),
+    (but(live=0), "no live file was seen"),
+    (but(**listing(live=0)), "vault cold: 10 objects, and no record names a live one in it"),
+    (but(live_from=1_999), "older than the listing"),
+    (but(errors=("the owner is silent",)), "the owner is silent"),
+]
+
+
+def test_k06_k07_incomplete_run_confirms_nothing() -> None:
+    for evidence, said in INCOMPLETE:
+        assert said in "; ".join(judge(evidence, None))
+
+
+def test_run_with_far_fewer_entries_than_the_last_is_rejected() -> None:
+    fewer_objects, fewer_live = PreviousRun(objects={"hot": 181}, live={}), PreviousRun(objects={}, live={"cold": 21})
+    of_the_last = "of the last whole run; if correct: sexton check rebase"
+
+    for before in (None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})):
+        assert judge(WHOLE, before) == ()
     assert WHOLE.objects == 100
+    assert judge(WHOLE, fewer_objects) == (f"vault hot: 90 objects are far below the 181 {of_the_last}",)
+    assert judge(WHOLE, fewer_live) == (f"vault cold: 10 live files are far below the 21 {of_the_last}",)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "said"),
-    [
-        (but(listings=()), "no vault was listed"),
-        (but(**listing(errors=("UNREACHABLE: silent",))), "vault cold: UNREACHABLE: silent"),
-        (but(**listing(parts=3)), "vault cold: 2 of 3 parts of its listing did not end"),
-        (but(listed_at=None), "the listing did not end"),
-        (but(live=None), "the live side was not read to its end"),
-        (but(live=0), "no live file was seen"),
-        (but(**listing(live=0)), "vault cold: 10 objects, and no record names a live one in it"),
-        (but(live_from=1_999), "older than the listing"),
-        (but(errors=("the owner is silent",)), "the owner is silent"),
-    ],
-)
-def test_k06_k07_incomplete_run_confirms_nothing(evidence: Evidence, said: str) -> None:
-    verdict = judge(evidence, None)
+def test_k18_run_whose_records_name_far_fewer_is_rejected() -> None:
+    for share, unnamed, is_whole in (
+        *((1.0, 49, True), (1.0, 51, False), (0.4, 79, True), (0.4, 81, False)),
+        *((0.0, 100, True), (1.0, None, True)),
+    ):
+        before = PreviousRun(objects={"cold": 20}, live={"cold": 20}, named_share={"cold": share})
+        verdict = judge(but(**listing(objects=100, live=20, unnamed=unnamed)), before)
 
-    assert said in "; ".join(verdict)
-
-
-@pytest.mark.parametrize(
-    ("before", "said"),
-    [
-        (
-            PreviousRun(objects={"hot": 181}, live={}),
-            "vault hot: 90 objects are far below the 181 of the last whole run; if correct: sexton check rebase",
-        ),
-        (
-            PreviousRun(objects={}, live={"cold": 21}),
-            "vault cold: 10 live files are far below the 21 of the last whole run; if correct: sexton check rebase",
-        ),
-    ],
-)
-def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRun, said: str) -> None:
-    assert judge(WHOLE, before) == (said,)
-
-
-@pytest.mark.parametrize(
-    ("unnamed", "share", "is_whole"),
-    [(49, 1.0, True), (51, 1.0, False), (79, 0.4, True), (81, 0.4, False), (100, 0.0, True), (None, 1.0, True)],
-)
-def test_k18_run_whose_records_name_far_fewer_is_rejected(unnamed: int | None, share: float, is_whole: bool) -> None:
-    evidence = but(**listing(objects=100, live=20, unnamed=unnamed))
-    before = PreviousRun(objects={"cold": 20}, live={"cold": 20}, named_share={"cold": share})
-
-    verdict = judge(evidence, before)
-
-    assert (verdict == ()) is is_whole
-    assert is_whole or "far below the" in verdict[0]
+        assert (verdict == ()) is is_whole, (share, unnamed)
+        assert is_whole or "far below the" in verdict[0]
 
 
 def test_no_rebase_is_proposed_where_a_vault_was_not_listed() -> None:
@@ -100,40 +80,32 @@ def test_no_rebase_is_proposed_where_a_vault_was_not_listed() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "grace", "judged"),
-    [
-        ("2026-01-01T00:00:00", 86_400, True),
-        ("2026-01-01T00:00:01", 86_400, False),
-        ("2026-01-01T23:00:00", 0, True),
-        ("2026-01-01T23:00:01", 0, False),
-        ("", 86_400, False),
-        ("Thu, 01 Jan 2026", 86_400, False),
-    ],
-)
-def test_k04_objects_younger_than_the_grace_are_not_judged(written: str, grace: int, judged: bool) -> None:
+def test_k04_objects_younger_than_the_grace_are_not_judged() -> None:
     cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
 
-    assert old_enough(written, latest_judged_write(cutoff, grace)) is judged
+    for grace, old, young in (
+        (86_400, "2026-01-01T00:00:00", "2026-01-01T00:00:01"),
+        (0, "2026-01-01T23:00:00", "2026-01-01T23:00:01"),
+    ):
+        latest = latest_judged_write(cutoff, grace)
+        judged = [written for written in (old, young, "", "Thu, 01 Jan 2026") if old_enough(written, latest)]
+        assert judged == [old]
 
 
-@pytest.mark.parametrize(
-    ("changed", "may"),
-    [
-        ({}, True),
-        ({"type": FindingType.LOST}, True),
-        ({"confirmed_at": None}, False),
-        ({"state": FindingState.ACCEPTED}, False),
-        ({"state": FindingState.GONE}, False),
-        ({"type": FindingType.UNKNOWN_KIND}, False),
-        ({"type": FindingType.SIZE_MISMATCH}, False),
-        ({"key": "_sexton/vault.json"}, False),
-    ],
-)
-def test_k08_only_confirmed_known_findings_are_repairable(changed: dict[str, Any], may: bool) -> None:
+def test_k08_only_confirmed_known_findings_are_repairable() -> None:
     confirmed = ORPHAN.model_copy(update={"confirmed_at": 5})
 
-    assert repairable(confirmed.model_copy(update=changed)) is may
+    for changed in ({}, {"type": FindingType.LOST}):
+        assert repairable(confirmed.model_copy(update=changed))
+    for changed in (
+        {"confirmed_at": None},
+        {"state": FindingState.ACCEPTED},
+        {"state": FindingState.GONE},
+        {"type": FindingType.UNKNOWN_KIND},
+        {"type": FindingType.SIZE_MISMATCH},
+        {"key": "_sexton/vault.json"},
+    ):
+        assert not repairable(confirmed.model_copy(update=changed)), changed
 
 
 def test_k14_over_1_percent_of_the_objects_need_an_approval() -> None:
@@ -143,16 +115,7 @@ def test_k14_over_1_percent_of_the_objects_need_an_approval() -> None:
     assert too_many("hot", 0, 0) == ""
 
 
-@pytest.mark.parametrize(
-    ("interval", "days", "late"),
-    [
-        (43_200, 30, False),
-        (43_200, 4, False),
-        (43_200, 3, True),
-        (86_400, 4, False),
-        (86_401, 4, True),
-        (43_200, 1, True),
-    ],
-)
-def test_report_that_leaves_under_three_days_is_too_late(interval: int, days: int, late: bool) -> None:
-    assert reports_loss_too_late(interval, days) is late
+def test_report_that_leaves_under_three_days_is_too_late() -> None:
+    orders = [(43_200, 30), (43_200, 4), (43_200, 3), (43_200, 1), (86_400, 4), (86_401, 4)]
+
+    assert [order for order in orders if reports_loss_too_late(*order)] == [(43_200, 3), (43_200, 1), (86_401, 4)]

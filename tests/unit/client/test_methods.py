@@ -52,22 +52,9 @@ class AsyncEcho(Methods, AsyncSender):
         return call.path
 
 
-def test_a_method_sends_the_request_of_its_function() -> None:
-    assert Echo().ping(times=3) == "/v1/ping/3"
-    assert asyncio.run(AsyncEcho().ping(3)) == "/v1/ping/3"
-
-
-def test_a_method_of_several_requests_returns_their_result() -> None:
-    assert Echo().ping_twice() == ("/v1/ping/1", "/v1/ping/2")
-    assert asyncio.run(AsyncEcho().ping_twice()) == ("/v1/ping/1", "/v1/ping/2")
-
-
-@pytest.mark.parametrize(
-    ("name", "values"), [("binlog drop", {"db": "d", "table": ""}), ("hold add", {"instance": ""})]
-)
-def test_an_empty_part_of_a_path_is_refused(name: str, values: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="is empty"):
-        request_of(operations()[name], values)
+def test_a_method_sends_its_requests_and_returns_their_result() -> None:
+    assert Echo().ping(times=3) == asyncio.run(AsyncEcho().ping(3)) == "/v1/ping/3"
+    assert Echo().ping_twice() == asyncio.run(AsyncEcho().ping_twice()) == ("/v1/ping/1", "/v1/ping/2")
 
 
 def test_every_operation_with_a_route_is_a_method() -> None:
@@ -90,6 +77,9 @@ def test_a_request_takes_the_longest_path_that_has_values() -> None:
         request("plan", instance="shop", colour="red")
     with pytest.raises(TypeError, match="needs instance"):
         request("plan")
+    for name, values in (("binlog drop", {"db": "d", "table": ""}), ("hold add", {"instance": ""})):
+        with pytest.raises(TypeError, match="is empty"):
+            request_of(operations()[name], values)
 
 
 def test_both_clients_have_the_same_nonblocking_methods() -> None:
@@ -100,17 +90,16 @@ def test_both_clients_have_the_same_nonblocking_methods() -> None:
 
 
 def test_unrepeatable_request_is_resent_only_if_it_never_arrived() -> None:
-    assert may_repeat(request("plan", instance="shop"), httpx.ConnectError("refused"))
-    assert not may_repeat(request("plan", instance="shop"), httpx.ReadTimeout("slow"))
-    assert not may_repeat(request("plan", instance="shop"), BUSY)
-    assert may_repeat(request("status"), httpx.ReadTimeout("slow"))
-    assert may_repeat(request("status"), BUSY)
+    refused, slow, plan = httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), request("plan", instance="shop")
+
+    assert [may_repeat(plan, error) for error in (refused, slow, BUSY)] == [True, False, False]
+    assert [may_repeat(request("status"), error) for error in (slow, BUSY)] == [True, True]
 
 
-@pytest.mark.parametrize(("status", "is_temporary"), [(408, True), (503, True), (413, False), (422, False)])
-def test_a_body_that_arrived_slowly_is_sent_again(status: int, is_temporary: bool) -> None:
-    with pytest.raises(httpx.HTTPStatusError) if is_temporary else nullcontext():
-        assert final_answer(httpx.Response(status, request=REQUEST)).status_code == status
+def test_a_body_that_arrived_slowly_is_sent_again() -> None:
+    for status, is_temporary in ((408, True), (503, True), (413, False), (422, False)):
+        with pytest.raises(httpx.HTTPStatusError) if is_temporary else nullcontext():
+            assert final_answer(httpx.Response(status, request=REQUEST)).status_code == status
 
 
 def test_last_answer_is_returned_and_silence_is_unreachable() -> None:
@@ -121,7 +110,6 @@ def test_last_answer_is_returned_and_silence_is_unreachable() -> None:
 
 def test_callers_timeout_replaces_that_of_the_call() -> None:
     poll = ApiCall[str]("GET", "/v1/ping", str, timeout_seconds=60)
+    timeouts = [request_options(call, own)["timeout"] for call, own in ((poll, None), (poll, 5), (PING, None))]
 
-    assert request_options(poll, None)["timeout"] == 60
-    assert request_options(poll, 5)["timeout"] == 5
-    assert request_options(PING, None)["timeout"] is httpx.USE_CLIENT_DEFAULT
+    assert timeouts == [60, 5, httpx.USE_CLIENT_DEFAULT]

@@ -4,12 +4,13 @@ import logging
 import re
 import tomllib
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, Field
 
-from config.explain import FOR_ALL, PER_INSTANCE, SHOWN, SettingRow
+from config.explain import FOR_ALL, PER_INSTANCE, SHOWN
 from config.explain import rows as explained_rows
 from config.live import LiveSettings, explain_live, merge, with_value
 from config.settings import Settings, explain, load
@@ -42,48 +43,38 @@ def test_a_text_of_a_new_setting_is_masked_until_it_is_listed() -> None:
     }
 
 
-def test_every_listed_setting_exists() -> None:
-    assert SHOWN - {row.key for row in explain()} == set()
+SPARK_CONF = {
+    "spark.executor.memory": "hush",
+    "spark.sql.shuffle.partitions": "hush",
+    "spark.hadoop.fs.s3a.access.key": "***",
+    "spark.sql.catalog.c.s3.access-key-id": "***",
+    "spark.authenticate.secret": "***",
+    "spark.executorEnv.PGPASS": "***",
+    "spark.kubernetes.authenticate.oauthToken": "***",
+    "spark.executor.extraJavaOptions": "***",
+}
+URLS = {
+    "sc://h:15002/;use_ssl=true;token=hush": "sc://h:15002/;use_ssl=true;token=***",
+    "sc://h:15002/;user_id=ada;x-api-key=hush": "sc://h:15002/;user_id=ada;x-api-key=***",
+    "postgresql://u:hush@h/d?sslmode=require": "postgresql://u:***@h/d?sslmode=require",
+    "postgresql://h/d?user=u&PassWord=hush": "postgresql://h/d?user=u&PassWord=***",
+    "https://ada:hush@s3.example": "https://ada:***@s3.example",
+    "s3://bucket/audit": "s3://bucket/audit",
+}
 
 
-@pytest.mark.parametrize(
-    ("conf", "shown"),
-    [
-        ("spark.executor.memory", True),
-        ("spark.sql.shuffle.partitions", True),
-        ("spark.hadoop.fs.s3a.access.key", False),
-        ("spark.sql.catalog.c.s3.access-key-id", False),
-        ("spark.authenticate.secret", False),
-        ("spark.executorEnv.PGPASS", False),
-        ("spark.kubernetes.authenticate.oauthToken", False),
-        ("spark.executor.extraJavaOptions", False),
-    ],
-)
-def test_spark_settings_are_masked_unless_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: str, shown: bool
-) -> None:
+def test_spark_settings_are_masked_unless_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sexton.toml"
-    file.write_text(f'[spark.conf]\n"{conf}" = "hush-hush"\n')
+    file.write_text("".join(["[spark.conf]\n", *(f'"{conf}" = "hush"\n' for conf in SPARK_CONF)]))
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
 
     values = {row.key: row.value for row in explain()}
 
-    assert values[f"spark.conf.{conf}"] == ("hush-hush" if shown else "***")
+    assert {conf: values[f"spark.conf.{conf}"] for conf in SPARK_CONF} == SPARK_CONF
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("sc://h:15002/;use_ssl=true;token=hush", "sc://h:15002/;use_ssl=true;token=***"),
-        ("sc://h:15002/;user_id=ada;x-api-key=hush", "sc://h:15002/;user_id=ada;x-api-key=***"),
-        ("postgresql://u:hush@h/d?sslmode=require", "postgresql://u:***@h/d?sslmode=require"),
-        ("postgresql://h/d?user=u&PassWord=hush", "postgresql://h/d?user=u&PassWord=***"),
-        ("https://ada:hush@s3.example", "https://ada:***@s3.example"),
-        ("s3://bucket/audit", "s3://bucket/audit"),
-    ],
-)
-def test_urls_lose_their_secrets(url: str, shown: str) -> None:
-    assert masked(url) == shown
+def test_urls_lose_their_secrets() -> None:
+    assert {url: masked(url) for url in URLS} == URLS
 
 
 def service_links(service: str, protocol: str) -> dict[str, str]:
@@ -102,42 +93,28 @@ def service_links(service: str, protocol: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("service", ["sexton", "sexton-api", "sexton-worker"])
-@pytest.mark.parametrize("protocol", ["TCP", "UDP"])
-def test_service_links_of_kubernetes_are_no_settings(
-    monkeypatch: pytest.MonkeyPatch, service: str, protocol: str
-) -> None:
+def test_service_links_and_client_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load()
-    for name, value in service_links(service, protocol).items():
+    for name, value in {"SEXTON_API_URL": "http://127.0.0.1:8470", "SEXTON_TOKEN": "sxt_x"}.items():
         monkeypatch.setenv(name, value)
-
-    assert load() == before
-    monkeypatch.setenv("SEXTON_API__LISTEN", "127.0.0.1:8471")
-    assert load().api.listen == "127.0.0.1:8471"
-    monkeypatch.setenv("SEXTON_API__LISTN", "127.0.0.1:8471")
-    with pytest.raises(SettingsError, match=r"listen"):
-        load()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "SEXTON_METRICS_PORT",
-        "SEXTON_API_PORT",
-        "SEXTON_S3__SERVICE_HOST",
-        "SEXTON_API__PORT_80_TCP",
-        "SEXTON_API_PORT_80_TCP_HOST",
-    ],
-)
-def test_a_setting_that_resembles_a_service_link_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "9464")
-
-    with pytest.raises(SettingsError, match=name):
-        load()
+    for service, protocol in product(("sexton", "sexton-api", "sexton-worker"), ("TCP", "UDP")):
+        with monkeypatch.context() as environment:
+            for name, value in service_links(service, protocol).items():
+                environment.setenv(name, value)
+            assert load() == before
+            environment.setenv("SEXTON_API__LISTEN", "127.0.0.1:8471")
+            assert load().api.listen == "127.0.0.1:8471"
+            environment.setenv("SEXTON_API__LISTN", "127.0.0.1:8471")
+            with pytest.raises(SettingsError, match=r"listen"):
+                load()
 
 
-def _described() -> list[SettingRow]:
-    return [row for row in explain() if not row.key.startswith("kinds.")]
+def test_a_setting_that_resembles_a_service_link_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("METRICS_PORT", "API_PORT", "S3__SERVICE_HOST", "API__PORT_80_TCP", "API_PORT_80_TCP_HOST"):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"SEXTON_{name}", "9464")
+            with pytest.raises(SettingsError, match=f"SEXTON_{name}"):
+                load()
 
 
 def test_file_has_exactly_the_settings_with_their_defaults() -> None:
@@ -152,28 +129,6 @@ def test_file_has_exactly_the_settings_with_their_defaults() -> None:
     }, "write each setting of config/sections.py into config/sexton.toml, with its default"
 
 
-def test_every_number_names_its_unit_and_its_floor() -> None:
-    text = PACKAGED.read_text()
-
-    for row in _described():
-        if not row.bound.startswith("floor"):
-            continue
-        comment = re.search(rf"((?:^#.*\n)+){row.key.rpartition('.')[2]} = ", text, re.MULTILINE)
-        assert comment, f"{row.key} has no comment above it"
-        floor = re.search(r"floor (\d+)", row.bound)
-        assert floor
-        assert row.unit in comment[1], f"the comment above {row.key} lacks its unit"
-        assert floor[1] in comment[1], f"the comment above {row.key} lacks its floor"
-
-
-def test_every_key_has_a_line_of_explanation() -> None:
-    lines = PACKAGED.read_text().splitlines()
-
-    for number, line in enumerate(lines):
-        if re.match(r"[a-z_]+ = ", line):
-            assert lines[number - 1].startswith("# "), line
-
-
 RETENTION = "recycle.retention_seconds"
 
 
@@ -181,18 +136,8 @@ def row(key: str, value: str, instance: str = "") -> StoredSetting:
     return StoredSetting(instance=instance, key=key, value=value, set_at=1_000, set_by="anna")
 
 
-class Rows:
-    """Rows that a test replaces."""
-
-    def __init__(self, *rows: StoredSetting) -> None:
-        self.rows: Sequence[StoredSetting] = rows
-
-    def __call__(self) -> Sequence[StoredSetting]:
-        return self.rows
-
-
 def test_row_of_an_instance_wins_over_one_of_all() -> None:
-    live = LiveSettings(load(), Rows(row(RETENTION, "700", "shop"), row(RETENTION, "800")))
+    live = live_settings(row(RETENTION, "700", "shop"), row(RETENTION, "800"))
 
     found = {name: live.current(name).retentions()["prepared"] for name in ("", "shop", "bank")}
 
@@ -200,45 +145,42 @@ def test_row_of_an_instance_wins_over_one_of_all() -> None:
     assert live.own.retentions()["prepared"] == 259_200
 
 
-@pytest.mark.parametrize(
-    ("unsafe", "says"),
-    [
-        (row(RETENTION, "5"), r"retention_seconds = 5 \(database, set by anna\) is below its floor of 600"),
-        (row(RETENTION, "soon"), "is not allowed"),
-        (row("recycle.max_delete_fraction", "nan"), "finite number"),
-        (row("recycle.fallback_retention_seconds", "5"), "use 0 for none, or 600 or more"),
-        (row("kinds.snapshot.retention_seconds", "5"), r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
-        (row("kinds.orphan.retention_seconds", "700"), "'orphan' is an engine kind"),
-        (row("kinds.9.retention_seconds", "700"), "'9' is not a valid kind name"),
-        (row("s3.endpoint_url", "https://evil"), "cannot be changed while workers run"),
-        (row("wal.flush_secret", "x" * 32), "cannot be changed while workers run"),
-        (row("protection.job_max_objects", "1000"), "cannot be changed while workers run"),
-        (row("wal.purge_trigger_entries", "1" + "0" * 30), "above its ceiling of 4611686018427387904"),
-        (row("wal.purge_trigger_bytes", "1000", "shop"), "the same for all instances"),
-        (row("nonsense", "1"), "is not a setting; see: sexton settings show"),
-        (row("recycle.retention_second", "1"), r"is not a setting; did you mean recycle\.retention_seconds\?"),
-    ],
-)
-def test_unsafe_row_is_ignored(unsafe: StoredSetting, says: str) -> None:
+def live_settings(*rows: StoredSetting) -> LiveSettings:
+    return LiveSettings(load(), lambda: rows)
+
+
+UNSAFE_ROWS = [
+    (row(RETENTION, "5"), r"retention_seconds = 5 \(database, set by anna\) is below its floor of 600"),
+    (row(RETENTION, "soon"), "is not allowed"),
+    (row("recycle.max_delete_fraction", "nan"), "finite number"),
+    (row("recycle.fallback_retention_seconds", "5"), "use 0 for none, or 600 or more"),
+    (row("kinds.snapshot.retention_seconds", "5"), r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
+    (row("kinds.orphan.retention_seconds", "700"), "'orphan' is an engine kind"),
+    (row("kinds.9.retention_seconds", "700"), "'9' is not a valid kind name"),
+    (row("s3.endpoint_url", "https://evil"), "cannot be changed while workers run"),
+    (row("wal.flush_secret", "x" * 32), "cannot be changed while workers run"),
+    (row("protection.job_max_objects", "1000"), "cannot be changed while workers run"),
+    (row("wal.purge_trigger_entries", "1" + "0" * 30), "above its ceiling of 4611686018427387904"),
+    (row("wal.purge_trigger_bytes", "1000", "shop"), "the same for all instances"),
+    (row("nonsense", "1"), "is not a setting; see: sexton settings show"),
+    (row("recycle.retention_second", "1"), r"is not a setting; did you mean recycle\.retention_seconds\?"),
+]
+
+
+def test_unsafe_row_is_ignored() -> None:
     settings = load()
+    for unsafe, says in UNSAFE_ROWS:
+        merged, ignored = merge(settings, [unsafe], unsafe.instance)
 
-    merged, ignored = merge(settings, [unsafe], unsafe.instance)
-
-    assert merged == settings
-    [entry] = ignored
-    assert entry.row == unsafe
-    with pytest.raises(SettingsError, match=says):
-        with_value(settings, unsafe.key, unsafe.value, unsafe.instance, "database, set by anna")
-
-
-def test_unsafe_row_of_an_instance_leaves_that_of_all() -> None:
-    merged, _ = merge(load(), [row(RETENTION, "900000"), row(RETENTION, "1", "shop")], "shop")
-
+        assert (merged, [entry.row for entry in ignored]) == (settings, [unsafe])
+        with pytest.raises(SettingsError, match=says):
+            with_value(settings, unsafe.key, unsafe.value, unsafe.instance, "database, set by anna")
+    merged, _ = merge(settings, [row(RETENTION, "900000"), row(RETENTION, "1", "shop")], "shop")
     assert merged.recycle.retention_seconds == 900_000
 
 
 def test_ignored_row_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    live = LiveSettings(load(), Rows(row(RETENTION, "5")), max_age_seconds=0)
+    live = LiveSettings(load(), lambda: [row(RETENTION, "5")], max_age_seconds=0)
 
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -249,35 +191,27 @@ def test_ignored_row_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_changed_rows_are_read_again() -> None:
-    rows = Rows()
-    live = LiveSettings(load(), rows, max_age_seconds=0)
+    rows: list[StoredSetting] = []
+    live = LiveSettings(load(), lambda: tuple(rows), max_age_seconds=0)
+    rarely = LiveSettings(load(), lambda: tuple(rows), max_age_seconds=3_600)
     policy = live.current.map(Settings.policy)
-    before = policy("shop")
+    before, _ = policy("shop"), rarely.current()
     assert policy("shop") is before
 
-    rows.rows = (row(RETENTION, "700"),)
+    rows.append(row(RETENTION, "700"))
 
     assert policy("shop").retention_seconds["prepared"] == 700
     assert policy("shop").version != before.version
+    assert rarely.current().recycle.retention_seconds == 259_200
 
 
 def test_any_number_of_names_costs_no_memory() -> None:
-    live = LiveSettings(load(), Rows(row(RETENTION, "700", "shop")))
+    live = live_settings(row(RETENTION, "700", "shop"))
     policy = live.current.map(Settings.policy)
 
     assert len({id(live.current(f"forged-{n}")) for n in range(2_000)}) == 1
     assert [policy(f"forged-{n}").retention("prepared") for n in range(2_000)] == [259_200] * 2_000
     assert policy("shop").retention("prepared") == 700
-
-
-def test_rows_are_kept_for_a_few_seconds() -> None:
-    rows = Rows()
-    live = LiveSettings(load(), rows, max_age_seconds=3_600)
-    live.current()
-
-    rows.rows = (row(RETENTION, "700"),)
-
-    assert live.current().recycle.retention_seconds == 259_200
 
 
 def test_unread_rows_are_an_error_not_the_file() -> None:
@@ -288,22 +222,18 @@ def test_unread_rows_are_an_error_not_the_file() -> None:
         LiveSettings(load(), fail).current()
 
 
-def test_kind_of_the_database_gets_a_retention() -> None:
-    live = LiveSettings(load(), Rows(row("kinds.snapshot.retention_seconds", "7000", "shop")))
+def test_an_instance_has_kinds_and_an_interval_of_its_own() -> None:
+    interval = row("recycle.recycle_interval_seconds", "10", "shop")
+    live = live_settings(interval, row("kinds.snapshot.retention_seconds", "7000", "shop"))
 
     assert live.current("shop").policy().retention_seconds["snapshot"] == 7_000
     assert "snapshot" not in live.current("bank").policy().retention_seconds
-
-
-def test_shortest_interval_is_that_of_any_instance() -> None:
-    live = LiveSettings(load(), Rows(row("recycle.recycle_interval_seconds", "10", "shop")))
-
     assert (live.shortest_interval(), live.current("bank").recycle.recycle_interval_seconds) == (10, 3_600)
 
 
 def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
-    live = LiveSettings(load(), Rows(row(RETENTION, "700"), row("recycle.upload_grace_seconds", "5")))
+    live = live_settings(row(RETENTION, "700"), row("recycle.upload_grace_seconds", "5"))
 
     shown = {r.key: r for r in explain_live(live, now=7_201_000)}
 
@@ -313,11 +243,9 @@ def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.Monk
     assert (shown[RETENTION].mutable, shown["deployment"].mutable) == (True, False)
 
 
-def test_every_mutable_key_is_a_bounded_number() -> None:
-    rows = {r.key: r for r in explain()}
+def test_listed_settings_exist_and_mutable_ones_are_bounded() -> None:
+    rows, mutable = {r.key: r for r in explain()}, PER_INSTANCE | FOR_ALL
 
-    mutable = PER_INSTANCE | FOR_ALL
-
-    assert mutable - rows.keys() == set()
+    assert (SHOWN | mutable) - rows.keys() == set()
     unbounded = [key for key in mutable if not re.search("floor|more than", rows[key].bound)]
     assert unbounded == [], "give each a floor (ge= or gt=) in config/sections.py"

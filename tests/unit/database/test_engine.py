@@ -14,25 +14,19 @@ from sexton.database.tables import TABLES
 from sexton.kernel.errors import BadInput
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg"])
-def test_a_url_of_postgresql_is_opened_with_psycopg(scheme: str) -> None:
-    db = Database.open(f"{scheme}://nobody@127.0.0.1:1/shop")
+def test_a_url_of_postgresql_is_opened_with_psycopg() -> None:
+    for scheme in ("postgresql", "postgresql+psycopg"):
+        db = Database.open(f"{scheme}://nobody@127.0.0.1:1/shop")
+        assert db.engine.url.drivername == "postgresql+psycopg"
+        db.close()
 
-    assert db.engine.url.drivername == "postgresql+psycopg"
-    db.close()
 
-
-@pytest.mark.parametrize(
-    "url", ["sqlite:///shop.db", "mysql://a:secret@b/c", "postgresql+asyncpg://a:secret@b/c", "secret"]
-)
-@pytest.mark.parametrize("setting", ["database_url", "live_database_url"])
-def test_another_url_is_refused_without_its_password(setting: str, url: str) -> None:
-    own, live = (url, "") if setting == "database_url" else ("postgresql://a@b/c", url)
-
-    with pytest.raises(BadInput, match=f"^{setting} .*; use postgresql://USER@HOST/DATABASE$") as refused:
-        Database.open(own, live_url=live)
-
-    assert "secret" not in str(refused.value)
+def test_another_url_is_refused_without_its_password() -> None:
+    for url in ("sqlite:///shop.db", "mysql://a:secret@b/c", "postgresql+asyncpg://a:secret@b/c", "secret"):
+        for setting, own, live in (("database_url", url, ""), ("live_database_url", "postgresql://a@b/c", url)):
+            with pytest.raises(BadInput, match=f"^{setting} .*; use postgresql://USER@HOST/DATABASE$") as refused:
+                Database.open(own, live_url=live)
+            assert "secret" not in str(refused.value)
 
 
 DIALECT = psycopg.dialect()

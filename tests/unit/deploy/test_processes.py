@@ -15,13 +15,11 @@ from tests.servers.certificate import certificate
 from tests.support.chart import DEPLOY, FULL, MINIMAL, containers, documents, render
 from tests.support.deployed import Deployed, compose, processes
 
-PROCESSES = list(processes())
 
-
-@pytest.fixture(params=PROCESSES, ids=lambda process: process.name)
-def process(request: pytest.FixtureRequest) -> Deployed:
-    deployed: Deployed = request.param
-    return deployed
+@pytest.fixture(scope="module")
+def deployed() -> list[Deployed]:
+    """Every process; the chart is rendered only when a test needs it."""
+    return list(processes())
 
 
 def _words(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
@@ -33,27 +31,34 @@ def _words(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
     return command, []
 
 
-def test_every_command_and_option_exists(process: Deployed) -> None:
-    commands: Any = root()
-    command, rest = _words(commands, process.arguments)
+def test_every_command_and_option_exists(deployed: list[Deployed]) -> None:
+    for process in deployed:
+        command, rest = _words(root(), process.arguments)
 
-    assert not hasattr(command, "commands"), "the name of a group"
-    options = {option for parameter in command.params for option in parameter.opts}
-    assert [word for word in rest if word.startswith("--") and word not in options] == []
+        assert not hasattr(command, "commands"), f"{process.name} names a group"
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert [word for word in rest if word.startswith("--") and word not in options] == [], process.name
 
 
-def test_settings_are_read(process: Deployed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_read(deployed: list[Deployed], tmp_path: Path, subtests: pytest.Subtests) -> None:
+    authority = str(certificate(tmp_path).authority)
+    for process in deployed:
+        with subtests.test(process.name), pytest.MonkeyPatch.context() as environment:
+            _read(process, tmp_path, authority, environment)
+
+
+def _read(process: Deployed, folder: Path, authority: str, environment: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+        environment.delenv(name)
+    environment.chdir(folder)
     for name, value in process.variables.items():
-        monkeypatch.setenv(name, value)
+        environment.setenv(name, value)
     if "SEXTON_CONFIG" in process.variables:
         assert process.variables["SEXTON_CONFIG"] == "/etc/sexton/sexton.toml"
-        (tmp_path / "sexton.toml").write_text(process.settings or "")
-        monkeypatch.setenv("SEXTON_CONFIG", str(tmp_path / "sexton.toml"))
+        (folder / "own.toml").write_text(process.settings or "")
+        environment.setenv("SEXTON_CONFIG", str(folder / "own.toml"))
     if "SEXTON_CA_CERTS" in process.variables:
-        monkeypatch.setenv("SEXTON_CA_CERTS", str(certificate(tmp_path).authority))
+        environment.setenv("SEXTON_CA_CERTS", authority)
 
     settings = load()
 
@@ -72,20 +77,16 @@ def _settings_of(settings: Any) -> set[str]:
     return names
 
 
-def test_probes_ask_the_port_that_listens() -> None:
-    for values in (MINIMAL, FULL):
+def test_probes_ask_the_port_that_listens_as_it_speaks() -> None:
+    for values, scheme in ((MINIMAL, "HTTPS"), (FULL, "HTTP")):
         for container in containers(documents(values)):
             probes = [value for key, value in container.items() if key.endswith("Probe")]
             listening = [e["value"] for e in container["env"] if e["name"].endswith("__LISTEN")]
             assert [f"0.0.0.0:{port['containerPort']}" for port in container.get("ports", ())] == listening
             assert {probe["httpGet"]["path"] for probe in probes} <= {"/livez", "/readyz"}
             assert {probe["httpGet"]["port"] for probe in probes} == {p["name"] for p in container.get("ports", ())}
-
-
-def test_probes_speak_tls_where_the_api_does() -> None:
-    for values, scheme in ((MINIMAL, "HTTPS"), (FULL, "HTTP")):
-        api = next(c for c in containers(documents(values)) if c["name"] == "api")
-        assert {api[probe]["httpGet"]["scheme"] for probe in ("livenessProbe", "readinessProbe")} == {scheme}
+            if container["name"] == "api":
+                assert [probe["httpGet"]["scheme"] for probe in probes] == [scheme] * 2
 
 
 def test_ports_are_those_of_the_settings() -> None:
@@ -104,8 +105,8 @@ def test_deploy_files_name_known_variables_only() -> None:
             assert names - known == set(), path
 
 
-@pytest.mark.parametrize(("console", "command"), [(False, "api"), (True, "console")])
-def test_the_chart_serves_the_console_if_asked(console: bool, command: str) -> None:
-    values = MINIMAL | {"api": {**MINIMAL.get("api", {}), "console": console}}
-    api = next(c for c in containers(documents(values)) if c["name"] == "api")
-    assert api["args"] == [command]
+def test_the_chart_serves_the_console_if_asked() -> None:
+    for console, command in ((False, "api"), (True, "console")):
+        values = MINIMAL | {"api": {**MINIMAL.get("api", {}), "console": console}}
+        api = next(c for c in containers(documents(values)) if c["name"] == "api")
+        assert api["args"] == [command]

@@ -20,20 +20,11 @@ def test_time_left_follows_the_recent_rate() -> None:
     assert rate.seconds_left(last) == 90
 
 
-def test_one_sample_gives_no_rate() -> None:
-    rate = RecentRate()
-    assert rate.per_second is None
-
-    rate.add(counts(5, 100))
-
-    assert rate.per_second is None
-    assert rate.seconds_left(counts(5, 100)) is None
-
-
-def test_round_that_does_not_move_has_no_time_left() -> None:
-    rate = RecentRate()
+def test_one_sample_or_a_halted_round_has_no_time_left() -> None:
+    rate, rates = RecentRate(), []
     for second in range(100):
+        rates.append(rate.per_second)
         rate.add(counts(second, 500))
+        assert rate.seconds_left(counts(second, 500)) is None
 
-    assert rate.per_second == 0
-    assert rate.seconds_left(counts(99, 500)) is None
+    assert (rates[:2], rate.per_second) == ([None, None], 0)

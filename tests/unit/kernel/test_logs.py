@@ -36,69 +36,51 @@ def raised(error: BaseException) -> Any:
         return sys.exc_info()
 
 
-def test_json_has_the_context_and_the_message() -> None:
-    logs.bind(instance="shop", round=3, kind="dropped", range=0, attempt=None)
+def test_the_context_stands_before_the_message_or_in_fields() -> None:
+    logs.bind(instance="shop", round=3, attempt=None)
 
     found = json.loads(line("json", "range %d ends", 0))
 
-    assert (found["event"], found["level"], found["logger"]) == ("range 0 ends", "info", "some.library")
-    assert (found["deployment"], found["role"], found["instance"], found["round"]) == ("d-1", "control", "shop", 3)
-    assert (found["kind"], found["range"]) == ("dropped", 0)
-    assert "attempt" not in found
+    names = ("event", "level", "logger", "deployment", "role", "instance", "round", "attempt")
+    values = ["range 0 ends", "info", "some.library", "d-1", "control", "shop", 3, None]
+    assert [found.get(name) for name in names] == values
     assert found["timestamp"].endswith("Z")
+    assert line("console", "begins").endswith(" INFO some.library [role=control instance=shop round=3] begins")
 
 
-def test_console_shows_the_context_before_the_message() -> None:
-    logs.bind(instance="shop", round=3)
-
-    shown = line("console", "begins")
-
-    assert shown.endswith(" INFO some.library [role=control instance=shop round=3] begins")
-
-
-@pytest.mark.parametrize("format_", ["console", "json"])
-def test_hostile_text_stays_on_its_line(format_: str) -> None:
+def test_hostile_text_stays_on_its_line() -> None:
     logs.bind(instance=f"shop] [instance=other {HOSTILE}")
+    for format_ in ("console", "json"):
+        shown = line(format_, "key %s", HOSTILE)
 
-    shown = line(format_, "key %s", HOSTILE)
-
-    assert "\n" not in shown
-    assert not any(c in shown for c in "\x1b\u202e\u2028\x9b\ud800")
+        assert {*"\n\x1b\u202e\u2028\x9b\ud800"}.isdisjoint(shown)
 
 
-def test_hostile_context_ends_no_bracket() -> None:
+def test_hostile_text_ends_no_bracket_and_is_the_same_in_json() -> None:
+    text = "a\n\x1b\u202e\u2028 naïve"
     logs.bind(instance="shop] INFO forged")
 
     assert '[role=control instance="shop] INFO forged"] begins' in line("console", "begins")
-
-
-def test_hostile_message_is_the_same_in_json() -> None:
-    text = "a\n\x1b\u202e\u2028 naïve"
-
     assert json.loads(line("json", "%s", text))["event"] == text
 
 
-def test_traceback_is_indented_and_escaped() -> None:
+def test_traceback_is_indented_and_escaped_or_a_field() -> None:
     first, *rest = line("console", "failed", exc_info=raised(ValueError(HOSTILE))).split("\n")
+    shown = line("json", "failed", exc_info=raised(ValueError("wrong")))
 
     assert first.endswith("failed")
     assert len(rest) > 2
     assert all(text.startswith("  ") and "\x1b" not in text for text in rest)
-
-
-def test_json_has_the_traceback_in_a_field() -> None:
-    shown = line("json", "failed", exc_info=raised(ValueError("wrong")))
-
     assert "\n" not in shown
     assert "ValueError: wrong" in json.loads(shown)["exception"]
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError("cancelled between pages"), asyncio.CancelledError()])
-def test_cancellation_is_one_line_without_traceback(error: BaseException) -> None:
-    shown = line("console", "Completing activity as failed", exc_info=raised(error))
+def test_cancellation_is_one_line_without_traceback() -> None:
+    for error in (asyncio.CancelledError("cancelled between pages"), asyncio.CancelledError()):
+        shown = line("console", "Completing activity as failed", exc_info=raised(error))
 
-    assert "\n" not in shown
-    assert "Completing activity as failed: CancelledError" in shown
+        assert "\n" not in shown
+        assert "Completing activity as failed: CancelledError" in shown
 
 
 def test_workflow_of_temporals_logger_is_a_field() -> None:

@@ -15,7 +15,6 @@ from sexton.storage.model import KeyOutcome, KeyResult
 
 FIRST = 7
 MARKS = ("a", "b", "c")
-TRIED = [outcome for outcome in KeyOutcome if outcome is not KeyOutcome.THROTTLED]
 UNDONE = (None, KeyOutcome.FAILED)
 
 
@@ -130,32 +129,16 @@ def test_a_thousand_keys_of_a_folder_need_a_few_bytes_each() -> None:
     assert len(files.encode_files()) + len(files.results.encode()) < 10 * len(keys)
 
 
-@pytest.mark.parametrize("part", ["files", "results"])
-def test_changed_bytes_are_refused(part: str) -> None:
+def test_changed_bytes_or_results_of_another_list_are_refused() -> None:
     files = FileList.of(1, 1, [File("dropped", "a", "cold", "a.dat", 1)])
     stored = {"files": files.encode_files(), "results": files.results.encode()}
-    stored[part] = stored[part][:-1] + bytes([stored[part][-1] ^ 1])
 
-    with pytest.raises(DamagedList, match="damaged"):
-        FileList.decode(1, 1, **stored)
-
-
-def test_results_of_another_list_are_refused() -> None:
-    files = FileList.of(1, 1, [File("dropped", "a", "cold", "a.dat", 1)])
-
+    for part, whole in stored.items():
+        changed = whole[:-1] + bytes([whole[-1] ^ 1])
+        with pytest.raises(DamagedList, match="damaged"):
+            FileList.decode(1, 1, **stored | {part: changed})
     with pytest.raises(DamagedList, match="incomplete"):
-        FileList.decode(1, 1, files.encode_files(), FileResults.untried(2).encode())
-
-
-@pytest.mark.parametrize("outcome", TRIED)
-def test_a_done_file_keeps_its_outcome(outcome: KeyOutcome) -> None:
-    results = FileResults.untried(1)
-    results.record(0, KeyResult("a", outcome))
-    done = results.codes[0]
-
-    results.record(0, KeyResult("a", KeyOutcome.ABSENT))
-
-    assert results.codes[0] == (done if outcome is not KeyOutcome.FAILED else ord("a"))
+        FileList.decode(1, 1, stored["files"], FileResults.untried(2).encode())
 
 
 def test_an_outcome_is_counted_once_with_its_size() -> None:

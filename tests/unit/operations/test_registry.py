@@ -65,6 +65,7 @@ HOLD = operation(Logged("{key}"))
 
 
 def test_every_operation_has_what_its_doors_need() -> None:
+    assert {o.name for o in operations().values() if o.record.asks} == set(QUESTIONS)
     for name, declared in operations().items():
         assert re.fullmatch(r"[a-z]+( [a-z-]+){0,2}", name), name
         if declared.is_for_people:
@@ -74,35 +75,39 @@ def test_every_operation_has_what_its_doors_need() -> None:
 
 
 def test_values_come_in_the_path_or_the_body() -> None:
-    assert HOLD.path_names(HOLD.paths[0]) == {"instance"}
     assert HOLD.body is not None
-    assert list(HOLD.body.model_fields) == ["key", "days", "reason"]
-    assert list(HOLD.order.model_fields) == ["instance", "key", "days", "reason"]
+    assert HOLD.path_names(HOLD.paths[0]) == {"instance"}
+    assert (
+        list(HOLD.order.model_fields) == ["instance", *HOLD.body.model_fields] == ["instance", "key", "days", "reason"]
+    )
+
+
+def run_in(done: Done, caller: Someone, instance: str | None, **more: object) -> Any:
+    return HOLD.run(Call(done, caller), {"instance": instance, "key": "a", "days": 3, **more})  # type: ignore[arg-type]
 
 
 def test_a_change_needs_the_grant_and_is_recorded() -> None:
     done, operator, reader = Done(), Someone(Grant.OPERATE), Someone(Grant.READ)
-    values = {"instance": "shop", "key": "a", "days": 3, "reason": "why"}
 
-    assert HOLD.run(Call(done, operator), values) == "a"  # type: ignore[arg-type]
+    assert run_in(done, operator, "shop", reason="why") == "a"
     with pytest.raises(Forbidden, match="operate in shop"):
-        HOLD.run(Call(done, reader), values)  # type: ignore[arg-type]
+        run_in(done, reader, "shop", reason="why")
     assert done == ["shop a 3 ada"]
     assert operator.deeds == [Deed("hold add", "shop", Grant.OPERATE, "a", "why")]
 
 
-@pytest.mark.parametrize("days", [1, 9])
-def test_values_decide_what_only_keeps_and_what_is_routine(days: int) -> None:
+def test_values_decide_what_only_keeps_and_what_is_routine() -> None:
     def is_short(days: int, **_: object) -> bool:
         return days == 1
 
-    kept, routine = Someone(Grant.OPERATE), Someone(Grant.OPERATE)
-    values = {"instance": "shop", "key": "a", "days": days}
+    for days in (1, 9):
+        kept, routine = Someone(Grant.OPERATE), Someone(Grant.OPERATE)
+        values = {"instance": "shop", "key": "a", "days": days}
 
-    operation(Logged(keeps=is_short)).run(Call(Done(), kept), values)  # type: ignore[arg-type]
-    operation(Logged(routine=is_short)).run(Call(Done(), routine), values)  # type: ignore[arg-type]
+        operation(Logged(keeps=is_short)).run(Call(Done(), kept), values)  # type: ignore[arg-type]
+        operation(Logged(routine=is_short)).run(Call(Done(), routine), values)  # type: ignore[arg-type]
 
-    assert (kept.keeps, len(routine.deeds)) == (days == 1, days != 1)
+        assert (kept.keeps, len(routine.deeds)) == (days == 1, days != 1)
 
 
 def test_what_was_started_is_awaited_while_the_record_is_open() -> None:
@@ -123,15 +128,11 @@ def test_what_was_started_is_awaited_while_the_record_is_open() -> None:
     assert (report, operator.is_open) == (("a", True), False)
 
 
-def test_an_empty_instance_is_not_every_one() -> None:
+def test_an_empty_instance_or_a_bare_duration_is_refused() -> None:
+    unset, caller = operations()["settings unset"], Someone(Grant.OPERATE)
+
     with pytest.raises(WrongUsage, match="is a variable empty"):
-        operations()["settings unset"].run(
-            Call(Done(), Someone(Grant.OPERATE)),  # type: ignore[arg-type]
-            {"instance": "", "key": "recycle.retention_seconds"},
-        )
-
-
-def test_a_duration_without_a_unit_is_refused() -> None:
+        unset.run(Call(Done(), caller), {"instance": "", "key": "recycle.retention_seconds"})  # type: ignore[arg-type]
     for name, given in (("binlog set", {"ttl_seconds": "7"}), ("protection renew", {"ttl_seconds": "600"})):
         with pytest.raises(WrongUsage, match="of what"):
             operations()[name].refuse_bare(given)
@@ -140,38 +141,21 @@ def test_a_duration_without_a_unit_is_refused() -> None:
 
 def test_the_log_of_calls_names_the_limits_of_a_log() -> None:
     keep = operations()["binlog set"].record.subject
-    assert callable(keep)
-
     limits = {"max_bytes": None, "max_history_nums": 0, "from_seq": 0}
 
+    assert callable(keep)
     assert keep(db="sales", table=None, ttl_seconds=0, **limits) == "sales: ttl 0, records 0, from 0"
 
 
-def test_a_person_confirms_what_the_command_asks() -> None:
-    assert {o.name for o in operations().values() if o.record.asks} == set(QUESTIONS)
-
-
-def test_true_is_no_number() -> None:
-    for name, value in (("vault cap", {"vault": "v", "rate": True}), ("hold release", {"hold": True})):
-        with pytest.raises(ValidationError, match="write a whole number"):
-            operations()[name].order.model_validate(value)
-
-
-def test_the_only_instance_is_meant_where_none_is_named() -> None:
+def test_an_instance_is_the_only_one_or_a_registered_one() -> None:
     done, operator = Done(), Someone(Grant.OPERATE)
-
-    HOLD.run(Call(done, operator), {"instance": None, "key": "a", "days": 3})  # type: ignore[arg-type]
-
+    run_in(done, operator, None)
     assert done == ["only a 3 ada"]
 
-
-def test_an_unknown_instance_is_refused_after_it_was_recorded() -> None:
     done, operator = Done(), Someone(Grant.OPERATE)
-
     with pytest.raises(SextonError, match="unknown"):
-        HOLD.run(Call(done, operator), {"instance": "unknown", "key": "a", "days": 3})  # type: ignore[arg-type]
-
-    assert (done, [deed.instance for deed in operator.deeds]) == ([], ["unknown"])
+        run_in(done, operator, "unknown")
+    assert (done, [deed.instance for deed in operator.deeds]) == ([], ["unknown"])  # it was recorded before
 
 
 def test_what_is_unknown_belongs_to_an_unknown_instance() -> None:
@@ -189,3 +173,9 @@ def test_what_is_unknown_belongs_to_an_unknown_instance() -> None:
         released.run(Call(Done(), operator), {"number": number})  # type: ignore[arg-type]
 
     assert [(deed.instance, deed.is_named) for deed in operator.deeds] == [("shop", False), (UNKNOWN_INSTANCE, False)]
+
+
+def test_true_is_no_number() -> None:
+    for name, value in (("vault cap", {"vault": "v", "rate": True}), ("hold release", {"hold": True})):
+        with pytest.raises(ValidationError, match="write a whole number"):
+            operations()[name].order.model_validate(value)

@@ -54,31 +54,13 @@ def updated(page: str) -> str:
     return _ROW.sub(row, page)
 
 
-def test_ids_are_read_from_the_beginning_of_a_name() -> None:
-    assert ids("test_r07_a_delete_that_fails_keeps_r08") == ["R07"]
-    assert ids("test_k02_k04_k08_objects") == ["K02", "K04", "K08"]
-    assert ids("test_k01_to_k04_spark") == ["K01", "K02", "K03", "K04"]
-    assert ids("test_10_000_random_steps") == []
+def test_every_case_is_on_the_page_once_and_has_a_test() -> None:
+    rows, tests = _ROW.findall(PAGE.read_text()), proofs()
+    on_page = [id_ for id_, _, _ in rows]
 
-
-def test_every_id_of_a_test_is_on_the_page() -> None:
-    on_page = {row[0] for row in _ROW.findall(PAGE.read_text())}
-
-    assert sorted(proofs().keys() - on_page) == []
-
-
-def test_no_id_is_on_the_page_twice() -> None:
-    on_page = [row[0] for row in _ROW.findall(PAGE.read_text())]
-
-    assert len(on_page) == len(set(on_page))
-    assert len(on_page) > 100
-
-
-def test_every_case_that_is_not_open_has_a_test() -> None:
-    rows = _ROW.findall(PAGE.read_text())
-    tests = proofs()
+    assert len(on_page) == len(set(on_page)) > 100
+    assert sorted(tests.keys() - on_page) == []
     untested = [id_ for id_, _, tests_cell in rows if tests_cell != OPEN and id_ not in tests]
-
     assert untested == [], "mark them open on the page, or give them a test"
 
 

@@ -1,4 +1,4 @@
-"""Importing workflows, the node agent or the client loads no adapter."""
+"""Importing workflows, the node agent, the client or the stores of a command loads no adapter and no telemetry."""
 
 import subprocess
 import sys
@@ -10,28 +10,35 @@ SERVER = (*HEAVY, *OWN, "fastapi", "temporalio", "lxml", "pyarrow", "confluent_k
 """What a program that only calls the API need not load."""
 
 
-def _loaded(statement: str, libraries: tuple[str, ...] = HEAVY) -> str:
-    code = f"import sys; {statement}; print(*(m for m in {libraries} if m in sys.modules))"
-    return subprocess.check_output([sys.executable, "-c", code], text=True, cwd=Path(__file__).parents[3]).strip()
+UNTRACED = """
+from config.settings import load
+from sexton.runtime.temporal.tracing import interceptors
+assert interceptors(load()) == []
+"""
 
 
-def test_importing_workflows_loads_no_adapter() -> None:
-    assert _loaded("import workflows") == ""
+def _loaded(*steps: tuple[str, tuple[str, ...]]) -> list[str]:
+    """Run statements one after another in a new process; return which libraries are loaded after each."""
+    lines = ["import sys"]
+    for statement, libraries in steps:
+        lines += [statement, f"print(*(m for m in {libraries} if m in sys.modules))"]
+    run = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.check_output(run, text=True, cwd=Path(__file__).parents[3]).splitlines()
 
 
-def test_importing_the_node_agent_loads_no_adapter() -> None:
-    assert _loaded("import sexton.replication.agent.serving, sexton.replication.agent.http") == ""
+def test_importing_client_agent_or_workflows_loads_no_adapter() -> None:
+    steps = (
+        ("import sexton.client", SERVER),
+        ("import sexton.replication.agent.serving, sexton.replication.agent.http", HEAVY),
+        ("import workflows", HEAVY),
+        (f"import sexton.runtime.temporal.client{UNTRACED}", ("opentelemetry.sdk", "opentelemetry.exporter")),
+        ("import sexton.storage.s3.wire", HEAVY[:2]),
+    )
 
-
-def test_importing_the_client_loads_no_server_code() -> None:
-    assert _loaded("import sexton.client", SERVER) == ""
+    assert _loaded(*steps) == ["", "", "", "", "boto3 botocore"]  # the last one shows that the check would see it
 
 
 def test_the_stores_of_every_command_load_no_object_store() -> None:
     libraries = ("boto3", "lxml", "pyarrow", "pyspark", "temporalio")
 
-    assert _loaded("import sexton.deployment, sexton.operators.stores", libraries) == ""
-
-
-def test_the_check_would_see_a_heavy_import() -> None:
-    assert _loaded("import sexton.storage.s3.wire").split() == ["boto3", "botocore"]
+    assert _loaded(("import sexton.deployment, sexton.operators.stores", libraries)) == [""]

@@ -2,9 +2,7 @@
 
 import json
 import re
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -12,14 +10,11 @@ from prometheus_client import generate_latest
 from sexton.insight.metrics.collector import DeploymentRegistry, PoolCollector
 from tests.support.prometheus import (
     CASES,
-    DASHBOARD,
     DOCUMENT,
-    EVERYWHERE,
     RULES,
     exported_labels,
     expression,
     metrics,
-    panels,
     promtool,
     queries,
     rules,
@@ -44,10 +39,13 @@ def without_panel() -> set[str]:
     return set(re.findall(r"`(\w+)`", paragraph[0]))
 
 
-def test_every_query_uses_only_exported_metrics_and_labels() -> None:
+def test_queries_and_alerts_use_exported_metrics_and_labels_only() -> None:
     labels = exported_labels()
+    unexported = ["max by (kind) (sexton_up)", 'sexton_holds{vault="x"}', "sexton_never", "sexton_holds * on (kind) up"]
 
-    assert {query: unknown for query in queries() if (unknown := unknown_labels(query, labels))} == {}
+    assert [expr for expr in unexported if not unknown_labels(expr, labels)] == []
+    used = [*queries(), *(expression(rule) for rule in rules().values())]
+    assert {expr: unknown for expr in used if (unknown := unknown_labels(expr, labels))} == {}
 
 
 def test_every_query_asks_for_the_chosen_deployments() -> None:
@@ -65,7 +63,7 @@ def of_all_deployments(query: str) -> list[str]:
     return wrong
 
 
-def test_promtool_parses_every_query(tmp_path: Path) -> None:
+def test_promtool_parses_every_rule_and_query(tmp_path: Path) -> None:
     values = {"$__rate_interval": "5m", "$instance": ".*", "$deployment": ".*"}
     rule_lines = []
     for number, query in enumerate(queries()):
@@ -74,78 +72,19 @@ def test_promtool_parses_every_query(tmp_path: Path) -> None:
         rule_lines.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
     (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(rule_lines))
 
-    code, output = promtool("check", "rules", str(tmp_path / "q.yml"))
+    code, output = promtool("check", "rules", str(RULES), str(tmp_path / "q.yml"))
 
     assert len(rule_lines) > 90
     assert code == 0, output
-
-
-def test_every_metric_of_an_alert_has_a_panel() -> None:
-    alerting = {name for rule in rules().values() for name in metrics(expression(rule))}
-
-    assert alerting - shown() == set(), "add a panel for each to config/grafana/sexton.json"
+    assert f"SUCCESS: {len(rules())} rules found" in output
 
 
 def test_every_metric_has_a_panel_or_is_listed_without() -> None:
     of_sexton = {name for name in exported_labels() if name.startswith(("sexton_", "recycler_"))}
+    alerting = {name for rule in rules().values() for name in metrics(expression(rule))}
 
+    assert alerting - shown() == set(), "add a panel for each to config/grafana/sexton.json"
     assert of_sexton - shown() == without_panel(), 'add a panel, or name it in docs/metrics.md at "No panel shows"'
-
-
-def test_legends_name_existing_labels() -> None:
-    labels = exported_labels()
-    for panel in panels():
-        for target in panel.get("targets", ()):
-            used = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-            assert used <= EVERYWHERE.union(*(labels[m] for m in metrics(target["expr"]))), panel["title"]
-
-
-def test_panels_have_ids_titles_and_descriptions() -> None:
-    ids = [panel["id"] for panel in panels()]
-
-    assert len(ids) == len(set(ids))
-    assert [p["id"] for p in panels() if not p["title"]] == []
-    assert [p["title"] for p in panels() if p["type"] != "row" and len(p["description"]) < 10] == []
-    assert {p["datasource"]["uid"] for p in panels() if p["type"] != "row"} == {"${datasource}"}
-    assert "id" not in json.loads(DASHBOARD.read_text())
-
-
-def test_panels_do_not_overlap() -> None:
-    places = [(p["title"], p["gridPos"]) for p in panels()]
-
-    assert [(a, b) for (a, one), (b, other) in combinations(places, 2) if _overlap(one, other)] == []
-    assert [title for title, place in places if place["x"] + place["w"] > 24] == []
-
-
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-    below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-    return not beside and not below
-
-
-def test_dashboard_asks_for_source_deployment_and_instance() -> None:
-    variables = {v["name"]: v for v in json.loads(DASHBOARD.read_text())["templating"]["list"]}
-
-    assert list(variables) == ["datasource", "deployment", "instance"]
-    assert variables["datasource"]["type"] == "datasource"
-    assert variables["deployment"]["definition"] == "label_values(sexton_build_info, deployment)"
-    assert 'sexton_instance_enabled{deployment=~"$deployment"}' in variables["instance"]["definition"]
-
-
-@pytest.fixture
-def exported(database_url: str) -> str:
-    """A real scrape of an empty deployment, with the families that have no samples yet."""
-    rig = Rig(database_url)
-    text = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
-    rig.db.close()
-    return text
-
-
-def test_promtool_accepts_the_rules() -> None:
-    code, output = promtool("check", "rules", str(RULES))
-
-    assert code == 0, output
-    assert f"SUCCESS: {len(rules())} rules found" in output
 
 
 @pytest.mark.slow
@@ -155,36 +94,21 @@ def test_every_alert_fires_when_it_should_and_not_before() -> None:
     assert code == 0, output
 
 
-def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None:
-    (tmp_path / RULES.name).write_text(RULES.read_text().replace("absent(sexton_up)", "absent(sexton_up) > 1"))
-    header, first_case, *_ = re.split(r"(?m)^(?=  - name: )", CASES[-1].read_text())
-    (tmp_path / "cases.yml").write_text(header + first_case)
-
-    code, output = promtool("test", "rules", str(tmp_path / "cases.yml"))
-
-    assert code != 0
-    assert "SextonNotSeen" in output
-
-
 def without(pattern: str) -> list[str]:
     """Return the alerts whose rules have no line of this pattern."""
     return [alert for alert, rule in rules().items() if not re.search(pattern, rule, re.MULTILINE)]
 
 
-def test_every_alert_has_a_severity_a_summary_and_an_action() -> None:
+def test_every_alert_has_severity_summary_action_and_runbook() -> None:
+    headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    runbook = re.compile(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$")
+    named = {alert: runbook.findall(rule) for alert, rule in rules().items()}
+
+    assert {alert: found for alert, found in named.items() if len(found) != 1 or found[0] not in anchors} == {}
     assert without(r"^ +severity: (page|ticket)$") == []
     assert without(r"^ +summary: .{20,}$") == [], "a sentence in quotes, with the deployment"
     assert without(r"^ +action: .{20,}$") == [], "a sentence in quotes, with the commands"
-
-
-def test_every_alert_has_a_runbook() -> None:
-    headings = re.findall(r"(?m)^##+ (.+)$", (DOCUMENT.parent / "incidents.md").read_text())
-    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    named = {
-        alert: re.findall(r"(?m)^ +runbook_url: docs/incidents\.md#([a-z-]+)$", rule) for alert, rule in rules().items()
-    }
-
-    assert {alert: found for alert, found in named.items() if len(found) != 1 or found[0] not in anchors} == {}
 
 
 def test_every_alert_keeps_deployments_apart() -> None:
@@ -214,12 +138,6 @@ def test_every_alert_has_a_firing_and_a_silent_case() -> None:
     assert never_silent == [], "add a case in which it is silent: {eval_time: 1h, alertname: …}"
 
 
-def test_every_alert_uses_only_exported_metrics_and_labels() -> None:
-    labels = exported_labels()
-
-    assert {a: unknown for a, rule in rules().items() if (unknown := unknown_labels(expression(rule), labels))} == {}
-
-
 def test_documentation_names_exactly_the_metrics_and_alerts() -> None:
     text = DOCUMENT.read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
@@ -230,30 +148,12 @@ def test_documentation_names_exactly_the_metrics_and_alerts() -> None:
     assert rows - known == set(), "remove the rows of docs/metrics.md"
 
 
-def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:
+def test_our_metrics_follow_the_prometheus_conventions(database_url: str) -> None:
+    rig = Rig(database_url)
+    exported = generate_latest(DeploymentRegistry(DEPLOYMENT, collector(rig), PoolCollector(rig.db.engine))).decode()
+    rig.db.close()
     our_lines = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
 
     code, output = promtool("check", "metrics", stdin=our_lines)
 
     assert code == 0, output
-
-
-def test_metric_names_of_an_expression_are_extracted() -> None:
-    expressions = {
-        'max by (instance_id) (a_b{x="y", z=~"up"}) > 3 * max(c:d)': {"a_b", "c:d"},
-        "sum(rate(n_total[5m])) unless on (k) m offset 1h": {"n_total", "m"},
-        "a - on (kind) group_left () max by (kind) (b) + 24 * 3600": {"a", "b"},
-    }
-
-    assert {expr: metrics(expr) for expr in expressions} == expressions
-
-
-def test_what_is_not_exported_would_be_noticed() -> None:
-    wrong = [
-        "max by (kind) (sexton_up)",
-        'sexton_holds{vault="x"}',
-        "sexton_never",
-        "sexton_holds * on (kind) sexton_up",
-    ]
-
-    assert [expr for expr in wrong if not unknown_labels(expr, exported_labels())] == []

@@ -32,17 +32,11 @@ def protection(state: ProtectionState = ProtectionState.ACTIVE, **more: int) -> 
 
 
 def test_the_codes_are_those_of_matrixone() -> None:
-    codes = {e.code: e.name for e in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)}
+    names = ("GC_IS_RUNNING", "NOT_FOUND", "EXISTS", "MAX_COUNT", "SOFT_DELETED", "INVALID")
+    errors = (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)
 
-    assert codes == {
-        20642: "GC_IS_RUNNING",
-        20643: "NOT_FOUND",
-        20644: "EXISTS",
-        20645: "MAX_COUNT",
-        20646: "SOFT_DELETED",
-        20647: "INVALID",
-    }
-    assert all(issubclass(e, ProtectionError) for e in ProtectionError.__subclasses__())
+    assert {e.code: e.name for e in errors} == dict(enumerate(names, 20_642))
+    assert all(issubclass(e, ProtectionError) for e in errors)
 
 
 def test_protection_lasts_as_requested_up_to_the_maximum() -> None:
@@ -57,8 +51,8 @@ def test_p09_protection_ends_a_millisecond_after_its_expiry() -> None:
     active = protection()
 
     assert ended(active, active.expires_at, None, TERMS) is None
-    assert ended(active, active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
-    assert ended(protection(ProtectionState.OPEN), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    for state in (ProtectionState.ACTIVE, ProtectionState.OPEN):
+        assert ended(protection(state), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
 
 
 def test_p07_finished_protection_ends_past_the_watermark() -> None:
@@ -71,11 +65,9 @@ def test_p07_finished_protection_ends_past_the_watermark() -> None:
 
 
 def test_finished_protection_without_watermark_ends_next_round() -> None:
-    assert (
-        ended(protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW), NOW, None, TERMS)
-        is ProtectionEnd.NO_WATERMARK
-    )
-    assert ended(protection(ProtectionState.SOFT, finished_at=NOW), NOW, 7, TERMS) is ProtectionEnd.NO_WATERMARK
+    for more, watermark in (({"valid_ts": 1_000}, None), ({}, 7)):
+        finished = protection(ProtectionState.SOFT, finished_at=NOW, **more)
+        assert ended(finished, NOW, watermark, TERMS) is ProtectionEnd.NO_WATERMARK
 
 
 def test_p08_no_watermark_ends_an_active_protection() -> None:
@@ -92,37 +84,30 @@ def test_p11_renewal_never_shortens_a_protection() -> None:
         renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
 
 
-@pytest.mark.parametrize(
-    ("name", "means"),
-    [
-        ("cold/data/a.dat", ("cold", "data/a.dat")),
-        ("cold//data/a.dat", ("cold", "data/a.dat")),
-        ("s3://b/wh/data/a.dat", ("cold", "data/a.dat")),
-        ("s3a://b/wh/deep/a.dat", ("deep", "a.dat")),
-        ("file:///srv/v/data/a.dat", ("disk", "data/a.dat")),
-    ],
+MEANINGS = {
+    "cold/data/a.dat": ("cold", "data/a.dat"),
+    "cold//data/a.dat": ("cold", "data/a.dat"),
+    "s3://b/wh/data/a.dat": ("cold", "data/a.dat"),
+    "s3a://b/wh/deep/a.dat": ("deep", "a.dat"),
+    "file:///srv/v/data/a.dat": ("disk", "data/a.dat"),
+}
+MEANINGLESS = (
+    *("", "/", "data/a.dat", "cold", "cold/", "s3://other/wh/a", "s3://b/elsewhere/a", "gs://b/wh/a"),
+    *("file:///srv/v2/a", "cold/a//b", "cold/../a", "cold/_sexton/vault.json", "cold/a\0"),
 )
-def test_p21_name_is_made_canonical(name: str, means: tuple[str, str]) -> None:
-    assert canonical(name, VAULTS) == (*means, False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", "/", "data/a.dat", "cold", "cold/", "s3://other/wh/a", "s3://b/elsewhere/a", "gs://b/wh/a"),
-        *("file:///srv/v2/a", "cold/a//b", "cold/../a", "cold/_sexton/vault.json", "cold/a\0"),
-    ],
-)
-def test_p21_name_without_vault_or_key_is_refused(name: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        canonical(name, VAULTS)
-
-    assert refused.value.code == 20647
-
-
-def test_prefix_of_a_whole_vault_is_refused() -> None:
+def test_p21_name_is_made_canonical() -> None:
+    assert {name: canonical(name, VAULTS) for name in MEANINGS} == {n: (*m, False) for n, m in MEANINGS.items()}
     assert canonical("cold/data/t1", VAULTS, prefix=True) == ("cold", "data/t1", True)
-    with pytest.raises(Invalid):
+
+
+def test_p21_name_without_vault_or_key_is_refused() -> None:
+    for name in MEANINGLESS:
+        with pytest.raises(Invalid) as refused:
+            canonical(name, VAULTS)
+        assert refused.value.code == 20647
+    with pytest.raises(Invalid):  # the whole vault
         canonical("cold/", VAULTS, prefix=True)
 
 
@@ -130,45 +115,33 @@ COMPLETE = Sealed(objects=3)
 PARTIAL = Sealed(objects=2, claimed=1, missing=1, named=("v/a: claimed", "v/b: not there"))
 
 
-@pytest.mark.parametrize("count", [None, 2])
-def test_results_of_all_chunks_are_summed(count: int | None) -> None:
-    sealed = sealing("j", {0: PARTIAL, 1: COMPLETE}, count, is_filter=False)
-
-    assert sealed == Sealed(objects=5, claimed=1, missing=1, named=("v/a: claimed", "v/b: not there"))
-    assert sealed.verified
-
-
-def test_only_the_first_objects_are_named() -> None:
+def test_results_of_all_chunks_are_summed() -> None:
     many = Sealed(objects=80, missing=80, named=tuple(f"v/{n}: not there" for n in range(80)))
+    total = Sealed(objects=5, claimed=1, missing=1, named=("v/a: claimed", "v/b: not there"))
 
+    for count in (None, 2):
+        assert sealing("j", {0: PARTIAL, 1: COMPLETE}, count, is_filter=False) == total
+    assert total.verified
     sealed = sealing("j", {0: many, 1: many}, None, is_filter=False)
-
     assert (sealed.missing, len(sealed.named)) == (160, NAMED)
+    assert sealing("j", {}, None, is_filter=True) == Sealed(objects=0, verified=False)  # a filter needs no chunk
 
 
-@pytest.mark.parametrize(
-    ("results", "count", "chunk"),
-    [
-        ({0: COMPLETE, 1: None}, None, 1),
-        ({1: COMPLETE}, None, 0),
-        ({0: COMPLETE, 2: COMPLETE}, None, 1),
-        ({0: COMPLETE}, 2, 1),
-        ({0: COMPLETE, 1: COMPLETE, 2: COMPLETE}, 2, 2),
-        ({}, 1, 0),
-    ],
-)
-def test_unfinished_missing_or_extra_chunks_are_invalid(
-    results: Mapping[int, Sealed | None], count: int | None, chunk: int
-) -> None:
-    with pytest.raises(Invalid, match=f"chunk {chunk} of job j is not registered correctly"):
-        sealing("j", results, count, is_filter=False)
+INCORRECT: list[tuple[Mapping[int, Sealed | None], int | None, int]] = [
+    ({0: COMPLETE, 1: None}, None, 1),
+    ({1: COMPLETE}, None, 0),
+    ({0: COMPLETE, 2: COMPLETE}, None, 1),
+    ({0: COMPLETE}, 2, 1),
+    ({0: COMPLETE, 1: COMPLETE, 2: COMPLETE}, 2, 2),
+    ({}, 1, 0),
+]
+"""Results of the chunks, how many were announced, and the first incorrect one."""
 
 
-@pytest.mark.parametrize("count", [None, 0])
-def test_registration_without_chunks_is_invalid(count: int | None) -> None:
-    with pytest.raises(Invalid, match="no chunk"):
-        sealing("j", {}, count, is_filter=False)
-
-
-def test_filter_needs_no_chunk_and_is_not_verified() -> None:
-    assert sealing("j", {}, None, is_filter=True) == Sealed(objects=0, verified=False)
+def test_unfinished_missing_or_extra_chunks_are_invalid() -> None:
+    for results, count, chunk in INCORRECT:
+        with pytest.raises(Invalid, match=f"chunk {chunk} of job j is not registered correctly"):
+            sealing("j", results, count, is_filter=False)
+    for count in (None, 0):
+        with pytest.raises(Invalid, match="no chunk"):
+            sealing("j", {}, count, is_filter=False)

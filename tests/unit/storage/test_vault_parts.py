@@ -42,26 +42,27 @@ def store(keys: Sequence[str]) -> tuple[Callable[[str], list[str]], Callable[[Va
     return folders, first_key, requests
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        [f"{n:08}.dat" for n in range(2_000)],
-        [f"data/part-{n:08}.parquet" for n in range(2_000)],
-        sorted(uuid.UUID(int=(n * 0x9E3779B97F4A7C15F39CC0605CEDC834) % 2**128).hex for n in range(2_000)),
-        [f"{n:05}/a.dat" for n in range(2_000)],
-        sorted([f"big/{n:06}" for n in range(1_990)] + [f"small/{n}" for n in range(10)]),
-    ],
-    ids=["numbers", "one folder", "hashes", "folders", "two folders"],
-)
-def test_parts_share_the_keys_evenly(keys: list[str]) -> None:
-    folders, first_key, requests = store(keys)
+LAYOUTS = {
+    "numbers": [f"{n:08}.dat" for n in range(2_000)],
+    "one folder": [f"data/part-{n:08}.parquet" for n in range(2_000)],
+    "hashes": [uuid.UUID(int=(n * 0x9E3779B97F4A7C15F39CC0605CEDC834) % 2**128).hex for n in range(2_000)],
+    "folders": [f"{n:05}/a.dat" for n in range(2_000)],
+    "two folders": [f"big/{n:06}" for n in range(1_990)] + [f"small/{n}" for n in range(10)],
+}
 
-    parts = cut_in_bytes(folders, first_key, COUNT)
 
-    assert sorted(key for part in parts for key in held(part, keys)) == keys
-    assert max(len(held(part, keys)) for part in parts) <= len(keys) // 3
-    assert COUNT // 2 <= len(parts) <= COUNT + 1
-    assert len(requests) <= 4 * COUNT + 10
+def test_parts_share_the_keys_evenly(subtests: pytest.Subtests) -> None:
+    for name, unsorted in LAYOUTS.items():
+        with subtests.test(name):
+            keys = sorted(unsorted)
+            folders, first_key, requests = store(keys)
+
+            parts = cut_in_bytes(folders, first_key, COUNT)
+
+            assert sorted(key for part in parts for key in held(part, keys)) == keys
+            assert max(len(held(part, keys)) for part in parts) <= len(keys) // 3
+            assert COUNT // 2 <= len(parts) <= COUNT + 1
+            assert len(requests) <= 4 * COUNT + 10
 
 
 @given(st.lists(KEY, max_size=30, unique=True), st.integers(1, 8))

@@ -1,6 +1,5 @@
 """A topic is purged up to the right entry, and the right regions flush first: cases W01 to W28."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,15 +27,15 @@ def judged(
 
 
 def test_w01_topic_without_a_map_or_a_region_is_blocked() -> None:
-    assert (
-        "no regions are known" in judged(ON.model_copy(update={"mapped_at": None, "generation": None})).blocked[0].said
-    )
-    assert "no regions are known" in judged().blocked[0].said
+    unmapped = ON.model_copy(update={"mapped_at": None, "generation": None})
+
+    for decided in (judged(unmapped), judged()):
+        assert "no regions are known" in decided.blocked[0].said
 
 
-@pytest.mark.parametrize(("hours", "to"), [(25, 1_000), (23, None)])
-def test_w01_empty_topic_is_purged_to_its_end_after_a_day(hours: int, to: int | None) -> None:
-    assert judged(ON.model_copy(update={"emptied_at": NOW - hours * HOUR})).keep_from == to
+def test_w01_empty_topic_is_purged_to_its_end_after_a_day() -> None:
+    for hours, to in ((25, 1_000), (23, None)):
+        assert judged(ON.model_copy(update={"emptied_at": NOW - hours * HOUR})).keep_from == to
 
 
 def test_w01_stale_map_blocks_an_empty_topic() -> None:
@@ -45,33 +44,14 @@ def test_w01_stale_map_blocks_an_empty_topic() -> None:
     assert "map is 90,000 s old" in judged(old).blocked[0].said
 
 
-def test_map_of_a_clock_that_was_ahead_is_stale() -> None:
-    """Else it would count as new until that time comes, and a region that it lacks would lose its entries."""
-    ahead = ON.model_copy(update={"mapped_at": NOW + 25 * HOUR})
+def test_map_of_a_clock_ahead_or_from_before_a_reset_is_stale() -> None:
+    """Else one ahead would count as new until that time comes, and a region that it lacks would lose its entries."""
+    ahead = judged(ON.model_copy(update={"mapped_at": NOW + 25 * HOUR}), region("r1", 40))
+    reset = judged(ON.model_copy(update={"mapped_at": None, "generation": 3}), region("r1", 40))
 
-    decided = judged(ahead, region("r1", 40))
-
-    assert [(b.why, decided.keep_from) for b in decided.blocked] == [(BlockReason.MAP_STALE, None)]
-    assert "the clock was ahead" in decided.blocked[0].said
-
-
-def test_map_from_before_a_reset_blocks_until_it_is_sent() -> None:
-    decided = judged(ON.model_copy(update={"mapped_at": None, "generation": 3}), region("r1", 40))
-
-    assert [(b.why, decided.keep_from) for b in decided.blocked] == [(BlockReason.MAP_STALE, None)]
-
-
-def test_quarantined_topic_is_not_judged_again() -> None:
-    decided = judged(ON.model_copy(update={"quarantined": "cut"}), region("r1", 40))
-
-    assert decided == PurgeVerdict(quarantine="cut")
-
-
-@pytest.mark.parametrize(("silent", "text"), [(5, "r0, r1, r2, r3, r4"), (7, "r0, r1, r2, r3, r4 and 2 more")])
-def test_a_few_silent_regions_are_named(silent: int, text: str) -> None:
-    decided = judged(ON, *(region(f"r{n}", None) for n in range(silent)))
-
-    assert decided.blocked[0].said.endswith(f"of region {text}")
+    for decided in (ahead, reset):
+        assert [(b.why, decided.keep_from) for b in decided.blocked] == [(BlockReason.MAP_STALE, None)]
+    assert "the clock was ahead" in ahead.blocked[0].said
 
 
 def test_w02_region_without_a_report_blocks_and_is_named() -> None:
@@ -79,6 +59,9 @@ def test_w02_region_without_a_report_blocks_and_is_named() -> None:
 
     assert decided.keep_from is None
     assert [b.said for b in decided.blocked] == ["no report, and no first entry in the map, of region r2"]
+    for silent, text in ((5, "r0, r1, r2, r3, r4"), (7, "r0, r1, r2, r3, r4 and 2 more")):
+        decided = judged(ON, *(region(f"r{n}", None) for n in range(silent)))
+        assert decided.blocked[0].said.endswith(f"of region {text}")
 
 
 def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
@@ -90,22 +73,20 @@ def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
     assert (decided.keep_from, decided.holders) == (4, ("region r3",))
 
 
-@pytest.mark.parametrize(("flushed", "idle", "needs"), [(100, 120, 121), (150, 120, 151), (None, None, None)])
-def test_w04_need_begins_after_the_flushed_and_idle_marks(
-    flushed: int | None, idle: int | None, needs: int | None
-) -> None:
-    assert first_needed([Stream(flushed=flushed, idle=idle)]) == needs
+def test_w04_need_begins_after_the_flushed_and_idle_marks() -> None:
+    for flushed, idle, needs in ((100, 120, 121), (150, 120, 151), (None, None, None)):
+        assert first_needed([Stream(flushed=flushed, idle=idle)]) == needs
 
 
-@pytest.mark.parametrize(("a", "b", "needs"), [((100, 120), (90, 110), 111), ((200, 150), (180, 220), 201)])
-def test_w05_smaller_of_two_streams_counts(a: tuple[int, int], b: tuple[int, int], needs: int) -> None:
-    assert first_needed([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
-    assert first_needed([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
+def test_w05_smaller_of_two_streams_counts() -> None:
+    for a, b, needs in (((100, 120), (90, 110), 111), ((200, 150), (180, 220), 201)):
+        assert first_needed([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
+        assert first_needed([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
 
 
-@pytest.mark.parametrize(("floor", "to", "goes"), [(None, 10, True), (5, 6, True), (10, 10, False), (10, 9, False)])
-def test_w06_floor_is_only_raised(floor: int | None, to: int, goes: bool) -> None:
-    assert policy.rises(floor, to) is goes
+def test_w06_floor_is_only_raised() -> None:
+    for floor, to, is_raised in ((None, 10, True), (5, 6, True), (10, 10, False), (10, 9, False)):
+        assert policy.rises(floor, to) is is_raised
 
 
 def test_w09_nothing_is_deleted_from_an_empty_topic() -> None:
@@ -131,9 +112,9 @@ def test_w15_replay_retains_the_entries_it_reads() -> None:
     assert (decided.keep_from, decided.holders) == (30, ("replay p1 of region r1",))
 
 
-@pytest.mark.parametrize(("lag", "asked"), [(999, 0), (1_000, 0), (1_001, 1)])
-def test_w19_only_regions_above_the_lag_threshold_flush(lag: int, asked: int) -> None:
-    assert len(policy.regions_to_flush(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
+def test_w19_only_regions_above_the_lag_threshold_flush() -> None:
+    for lag, asked in ((999, 0), (1_000, 0), (1_001, 1)):
+        assert len(policy.regions_to_flush(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
 
 
 def test_w19_bytes_count_and_the_largest_lag_comes_first() -> None:
@@ -146,14 +127,17 @@ def test_w19_bytes_count_and_the_largest_lag_comes_first() -> None:
 
 
 def test_w21_recreated_or_truncated_topic_is_quarantined() -> None:
-    anew = judged(ON, region("r1", 40), facts=Facts(id="k2", end=1_000))
+    floored = ON.model_copy(update={"floor": 50})
+    recreated = judged(ON, region("r1", 40), facts=Facts(id="k2", end=1_000))
     cut = judged(ON, region("r1", 40), facts=Facts(id="k1", end=39), safe=40)
-    below = judged(ON.model_copy(update={"floor": 50}), region("r1", 30), facts=Facts(id="k1", end=45), safe=50)
+    below = judged(floored, region("r1", 30), facts=Facts(id="k1", end=45), safe=50)
 
-    assert "another one now" in anew.quarantine
-    assert "lost its last entries" in cut.quarantine
-    assert "lost its last entries" in below.quarantine
-    assert {anew.keep_from, cut.keep_from, below.keep_from} == {None}
+    assert "another one now" in recreated.quarantine
+    for decided in (cut, below):
+        assert "lost its last entries" in decided.quarantine
+    assert {recreated.keep_from, cut.keep_from, below.keep_from} == {None}
+    judged_before = ON.model_copy(update={"quarantined": "cut"})
+    assert judged(judged_before, region("r1", 40)) == PurgeVerdict(quarantine="cut")
 
 
 def test_w21_report_after_the_read_quarantines_nothing() -> None:

@@ -38,66 +38,55 @@ def opened(stored: Region, *flushed: int | None, epoch: int = 1, topic: Topic = 
     return opening
 
 
-@pytest.mark.parametrize("stored", [None, region(10, state=RegionState.GONE)])
-def test_a_region_that_no_map_names_is_unknown(stored: Region | None) -> None:
-    assert isinstance(decide(stored, 10), UnknownRegion)
+def test_a_region_that_no_map_names_is_unknown() -> None:
+    for stored in (None, region(10, state=RegionState.GONE)):
+        assert isinstance(decide(stored, 10), UnknownRegion)
+
+
+REFUSALS = [
+    (region(11, state=RegionState.DROPPED), TOPIC, "is dropped; map it to topic wal-0 again first"),
+    (region(11), TOPIC.model_copy(update={"quarantined": "cut"}), "topic wal-0 is quarantined: cut"),
+    (region(None), TOPIC, "it has no manifest, and it has not reported"),
+    (region(None, source=KeepFromSource.RESET), TOPIC, "after a reset its manifest proves nothing"),
+    (region(11), TOPIC.model_copy(update={"floor": 20}), "needs entries 11..19 of topic wal-0"),
+    (region(11), TOPIC.model_copy(update={"floor": 20}), "its manifest is older than its reports"),
+    (region(11), TOPIC.model_copy(update={"log_start": 20}), "Sexton purged nothing"),
+    (region(15, first=9), TOPIC.model_copy(update={"floor": 8, "log_start": 20}), "Sexton purged below 8"),
+]
+
+
+def test_a_refusal_gives_its_reason() -> None:
+    for stored, topic, reason in REFUSALS:
+        refusal = decide(stored, None, topic=topic)
+
+        assert isinstance(refusal, ReplayRefused)
+        assert reason in str(refusal)
+
+
+def test_a_region_begins_at_its_report_or_a_lower_manifest() -> None:
+    reported = opened(region(21, flushed=(11,), epoch=1), 10, epoch=2)
+    less = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
+
+    assert (reported.start, less.start) == (21, 11)
+    assert reported.columns == {"epoch": 2, "node": "n1", "pending_keep_from": None, "pending_flushed": None}
+    need = {"keep_from": 11, "flushed": (11,), "source": KeepFromSource.OPENED}
+    assert less.columns == reported.columns | need
 
 
 def test_an_epoch_that_is_over_is_refused() -> None:
-    refusal = decide(region(11, epoch=4, flushed=(11,)), 10, epoch=3)
+    over = decide(region(11, epoch=4, flushed=(11,)), 10, epoch=3)
+    less = decide(region(31, flushed=(21,), epoch=2), 10, epoch=2)  # its manifest names less: a new one is needed
 
-    assert isinstance(refusal, OldEpoch)
-    assert "has a leader of epoch 4" in str(refusal)
-
-
-@pytest.mark.parametrize(
-    ("stored", "topic", "reason"),
-    [
-        (region(11, state=RegionState.DROPPED), TOPIC, "is dropped; map it to topic wal-0 again first"),
-        (region(11), TOPIC.model_copy(update={"quarantined": "cut"}), "topic wal-0 is quarantined: cut"),
-        (region(None), TOPIC, "it has no manifest, and it has not reported"),
-        (region(None, source=KeepFromSource.RESET), TOPIC, "after a reset its manifest proves nothing"),
-        (region(11), TOPIC.model_copy(update={"floor": 20}), "needs entries 11..19 of topic wal-0"),
-        (region(11), TOPIC.model_copy(update={"floor": 20}), "its manifest is older than its reports"),
-        (region(11), TOPIC.model_copy(update={"log_start": 20}), "Sexton purged nothing"),
-        (region(15, first=9), TOPIC.model_copy(update={"floor": 8, "log_start": 20}), "Sexton purged below 8"),
-    ],
-)
-def test_a_refusal_gives_its_reason(stored: Region, topic: Topic, reason: str) -> None:
-    refusal = decide(stored, None, topic=topic)
-
-    assert isinstance(refusal, ReplayRefused)
-    assert reason in str(refusal)
+    assert isinstance(over, OldEpoch)
+    assert isinstance(less, OldEpoch)
+    assert "has a leader of epoch 4" in str(over)
+    assert "names less than was reported in epoch 2" in str(less)
 
 
-def test_a_region_begins_at_what_it_reported() -> None:
-    opening = opened(region(21, flushed=(11,), epoch=1), 10, epoch=2)
+def test_a_start_above_the_known_end_waits_and_one_at_it_counts() -> None:
+    at_end = opened(region(None), 99)
+    assert (at_end.start, at_end.columns["keep_from"], at_end.columns["pending_keep_from"]) == (100, 100, None)
 
-    assert opening.start == 21
-    assert opening.columns == {
-        "epoch": 2,
-        "node": "n1",
-        "pending_keep_from": None,
-        "pending_flushed": None,
-    }
-
-
-def test_a_manifest_that_names_less_lowers_the_need() -> None:
-    opening = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
-
-    assert opening.start == 11
-    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "source")}
-    assert need == {"keep_from": 11, "flushed": (11,), "source": KeepFromSource.OPENED}
-
-
-def test_a_manifest_that_names_less_needs_a_new_epoch() -> None:
-    refusal = decide(region(31, flushed=(21,), epoch=2), 10, epoch=2)
-
-    assert isinstance(refusal, OldEpoch)
-    assert "names less than was reported in epoch 2" in str(refusal)
-
-
-def test_a_start_above_the_known_end_waits() -> None:
     opening = opened(region(None), 149)
 
     assert opening.start == 150
@@ -106,29 +95,21 @@ def test_a_start_above_the_known_end_waits() -> None:
     assert pending == {"pending_keep_from": 150, "pending_flushed": (150,)}
 
 
-def test_a_start_at_the_known_end_counts_at_once() -> None:
-    opening = opened(region(None), 99)
+STARTS: list[tuple[Region, tuple[int | None, ...], int | None, int | None]] = [
+    (region(7, source=KeepFromSource.RESET, flushed=(40,)), (3,), None, 7),
+    (region(None, pending_keep_from=12), (None,), None, 0),
+    (region(None, first=5), (2,), None, 5),
+    (region(None, first=5), (2,), 4, 3),
+    (region(None, first=5), (2,), 5, 5),  # mapped at the end as last seen
+    (region(None), (None,), None, None),
+    (region(31, flushed=(21,)), (20, 20), None, 21),  # another number of streams than was reported
+    (region(31, flushed=(21,), pending_flushed=(25,), pending_keep_from=40), (22,), None, 23),
+]
 
-    assert (opening.start, opening.columns["keep_from"], opening.columns["pending_keep_from"]) == (100, 100, None)
 
-
-@pytest.mark.parametrize(
-    ("stored", "flushed", "log_end", "start"),
-    [
-        (region(7, source=KeepFromSource.RESET, flushed=(40,)), (3,), None, 7),
-        (region(None, pending_keep_from=12), (None,), None, 0),
-        (region(None, first=5), (2,), None, 5),
-        (region(None, first=5), (2,), 4, 3),
-        (region(None, first=5), (2,), 5, 5),  # mapped at the end as last seen
-        (region(None), (None,), None, None),
-        (region(31, flushed=(21,)), (20, 20), None, 21),  # another number of streams than was reported
-        (region(31, flushed=(21,), pending_flushed=(25,), pending_keep_from=40), (22,), None, 23),
-    ],
-)
-def test_a_replay_starts_after_what_its_manifest_proves(
-    stored: Region, flushed: tuple[int | None, ...], log_end: int | None, start: int | None
-) -> None:
-    assert replay_start(stored, flushed, log_end) == start
+def test_a_replay_starts_after_what_its_manifest_proves() -> None:
+    for stored, flushed, log_end, start in STARTS:
+        assert replay_start(stored, flushed, log_end) == start, stored
 
 
 IDS = st.integers(0, 40)
@@ -221,29 +202,26 @@ def test_w17_region_begins_after_its_idle_mark_or_is_refused() -> None:
 
 
 def test_w17_restored_manifest_begins_where_it_ends() -> None:
-    assert replay_start(region(31, flushed=(21,)), [10]) == 11
-    assert replay_start(region(31, flushed=(21,)), [None]) == 0
+    for flushed, start in ((10, 11), (None, 0), (40, 41)):
+        assert replay_start(region(31, flushed=(21,)), [flushed]) == start
     assert replay_start(region(31, flushed=(21,), first=7), [None]) == 7
-    assert replay_start(region(31, flushed=(21,)), [40]) == 41
     assert replay_start(region(None), [None]) is None
 
 
-@pytest.mark.parametrize(
-    ("told", "restored", "begins"),
-    [
-        (((100, 150), (200, None)), (100, 110), 101),
-        (((None, 180), (100, 120)), (None, 50), 0),
-        (((100, None), (50, 120)), (70, 190), 71),  # the other one has flushed more since
-    ],
-)
-def test_w17_restored_manifest_is_seen_in_each_stream(
-    told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
-) -> None:
-    knew = manifest_progress(flushed for flushed, _ in told)
-    needs = keep_from([Stream(flushed=f, idle=i) for f, i in told])
+def test_w17_restored_manifest_is_seen_in_each_stream() -> None:
+    cases: list[tuple[list[tuple[int | None, int | None]], tuple[int | None, ...], int]] = [
+        ([(100, 150), (200, None)], (100, 110), 101),
+        ([(None, 180), (100, 120)], (None, 50), 0),
+        ([(100, None), (50, 120)], (70, 190), 71),  # the other one has flushed more since
+    ]
+    for reported, restored, begins in cases:
+        stored = region(
+            keep_from([Stream(flushed=flushed, idle=idle) for flushed, idle in reported]),
+            flushed=manifest_progress(flushed for flushed, _ in reported),
+        )
 
-    assert replay_start(region(needs, flushed=knew), restored) == begins
-    assert replay_start(region(needs, flushed=knew), [flushed for flushed, _ in told]) == needs
+        assert replay_start(stored, restored) == begins
+        assert replay_start(stored, [flushed for flushed, _ in reported]) == stored.keep_from
 
 
 def test_w18_region_that_begins_below_the_log_start_is_refused() -> None:

@@ -1,7 +1,5 @@
 """A review finds the topics with work; what a verdict stores depends on the step that it is for."""
 
-import pytest
-
 from sexton.wal.model import Block, BlockReason, Facts, Mode, PurgeVerdict, Region, Topic, WalSettings
 from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault, Step
@@ -21,26 +19,24 @@ def state(*, start: int = 9, keep_from: int = 90, mode: Mode = Mode.DELETE) -> T
     return TopicState(topic, facts, TopicReaders(regions, []))
 
 
-@pytest.mark.parametrize(
-    ("topic", "verdict", "work"),
-    [
-        (state(), AT_FLOOR, False),
-        (state(), ABOVE, True),
-        (state(start=5), AT_FLOOR, True),  # an earlier purge did not reach the log
-        (state(start=5, mode=Mode.LOGICAL), AT_FLOOR, False),
-        (state(keep_from=40), AT_FLOOR, True),  # the region should flush
-        (state(keep_from=40), BLOCKED, False),
-        (state(), PurgeVerdict(quarantine="another topic"), False),
-    ],
-)
-def test_topic_has_work_if_a_purge_would_do_something(topic: TopicState, verdict: PurgeVerdict, work: bool) -> None:
-    assert decide(topic, verdict, NOW, Step.REVIEW, SETTINGS).verdict.work is work
+QUARANTINED = PurgeVerdict(quarantine="another topic")
+WORK = [
+    (state(), AT_FLOOR, False),
+    (state(), ABOVE, True),
+    (state(start=5), AT_FLOOR, True),  # an earlier purge did not reach the log
+    (state(start=5, mode=Mode.LOGICAL), AT_FLOOR, False),
+    (state(keep_from=40), AT_FLOOR, True),  # the region should flush
+    (state(keep_from=40), BLOCKED, False),
+    (state(), QUARANTINED, False),
+]
 
 
-def test_lagging_region_is_no_work_where_nodes_are_not_asked() -> None:
-    off = SETTINGS.model_copy(update={"flushes": False})
+def test_topic_has_work_if_a_purge_would_do_something() -> None:
+    unasked = SETTINGS.model_copy(update={"flushes": False})
 
-    assert decide(state(keep_from=40), AT_FLOOR, NOW, Step.REVIEW, off).verdict.work is False
+    for topic, verdict, work in WORK:
+        assert decide(topic, verdict, NOW, Step.REVIEW, SETTINGS).verdict.work is work
+    assert decide(state(keep_from=40), AT_FLOOR, NOW, Step.REVIEW, unasked).verdict.work is False
 
 
 def test_topic_whose_log_is_faulty_has_no_work_and_is_due_again() -> None:
@@ -52,20 +48,21 @@ def test_topic_whose_log_is_faulty_has_no_work_and_is_due_again() -> None:
     assert "TIMED_OUT" in decision.topic_row["fault"]
 
 
-@pytest.mark.parametrize(
-    ("step", "verdict", "checked_at", "floor"),
-    [
-        (Step.EXPLAIN, ABOVE, 7, 10),
-        (Step.REVIEW, ABOVE, 7, 10),  # it has work, and stays due until its purge begins
-        (Step.REVIEW, AT_FLOOR, NOW, 10),
-        (Step.PREPARE, ABOVE, NOW, 10),
-        (Step.RAISE, ABOVE, NOW, 80),
-        (Step.RAISE, AT_FLOOR, NOW, 10),
-    ],
-)
-def test_only_its_step_raises_the_floor(step: Step, verdict: PurgeVerdict, checked_at: int, floor: int) -> None:
-    decision = decide(state(), verdict, NOW, step, SETTINGS)
+STEPS = [
+    (Step.EXPLAIN, ABOVE, 7, 10),
+    (Step.REVIEW, ABOVE, 7, 10),  # it has work, and stays due until its purge begins
+    (Step.REVIEW, AT_FLOOR, NOW, 10),
+    (Step.PREPARE, ABOVE, NOW, 10),
+    (Step.RAISE, ABOVE, NOW, 80),
+    (Step.RAISE, AT_FLOOR, NOW, 10),
+]
+"""Step, verdict, then when the topic was checked, and its floor."""
 
-    assert (decision.topic_row["checked_at"], decision.topic_row["floor"]) == (checked_at, floor)
-    assert decision.topic_row["fault"] == ("" if checked_at == NOW else "old")
-    assert (decision.purge_row is not None) == decision.verdict.rose == (floor == 80)
+
+def test_only_its_step_raises_the_floor() -> None:
+    for step, verdict, checked_at, floor in STEPS:
+        decision = decide(state(), verdict, NOW, step, SETTINGS)
+
+        assert (decision.topic_row["checked_at"], decision.topic_row["floor"]) == (checked_at, floor), step
+        assert decision.topic_row["fault"] == ("" if checked_at == NOW else "old")
+        assert (decision.purge_row is not None) == decision.verdict.rose == (floor == 80)

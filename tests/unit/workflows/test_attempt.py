@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 
 import activities
@@ -24,27 +23,23 @@ from workflows.signals import RetryAfter
 WORKFLOWS = Path(__file__).parents[3] / "workflows"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("orders-wal: 3 of 4 pages", "orders-wal: 3 of 4 pages"),
-        ("http://n/[log in](https://x.example)", r"http://n/\[log in\](https://x.example)"),
-        ("![](https://x.example/pixel)", r"\!\[\](https://x.example/pixel)"),
-        ("**PURGED** `all` <b>", r"\*\*PURGED\*\* \`all\` \<b\>"),
-        ("\x1b[2J\x1b]0;x\x07", r" \[2J \]0;x "),
-        ("first\n\n# second\r\u2028third", r"first \# second third"),
-        ("\u202eevil\x85&lt;", r" evil \&lt;"),
-        ("a\\*", r"a\\\*"),
-    ],
-)
-def test_details_show_text_as_it_is(text: str, shown: str) -> None:
-    assert plain(text) == shown
+SHOWN = {
+    "orders-wal: 3 of 4 pages": "orders-wal: 3 of 4 pages",
+    "http://n/[log in](https://x.example)": r"http://n/\[log in\](https://x.example)",
+    "![](https://x.example/pixel)": r"\!\[\](https://x.example/pixel)",
+    "**PURGED** `all` <b>": r"\*\*PURGED\*\* \`all\` \<b\>",
+    "\x1b[2J\x1b]0;x\x07": r" \[2J \]0;x ",
+    "first\n\n# second\r\u2028third": r"first \# second third",
+    "\u202eevil\x85&lt;": r" evil \&lt;",
+    "a\\*": r"a\\\*",
+}
 
 
-def test_every_workflow_shows_its_details_this_way() -> None:
+def test_details_show_text_as_it_is() -> None:
     callers = [file.name for file in WORKFLOWS.glob("*.py") if "set_current_details" in file.read_text()]
 
-    assert callers == ["details.py"]
+    assert callers == ["details.py"]  # every workflow shows its details this way
+    assert {text: plain(text) for text in SHOWN} == SHOWN
 
 
 def failure(cause: BaseException | None) -> ActivityError:
@@ -61,22 +56,14 @@ def failure(cause: BaseException | None) -> ActivityError:
     return error
 
 
-def test_the_message_of_an_activity_error_is_its_cause() -> None:
-    assert error_message(failure(ApplicationError("the disk is full", type="DiskFull"))) == "the disk is full"
-    assert error_message(failure(None)) == "activity failed"
+def test_an_activity_error_has_message_and_type_of_its_cause() -> None:
+    full = failure(ApplicationError("the disk is full", type="DiskFull", non_retryable=True))
+    untyped, uncaused = failure(ApplicationError("busy")), failure(None)
+
+    assert (error_message(full), error_type(full), is_permanent(full)) == ("the disk is full", "DiskFull", True)
+    assert (error_message(untyped), error_type(untyped), is_permanent(untyped)) == ("busy", "", False)
+    assert (error_message(uncaused), error_type(uncaused), is_permanent(uncaused)) == ("activity failed", "", False)
     assert error_message(ValueError("bad value")) == "bad value"
-
-
-def test_only_an_application_error_has_a_type() -> None:
-    assert error_type(failure(ApplicationError("busy", type="LeaseBusy"))) == "LeaseBusy"
-    assert error_type(failure(ApplicationError("busy"))) == ""
-    assert error_type(failure(None)) == ""
-
-
-def test_a_non_retryable_application_error_is_permanent() -> None:
-    assert is_permanent(failure(ApplicationError("refused", non_retryable=True)))
-    assert not is_permanent(failure(ApplicationError("busy")))
-    assert not is_permanent(failure(None))
 
 
 def test_h1_each_field_of_each_order_has_a_line() -> None:
@@ -107,37 +94,21 @@ def _differences(in_code: Mapping[str, object], in_table: Mapping[str, object]) 
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def test_a_finished_attempt_ends_the_round_well() -> None:
+def test_an_attempt_ends_the_round_or_is_tried_again() -> None:
+    full, waits = "the disk is full", {1: 10.0, 2: 20.0, MAX_TRIES - 1: 160.0}
+
     assert conclude(AttemptResult(Ending.FINISHED), 3) == Conclusion("SUCCEEDED", "")
-
-
-def test_a_halted_attempt_ends_the_round_as_stopped() -> None:
     assert conclude(AttemptResult(Ending.HALTED, "a stop"), 0) == Conclusion("STOPPED", "a stop")
+    for tries, seconds in waits.items():
+        assert conclude(AttemptResult(Ending.FAILED, full), tries) == RetryAfter(seconds)
+    assert conclude(AttemptResult(Ending.FAILED, full), MAX_TRIES) == Conclusion("FAILED", full)
+    for ending in (Ending.NOT_ENABLED, Ending.LEASE_LOST):  # no retry can save these
+        assert conclude(AttemptResult(ending, "why"), 1) == Conclusion("FAILED", "why")
 
 
-@pytest.mark.parametrize(("tries", "seconds"), [(1, 10.0), (2, 20.0), (MAX_TRIES - 1, 160.0)])
-def test_failed_kinds_are_tried_again_after_a_longer_wait(tries: int, seconds: float) -> None:
-    assert conclude(AttemptResult(Ending.FAILED, "the disk is full"), tries) == RetryAfter(seconds)
-
-
-def test_the_last_failed_try_fails_the_round() -> None:
-    assert conclude(AttemptResult(Ending.FAILED, "the disk is full"), MAX_TRIES) == Conclusion(
-        "FAILED", "the disk is full"
-    )
-
-
-@pytest.mark.parametrize("ending", [Ending.NOT_ENABLED, Ending.LEASE_LOST])
-def test_an_attempt_that_no_retry_can_save_fails_the_round(ending: Ending) -> None:
-    assert conclude(AttemptResult(ending, "why"), 1) == Conclusion("FAILED", "why")
-
-
-def test_only_failures_count_as_tries() -> None:
+def test_some_endings_are_failures_and_some_stop_every_kind() -> None:
     failing = [e for e in Ending if AttemptResult(e).failed]
-
-    assert failing == [Ending.FAILED, Ending.NOT_ENABLED, Ending.LEASE_LOST]
-
-
-def test_some_endings_stop_every_kind() -> None:
     stopping = [e for e in Ending if AttemptResult(e).stops_every_kind]
 
+    assert failing == [Ending.FAILED, Ending.NOT_ENABLED, Ending.LEASE_LOST]
     assert stopping == [Ending.NOT_ENABLED, Ending.HALTED, Ending.LEASE_LOST]

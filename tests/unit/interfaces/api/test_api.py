@@ -26,29 +26,24 @@ class Order(StrictMessage):
         return self
 
 
-@pytest.mark.parametrize(("reads", "values"), [(True, {"instance", "table", "size"}), (False, {"instance", "order"})])
-def test_an_order_is_the_query_or_the_body(reads: bool, values: set[str]) -> None:
-    offered = OwnerOperation("show", "Show it.", Order, int, lambda *_: 1, reads)
-    operation: Any = operations._of_owner("lake", offered)
+def test_an_order_is_the_query_or_the_body() -> None:
+    for reads, values in ((True, {"instance", "table", "size"}), (False, {"instance", "order"})):
+        offered = OwnerOperation("show", "Show it.", Order, int, lambda *_: 1, reads)
+        operation: Any = operations._of_owner("lake", offered)
 
-    assert set(operation.parameters) == values
-    assert operation.paths == ("/v1/instances/{instance}/lake/show",)
-    assert (operation.record.changes, operation.body) == (not reads, None if reads else Order)
-    with pytest.raises(BadInput, match="no such table"):
-        operation.function(None, instance="a", table="none")
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
-def test_loopback_needs_no_tls(host: str) -> None:
-    check_security(host, ApiSection())
+        assert set(operation.parameters) == values
+        assert operation.paths == ("/v1/instances/{instance}/lake/show",)
+        assert (operation.record.changes, operation.body) == (not reads, None if reads else Order)
+        with pytest.raises(BadInput, match="no such table"):
+            operation.function(None, instance="a", table="none")
 
 
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "10.0.0.7", "sexton.example", "localhost.example", "::ffff:10.0.0.7"]
-)
-def test_plain_http_beyond_loopback_is_refused(host: str) -> None:
-    with pytest.raises(InsecureListener, match="in clear text"):
+def test_plain_http_beyond_loopback_is_refused() -> None:
+    for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost"):
         check_security(host, ApiSection())
+    for host in ("0.0.0.0", "::", "10.0.0.7", "sexton.example", "localhost.example", "::ffff:10.0.0.7"):
+        with pytest.raises(InsecureListener, match="in clear text"):
+            check_security(host, ApiSection())
 
 
 async def _away() -> tuple[str, str]:
@@ -59,7 +54,7 @@ async def _read(stopping: bool) -> list[str]:
     return [text async for text in rounds.stream(_away, ("progress", "{}"), lambda: stopping)]
 
 
-@pytest.mark.parametrize("stopping", [False, True])
-def test_a_stream_ends_without_an_error(monkeypatch: pytest.MonkeyPatch, stopping: bool) -> None:
+def test_a_stream_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "PERIOD_SECONDS", 0.01)
-    assert asyncio.run(_read(stopping)) == ["event: progress\ndata: {}\n\n"]
+    for stopping in (False, True):
+        assert asyncio.run(_read(stopping)) == ["event: progress\ndata: {}\n\n"]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from sexton.interfaces.cli.doctor.finding import Problem
 from sexton.interfaces.cli.doctor.streams import InstanceFacts, examine_flushes, log_problems, replica_problems
 from sexton.replication.binlog.model import LastRun, LogCounts
@@ -32,66 +30,57 @@ def replica_states(given: InstanceFacts) -> list[str]:
     return [p.state for p in replica_problems(given, INTERVAL_MS, FRESHNESS_MS)]
 
 
-def test_a_healthy_instance_has_no_problem() -> None:
-    assert list(log_problems(facts(), INTERVAL_MS)) == []
-    assert replica_states(facts()) == []
+def problems(**changes: Any) -> list[Problem]:
+    return list(log_problems(facts(**changes), INTERVAL_MS))
 
 
-@pytest.mark.parametrize(
-    ("checked_at", "is_stopped", "problems"),
-    [
-        (NOW - 3 * INTERVAL_MS, False, []),
-        (NOW - 3 * INTERVAL_MS - 1, False, [Problem("WARN", "no run for 180 s: is the schedule active?")]),
-        (None, False, [Problem("WARN", "no run yet: is the schedule active?")]),
-        (None, True, []),
-    ],
-)
-def test_a_run_is_late_after_three_intervals(checked_at: int | None, is_stopped: bool, problems: list[Problem]) -> None:
-    late = facts(last_run=LastRun(checked_at=checked_at), is_stopped=is_stopped)
+def test_a_run_is_late_after_three_intervals() -> None:
+    late = NOW - 3 * INTERVAL_MS
+    unfinished, none = LastRun(checked_at=late - 1), LastRun(checked_at=None)
 
-    assert list(log_problems(late, INTERVAL_MS)) == problems
-
-
-def test_no_run_is_expected_without_an_enabled_log() -> None:
-    assert list(log_problems(facts(counts=LogCounts(databases=1), last_run=LastRun()), INTERVAL_MS)) == []
+    assert problems() == problems(last_run=LastRun(checked_at=late)) == []
+    assert problems(last_run=unfinished) == [Problem("WARN", "no run for 180 s: is the schedule active?")]
+    assert problems(last_run=none) == [Problem("WARN", "no run yet: is the schedule active?")]
+    assert problems(last_run=none, is_stopped=True) == []
+    assert problems(last_run=none, counts=LogCounts(databases=1)) == []  # no log is enabled
 
 
 def test_only_a_lost_consumer_fails() -> None:
-    bad = facts(counts=LogCounts(databases=1, logs=1, lost=1, waiting=2), last_run=LastRun(checked_at=NOW, refused="x"))
+    counts = LogCounts(databases=1, logs=1, lost=1, waiting=2)
 
-    assert [p.state for p in log_problems(bad, INTERVAL_MS)] == ["FAIL", "WARN", "WARN"]
+    bad = problems(counts=counts, last_run=LastRun(checked_at=NOW, refused="x"))
 
-
-@pytest.mark.parametrize(
-    ("standing", "states"),
-    [
-        ({"copies": 1, "reported_at": NOW - FRESHNESS_MS, "pulled_at": NOW}, ["WARN"]),
-        ({"copies": 1, "reported_at": NOW - FRESHNESS_MS + 1, "pulled_at": NOW}, []),
-        ({"copies": 0, "reported_at": None, "pulled_at": NOW}, []),
-        ({"behind": 1, "pulled_at": NOW - 3 * INTERVAL_MS}, ["WARN"]),
-        ({"behind": 1, "pulled_at": NOW - 3 * INTERVAL_MS + 1}, []),
-        ({"behind": 0, "pulled_at": None}, []),
-        ({"problems": 1, "problem": "x"}, ["WARN"]),
-        ({"problems": 2, "quarantined": 1, "problem": "x"}, ["FAIL"]),
-        ({"bad": 1}, ["WARN"]),
-        ({"by_limit": 1}, ["WARN"]),
-    ],
-)
-def test_a_backend_is_judged_by_its_figures(standing: dict[str, Any], states: list[str]) -> None:
-    assert replica_states(facts(backends=(BackendStanding(backend="b1", **standing),))) == states
+    assert [problem.state for problem in bad] == ["FAIL", "WARN", "WARN"]
 
 
-@pytest.mark.parametrize(("backend", "states"), [("", ["FAIL"]), ("b1", [])])
-def test_a_tablet_fails_only_if_none_of_its_replicas_counts(backend: str, states: list[str]) -> None:
-    assert replica_states(facts(retaining=(RetainingReplica(backend=backend, copies=1),))) == states
+STANDINGS: list[tuple[list[str], dict[str, Any]]] = [
+    (["WARN"], {"copies": 1, "reported_at": NOW - FRESHNESS_MS, "pulled_at": NOW}),
+    ([], {"copies": 1, "reported_at": NOW - FRESHNESS_MS + 1, "pulled_at": NOW}),
+    ([], {"copies": 0, "reported_at": None, "pulled_at": NOW}),
+    (["WARN"], {"behind": 1, "pulled_at": NOW - 3 * INTERVAL_MS}),
+    ([], {"behind": 1, "pulled_at": NOW - 3 * INTERVAL_MS + 1}),
+    ([], {"behind": 0, "pulled_at": None}),
+    (["WARN"], {"problems": 1, "problem": "x"}),
+    (["FAIL"], {"problems": 2, "quarantined": 1, "problem": "x"}),
+    (["WARN"], {"bad": 1}),
+    (["WARN"], {"by_limit": 1}),
+]
+
+
+def test_a_backend_is_judged_by_its_figures() -> None:
+    assert replica_states(facts()) == []
+    for states, standing in STANDINGS:
+        assert replica_states(facts(backends=(BackendStanding(backend="b1", **standing),))) == states, standing
+
+
+def test_a_tablet_fails_only_if_none_of_its_replicas_counts() -> None:
+    for backend, states in (("", ["FAIL"]), ("b1", [])):
+        assert replica_states(facts(retaining=(RetainingReplica(backend=backend, copies=1),))) == states
 
 
 def test_doctor_warns_of_unsigned_requests_to_flush() -> None:
     [finding] = examine_flushes(WalSettings())
 
     assert (finding.state, finding.todo[:20]) == ("WARN", "set wal.flush_secret")
-
-
-@pytest.mark.parametrize("settings", [{"flush_secret": "s" * 32}, {"flushes": False}, {"flushes_loopback": True}])
-def test_doctor_is_silent_where_nothing_is_to_do(settings: dict[str, object]) -> None:
-    assert list(examine_flushes(WalSettings.model_validate(settings))) == []
+    for settings in ({"flush_secret": "s" * 32}, {"flushes": False}, {"flushes_loopback": True}):
+        assert list(examine_flushes(WalSettings.model_validate(settings))) == []

@@ -1,7 +1,5 @@
 """Forms of the console: where a login leads, what operations and holds ask and say, and which limit is shown."""
 
-import pytest
-
 from sexton.interfaces.console.rendering import relative, span
 from sexton.interfaces.console.routes.login import safe_target
 from sexton.interfaces.console.routes.operations import ON_A_PAGE, WITH_A_PAGE, offered
@@ -17,27 +15,15 @@ from sexton.recycle.pacing.model import PlaceFigures
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.parametrize(
-    "then",
-    [
-        "",
-        "/",
-        "https://evil.example/console",
-        "//evil.example/console",
-        "/console//evil.example",
-        "/console\\@evil.example",
-        "/console/../v1/status",
-        "/console/%2e%2e/v1/status",
-        "/consolex",
-        "javascript:alert(1)",
-        "/console/\r\nSet-Cookie: a=b",
-    ],
+ELSEWHERE = (
+    *("", "/", "https://evil.example/console", "//evil.example/console", "/console//evil.example"),
+    *("/console\\@evil.example", "/console/../v1/status", "/console/%2e%2e/v1/status", "/consolex"),
+    *("javascript:alert(1)", "/console/\r\nSet-Cookie: a=b"),
 )
-def test_a_login_leads_nowhere_else(then: str) -> None:
-    assert safe_target(then) == "/console"
 
 
-def test_a_login_leads_back_to_the_page() -> None:
+def test_a_login_leads_back_to_the_page_and_nowhere_else() -> None:
+    assert {then: safe_target(then) for then in ELSEWHERE} == dict.fromkeys(ELSEWHERE, "/console")
     assert safe_target("/console/why?key=a%2Fb%20c") == "/console/why?key=a%2Fb+c"
     assert safe_target("/console/plans/3") == "/console/plans/3"
 
@@ -48,25 +34,13 @@ def test_a_form_is_of_one_login_and_one_browser() -> None:
     assert one.form_token not in {Session("other", "secret").form_token, Session("token", "other").form_token}
 
 
-@pytest.mark.parametrize(
-    ("instant", "text"),
-    [(10 * HOUR_MS, "just now"), (7 * HOUR_MS, "3 h ago"), (58 * HOUR_MS, "in 2 d"), (10 * HOUR_MS + 9, "within")],
-)
-def test_instants_are_relative_and_name_utc(instant: int, text: str) -> None:
-    shown = relative(instant, 10 * HOUR_MS)
-    assert f">{text}" in shown
-    assert "UTC" in shown
-
-
-def test_spans_are_rounded_down() -> None:
-    assert [span(n) for n in (0.4, 5, 61, 5_400, 7_200, 200_000)] == [
-        "0 s",
-        "5 s",
-        "1 min 1 s",
-        "1 h 30 min",
-        "2 h",
-        "2 d 7 h",
-    ]
+def test_instants_are_relative_and_spans_are_rounded_down() -> None:
+    for hours, text in {10: "just now", 7: "3 h ago", 58: "in 2 d", 10 + 1e-5: "within"}.items():
+        shown = relative(int(hours * HOUR_MS), 10 * HOUR_MS)
+        assert f">{text}" in shown
+        assert "UTC" in shown
+    spans = {0.4: "0 s", 5: "5 s", 61: "1 min 1 s", 5_400: "1 h 30 min", 7_200: "2 h", 200_000: "2 d 7 h"}
+    assert {seconds: span(seconds) for seconds in spans} == spans
 
 
 def test_a_message_is_of_one_session() -> None:
@@ -82,10 +56,7 @@ def test_each_change_has_a_form() -> None:
 
     assert offered().keys() | WITH_A_PAGE == changes
     assert set(offered()) >= ON_A_PAGE
-
-
-def test_what_cannot_be_undone_has_a_question() -> None:
-    assert {name for name, o in offered().items() if o.record.asks} <= set(QUESTIONS)
+    assert {name for name, o in offered().items() if o.record.asks} <= set(QUESTIONS)  # what cannot be undone
 
 
 NOW = 1_795_797_016_331
@@ -102,26 +73,22 @@ FREE = _place(1_000)
 IDLE = _place(4_000, throttled_at=1, workers=0)
 
 
-@pytest.mark.parametrize(
-    ("places", "cap", "limit"),
-    [
-        ([], None, None),
-        ([FREE], None, None),
-        ([REFUSED], None, RateLimit(50, False, NOW - 5)),
-        ([REFUSED, IDLE], None, RateLimit(50, False, NOW - 5)),
-        ([REFUSED, FREE], None, None),  # the other place may be deleted from at any rate
-        ([REFUSED, FREE], 200, RateLimit(200, True, None)),
-        ([REFUSED], 200, RateLimit(50, False, NOW - 5)),
-        ([REFUSED], 20, RateLimit(20, True, NOW - 5)),
-        ([], 20, RateLimit(20, True, None)),
-    ],
-)
-def test_the_lower_of_cap_and_store_is_the_limit(
-    places: list[PlaceFigures], cap: int | None, limit: RateLimit | None
-) -> None:
-    caps = {} if cap is None else {"disk": cap}
+LIMITS = [
+    ([], None, None),
+    ([FREE], None, None),
+    ([REFUSED], None, RateLimit(50, False, NOW - 5)),
+    ([REFUSED, IDLE], None, RateLimit(50, False, NOW - 5)),
+    ([REFUSED, FREE], None, None),  # the other place may be deleted from at any rate
+    ([REFUSED, FREE], 200, RateLimit(200, True, None)),
+    ([REFUSED], 200, RateLimit(50, False, NOW - 5)),
+    ([REFUSED], 20, RateLimit(20, True, NOW - 5)),
+    ([], 20, RateLimit(20, True, None)),
+]
 
-    assert rate_limits({"disk": places}, caps).get("disk") == limit
+
+def test_the_lower_of_cap_and_store_is_the_limit() -> None:
+    for places, cap, limit in LIMITS:
+        assert rate_limits({"disk": places}, {} if cap is None else {"disk": cap}).get("disk") == limit
 
 
 def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
@@ -129,21 +96,21 @@ def _placed(scope: str, matches: int | None, **more: int) -> PlacedHold:
     return PlacedHold(hold=hold, matches_now=matches, **{"too_late": 0, "blocks_now": matches} | more)
 
 
-@pytest.mark.parametrize(
-    ("placed", "says", "warns"),
-    [
-        (_placed("prefix", 2), "it covers 2 marks now", False),
-        (_placed("prefix", 0), "check the spelling", True),
-        (_placed("prefix", 0, may_block=3), "3 marks above it will be kept only if files are there", True),
-        (_placed("prefix", None), "was not counted", True),
-        (_placed("mark", 0), "check its spelling", True),
-        (_placed("mark", 0, blocks_now=2), "it also blocks 2 marks with more levels of parents", True),
-        (_placed("instance", 0), "shop has no mark that waits now", False),
-        (_placed("instance", 5, too_late=2), "too late for 2 marks", True),
-    ],
-)
-def test_a_notice_warns_where_a_hold_may_be_another_one(placed: PlacedHold, says: str, warns: bool) -> None:
-    text, is_warning = outcome_text("hold add", placed, {})
+NOTICES = [
+    (_placed("prefix", 2), False, "it covers 2 marks now"),
+    (_placed("prefix", 0), True, "check the spelling"),
+    (_placed("prefix", 0, may_block=3), True, "3 marks above it will be kept only if files are there"),
+    (_placed("prefix", None), True, "was not counted"),
+    (_placed("mark", 0), True, "check its spelling"),
+    (_placed("mark", 0, blocks_now=2), True, "it also blocks 2 marks with more levels of parents"),
+    (_placed("instance", 0), False, "shop has no mark that waits now"),
+    (_placed("instance", 5, too_late=2), True, "too late for 2 marks"),
+]
 
-    assert says in text
-    assert is_warning is warns
+
+def test_a_notice_warns_where_a_hold_may_be_another_one() -> None:
+    for placed, warns, says in NOTICES:
+        text, is_warning = outcome_text("hold add", placed, {})
+
+        assert says in text
+        assert is_warning is warns

@@ -24,16 +24,13 @@ def test_the_same_rows_written_later_that_day_have_the_same_name() -> None:
     assert model.parse(name, 5) == model.AuditFile(name, 5, "2024-10-04", 7, 3)
 
 
-@pytest.mark.parametrize(
-    "other", [[row("a")], [row("a"), row("c")], [row("a"), row("b", outcome="failed")], [row("a\0b")]]
-)
-def test_other_objects_or_outcomes_have_another_name(other: list[AuditRow]) -> None:
-    assert model.file_name(other) != model.file_name([row("a"), row("b")])
+def test_other_objects_or_outcomes_have_another_name() -> None:
+    failed = row("b", outcome="failed")
 
-
-@pytest.mark.parametrize("name", ["audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"])
-def test_foreign_file_is_no_audit_file(name: str) -> None:
-    assert model.parse(name, 1) is None
+    for other in ([row("a")], [row("a"), row("c")], [row("a"), failed], [row("a\0b")]):
+        assert model.file_name(other) != model.file_name([row("a"), row("b")])
+    for foreign in ("audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"):
+        assert model.parse(foreign, 1) is None
 
 
 def test_days_run_from_one_instant_to_another_over_midnight() -> None:
@@ -41,36 +38,26 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
     assert list(model.days(NOON, NOON)) == ["2024-10-04"]
 
 
-@pytest.mark.parametrize(
-    ("url", "kind", "location", "prefix"),
-    [
-        ("s3://archive", "s3", "archive", "d-1/"),
-        ("s3://archive/sexton/audit/", "s3", "archive", "sexton/audit/d-1/"),
-        ("file:///srv/au%20dit", "local", "/srv/au dit", "d-1/"),
-        ("/srv/audit", "local", "/srv/audit", "d-1/"),
-    ],
+PLACES = {
+    "s3://archive": ("s3", "archive", "d-1/"),
+    "s3://archive/sexton/audit/": ("s3", "archive", "sexton/audit/d-1/"),
+    "file:///srv/au%20dit": ("local", "/srv/au dit", "d-1/"),
+    "/srv/audit": ("local", "/srv/audit", "d-1/"),
+}
+MALFORMED = (
+    *("s3://", "s3:///x", "file://host/x", "file:///", "/", "https://a/b", "audit", "s3://b/a//c", "s3://b/../c"),
+    *("s3://b/wh/_sexton/x", "/srv/wh/_sexton", "/srv/../etc", "file:///srv/_sexton/audit"),  # in a vault
 )
-def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = model.separate_location(url, "d-1")
-
-    assert spec is not None
-    assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("s3://", "s3:///x", "file://host/x", "file:///", "/", "https://a/b", "audit", "s3://b/a//c", "s3://b/../c"),
-        *("s3://b/wh/_sexton/x", "/srv/wh/_sexton", "/srv/../etc", "file:///srv/_sexton/audit"),
-    ],
-)
-def test_malformed_audit_url_or_one_in_a_vault_is_refused(url: str) -> None:
-    with pytest.raises(BadInput):
-        model.separate_location(url, "d-1")
+def test_audit_url_has_a_folder_for_each_deployment() -> None:
+    specs = {url: spec for url in PLACES if (spec := model.separate_location(url, "d-1"))}
 
-
-def test_empty_audit_url_names_no_place() -> None:
+    assert {url: (spec.kind, spec.location, spec.prefix) for url, spec in specs.items()} == PLACES
     assert model.separate_location("", "d-1") is None
+    for url in MALFORMED:
+        with pytest.raises(BadInput):
+            model.separate_location(url, "d-1")
 
 
 def test_file_returns_its_rows_unchanged() -> None:
@@ -90,7 +77,7 @@ def test_search_returns_only_the_rows_of_the_name() -> None:
     assert list(parquet.decode(data, "f", {"data/00001x", "a", "z"})) == []
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1 no more than that PAR1", parquet.encode([row("a")])[:-20]])
-def test_a_damaged_file_is_named(data: bytes) -> None:
-    with pytest.raises(AuditUnreadable, match=r"file audit/x\.parquet of the log of deletions cannot be read"):
-        list(parquet.decode(data, "audit/x.parquet"))
+def test_a_damaged_file_is_named() -> None:
+    for data in (b"", b"PAR1 no more than that PAR1", parquet.encode([row("a")])[:-20]):
+        with pytest.raises(AuditUnreadable, match=r"file audit/x\.parquet of the log of deletions cannot be read"):
+            list(parquet.decode(data, "audit/x.parquet"))

@@ -71,16 +71,16 @@ def test_slow_requests_shrink_and_quick_ones_grow() -> None:
         seen.append((round(window.requests, 1), round(window.keys)))
 
     assert seen == [(4, 350), (4, 245), (4, 171), (4, 125), (2.8, 125), (2.0, 125)]
-    assert policy.resized(RequestWindow(4, 500), 0.1, full=True, growth=1.5) == RequestWindow(6, 500)
-    assert policy.resized(RequestWindow(4, 500), 0.1, full=False, growth=1.5) == RequestWindow(4, 750)
-    assert policy.resized(RequestWindow(64, 500), 0.1, full=True, growth=1.5) == RequestWindow(64, 750)
+    for (requests, keys), seconds, full, then in (
+        ((4, 500), 0.1, True, (6, 500)),
+        ((4, 500), 0.1, False, (4, 750)),
+        ((64, 500), 0.1, True, (64, 750)),
+        ((8, 500), 2.0, True, (10, 400)),  # medium requests become more and smaller
+        ((8, 500), 2.0, False, (8, 500)),
+        ((8, 125), 2.0, True, (8, 125)),
+    ):
+        assert policy.resized(RequestWindow(requests, keys), seconds, full=full, growth=1.5) == RequestWindow(*then)
     assert policy.narrowed(RequestWindow(1, 125)) == RequestWindow(1, 125)
-
-
-def test_medium_requests_become_more_and_smaller() -> None:
-    assert policy.resized(RequestWindow(8, 500), 2.0, full=True, growth=1.5) == RequestWindow(10, 400)
-    assert policy.resized(RequestWindow(8, 500), 2.0, full=False, growth=1.5) == RequestWindow(8, 500)
-    assert policy.resized(RequestWindow(8, 125), 2.0, full=True, growth=1.5) == RequestWindow(8, 125)
 
 
 def test_earlier_or_partial_requests_change_no_window() -> None:
@@ -128,18 +128,11 @@ def test_each_first_folder_is_a_place_up_to_a_maximum() -> None:
     few = pacer.places("shop", "cold", ["a/x", "b/y/z", "top"])
     many = pacer.places("shop", "cold", [f"{n:03x}/k" for n in range(policy.PLACES_A_VAULT)])
     then = pacer.places("shop", "cold", ["a/x"])
-
-    root = "127.0.0.1:9000/bucket/wh/"
-    assert few == [f"{root}a/", f"{root}b/", root]
-    assert set(many) == {root}
-    assert then == [root]
-
-
-def test_places_of_different_vaults_have_different_names() -> None:
     local = VaultSpec(instance="shop", name="disk", kind="local", location="/srv/v/")
 
-    assert policy.vault_place(S3, "") == "aws/bucket/wh/"
-    assert policy.vault_place(local, "") == "file:/srv/v/"
+    root = "127.0.0.1:9000/bucket/wh/"
+    assert (few, set(many), then) == ([f"{root}a/", f"{root}b/", root], {root}, [root])
+    assert (policy.vault_place(S3, ""), policy.vault_place(local, "")) == ("aws/bucket/wh/", "file:/srv/v/")
 
 
 def test_only_files_refused_beside_successes_are_given_up() -> None:

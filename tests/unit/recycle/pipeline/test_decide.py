@@ -34,121 +34,75 @@ def claimed(decision: ClaimDecision) -> list[Ref]:
     return [candidate.ref for candidate in decision.claimed]
 
 
-class TestOwnRow:
-    def test_a_mark_made_again_since_the_resolve_is_left_out(self) -> None:
-        resolved = Candidate(A, retention_starts_at=CUTOFF - 1)
-
-        assert decided(resolved) == ClaimDecision([], [], {})
-        assert claimed(decided(resolved._replace(retention_starts_at=CUTOFF))) == [A]
-
-    def test_a_due_mark_is_claimed(self) -> None:
-        assert claimed(decided(Candidate(A))) == [A]
-
-    def test_a_mark_that_could_not_be_locked_is_left_out(self) -> None:
-        assert decided(Candidate(A), locked={}) == ClaimDecision([], [], {})
-
-    def test_a_mark_younger_than_the_cutoff_is_left_out(self) -> None:
-        young = MARKED._replace(retention_starts_at=CUTOFF + 1)
-
-        assert decided(Candidate(A), locked={A: young}) == ClaimDecision([], [], {})
-
-    def test_a_quarantined_mark_is_left_out(self) -> None:
-        assert claimed(decided(Candidate(A), locked={A: MARKED._replace(quarantined=True)})) == []
-
-    def test_a_claimed_mark_is_not_claimed_again(self) -> None:
-        assert claimed(decided(Candidate(A), locked={A: MARKED._replace(state=MarkState.CLAIMED)})) == []
-
-    def test_a_mark_that_must_be_fenced_is_claimed_only_fenced(self) -> None:
-        candidate = Candidate(A, must_be_fenced=True)
-
-        assert claimed(decided(candidate)) == []
-        assert claimed(decided(candidate, locked={A: FENCED})) == [A]
-
-    def test_a_fenced_mark_that_need_not_be_is_claimed(self) -> None:
-        assert claimed(decided(Candidate(A), locked={A: FENCED})) == [A]
+OWN_ROWS = [
+    (Candidate(A), MARKED, True),
+    (Candidate(A), None, False),  # it could not be locked
+    (Candidate(A), MARKED._replace(retention_starts_at=CUTOFF + 1), False),  # younger than the cutoff
+    (Candidate(A), MARKED._replace(quarantined=True), False),
+    (Candidate(A), MARKED._replace(state=MarkState.CLAIMED), False),
+    (Candidate(A), FENCED, True),
+    (Candidate(A, must_be_fenced=True), MARKED, False),
+    (Candidate(A, must_be_fenced=True), FENCED, True),
+    (Candidate(A, retention_starts_at=CUTOFF), MARKED, True),
+    (Candidate(A, retention_starts_at=CUTOFF - 1), MARKED, False),  # made again since the resolve
+]
+"""Candidate, its row under the lock, whether it is claimed."""
 
 
-class TestKeepers:
-    def test_blocked_mark_is_kept_with_the_reason(self) -> None:
-        decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
+def test_a_mark_is_claimed_or_left_out_by_its_own_row() -> None:
+    for candidate, row, is_claimed in OWN_ROWS:
+        decision = decided(candidate, locked={} if row is None else {A: row})
 
-        assert (claimed(decision), decision.keep_reasons) == ([B], {A: by_hold(7)})
-
-    def test_reason_of_the_mark_precedes_that_of_its_child(self) -> None:
-        parent = Candidate(A, children=frozenset({CHILD}))
-        child = ChildMark(CHILD, A, MarkState.MARKED)
-
-        decision = decided(parent, children=[child], blocked={CHILD: LIVE, A: by_hold(1)})
-
-        assert decision.keep_reasons == {A: by_hold(1)}
+        assert decision == (ClaimDecision([candidate], [], {}) if is_claimed else ClaimDecision([], [], {})), row
 
 
-class TestChildren:
-    PARENT = Candidate(A, children=frozenset({CHILD}))
+def test_blocked_mark_is_kept_with_the_reason() -> None:
+    decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
 
-    def test_children_are_absorbed_by_their_parent(self) -> None:
-        decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)])
+    assert (claimed(decision), decision.keep_reasons) == ([B], {A: by_hold(7)})
 
+
+PARENT = Candidate(A, children=frozenset({CHILD}))
+MARKED_CHILD = ChildMark(CHILD, A, MarkState.MARKED)
+RESOLVED = {CHILD: Candidate(CHILD, must_be_fenced=True)}
+BLOCKING_CHILDREN: list[tuple[ChildMark, Mapping[Ref, Candidate], Mapping[Ref, Kept], Kept]] = [
+    (MARKED_CHILD, {}, {CHILD: by_hold(3)}, by_hold(3)),
+    (MARKED_CHILD, {}, {CHILD: LIVE, A: by_hold(1)}, by_hold(1)),  # the mark's own reason comes first
+    (ChildMark(CHILD, A, None), {}, {}, WAITS_FOR_CHILD),  # it is locked
+    (ChildMark(CHILD, A, MarkState.CLAIMED), {}, {}, WAITS_FOR_CHILD),  # by another batch
+    (ChildMark(CHILD, A, MarkState.MARKED, waits=True), {}, {}, WAITS_FOR_CHILD),  # it has an own retention
+    (ChildMark(OTHER_CHILD, A, MarkState.MARKED), {}, {}, WAITS_FOR_CHILD),  # it was added after the resolve
+    (MARKED_CHILD, RESOLVED, {}, WAITS_FOR_CHILD),  # it must be fenced
+]
+
+
+def test_a_child_that_may_not_be_claimed_blocks_its_parent() -> None:
+    for child, resolved, blocked, reason in BLOCKING_CHILDREN:
+        decision = decided(PARENT, children=[child], resolved_children=resolved, blocked=blocked)
+
+        assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: reason}), child
+
+
+def test_children_are_absorbed_by_their_parent() -> None:
+    fenced = MARKED_CHILD._replace(state=MarkState.FENCED)
+    for child, resolved in ((MARKED_CHILD, {}), (fenced, {}), (fenced, RESOLVED)):
+        decision = decided(PARENT, children=[child], resolved_children=resolved)
         assert (claimed(decision), decision.absorbed) == ([A], [CHILD])
 
-    def test_blocked_child_blocks_its_parent(self) -> None:
-        decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)], blocked={CHILD: by_hold(3)})
-
-        assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: by_hold(3)})
-
-    def test_locked_child_blocks_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).keep_reasons == {A: WAITS_FOR_CHILD}
-
-    def test_child_claimed_by_another_batch_blocks_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).keep_reasons == {
-            A: WAITS_FOR_CHILD
-        }
-
-    def test_child_with_an_own_retention_blocks_its_parent(self) -> None:
-        child = ChildMark(CHILD, A, MarkState.MARKED, waits=True)
-
-        assert decided(self.PARENT, children=[child]).keep_reasons == {A: WAITS_FOR_CHILD}
-
-    def test_child_added_after_the_resolve_blocks_its_parent(self) -> None:
-        late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
-
-        assert decided(self.PARENT, children=[late]).keep_reasons == {A: WAITS_FOR_CHILD}
-
-    def test_unfenced_child_blocks_its_parent(self) -> None:
-        resolved = {CHILD: Candidate(CHILD, must_be_fenced=True)}
-        unfenced, fenced = ChildMark(CHILD, A, MarkState.MARKED), ChildMark(CHILD, A, MarkState.FENCED)
-
-        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).keep_reasons == {
-            A: WAITS_FOR_CHILD
-        }
-        assert claimed(decided(self.PARENT, children=[fenced], resolved_children=resolved)) == [A]
-
-    def test_children_of_a_mark_that_absorbs_none_are_ignored(self) -> None:
-        decision = decided(Candidate(A), children=[ChildMark(CHILD, A, None)])
-
-        assert (claimed(decision), decision.absorbed) == ([A], [])
+    of_none = decided(Candidate(A), children=[ChildMark(CHILD, A, None)])
+    assert (claimed(of_none), of_none.absorbed) == ([A], [])  # it absorbs none
 
 
-class TestLimit:
-    def test_mark_over_the_limit_is_kept(self) -> None:
-        decision = decided(Candidate(A, files=6), Candidate(B, files=5), allowance=10)
+def test_a_mark_over_the_limit_is_kept() -> None:
+    six, five, one = Candidate(A, files=6), Candidate(B, files=5), Candidate(B, files=1)
+    decision = decided(six, five, allowance=10)
 
-        assert (claimed(decision), decision.keep_reasons, decision.objects) == ([A], {B: BY_LIMIT}, 6)
-
-    def test_the_limit_is_reached_exactly(self) -> None:
-        assert claimed(decided(Candidate(A, files=4), allowance=10, objects_claimed=6)) == [A]
-        assert claimed(decided(Candidate(A, files=5), allowance=10, objects_claimed=6)) == []
-
-    def test_a_smaller_mark_may_fit_behind_a_larger_one(self) -> None:
-        assert claimed(decided(Candidate(A, files=11), Candidate(B, files=1), allowance=10)) == [B]
-
-    def test_kept_mark_does_not_count_against_the_limit(self) -> None:
-        decision = decided(Candidate(A, files=9), Candidate(B, files=9), blocked={A: LIVE}, allowance=10)
-
-        assert claimed(decision) == [B]
-
-    def test_without_a_limit_everything_fits(self) -> None:
-        assert claimed(decided(Candidate(A, files=10**9), objects_claimed=10**9)) == [A]
+    assert (claimed(decision), decision.keep_reasons, decision.objects) == ([A], {B: BY_LIMIT}, 6)
+    assert claimed(decided(six, allowance=10, objects_claimed=4)) == [A]  # the limit is reached exactly
+    assert claimed(decided(six, allowance=10, objects_claimed=5)) == []
+    assert claimed(decided(Candidate(A, files=11), one, allowance=10)) == [B]  # a smaller one may fit behind it
+    assert claimed(decided(six, five, blocked={A: LIVE}, allowance=10)) == [B]  # a kept one does not count
+    assert claimed(decided(Candidate(A, files=10**9), objects_claimed=10**9)) == [A]  # there is no limit
 
 
 refs = st.sampled_from([Ref("dropped", str(n)) for n in range(6)])
@@ -191,29 +145,33 @@ def test_no_claim_breaks_a_rule(
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
-        if (
-            candidate.ref in locked
-            and candidate.ref not in claimed(decision)
-            and candidate.ref not in decision.keep_reasons
-        ):
+        if candidate.ref in locked and candidate.ref not in {*claimed(decision), *decision.keep_reasons}:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
             assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
+
+
+NAMES = [Ref("tablet", str(n)) for n in range(4)]
+ABSORBED = st.none() | st.frozensets(st.sampled_from(NAMES), min_size=3)
+CHILDREN = st.tuples(
+    st.integers(0, 5),
+    st.none() | st.sampled_from((MarkState.MARKED, *MarkState)),
+    st.none() | st.booleans(),
+)
+"""Of each child: which parent it has, its state, and whether it must be fenced, if it was resolved."""
 
 
 @st.composite
 def parents_and_children(draw: st.DrawFn) -> tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]]:
     """Draw candidates that may absorb children, the children's rows, and the children as they were resolved."""
     parents = draw(candidates)
-    names = [Ref("tablet", str(n)) for n in range(4)]
     rows, resolved = [], {}
-    for name in names if parents else []:
-        parent = draw(st.sampled_from(parents)).ref
-        rows.append(ChildMark(name, parent, draw(st.none() | st.sampled_from((MarkState.MARKED, *MarkState)))))
-        if draw(st.booleans()):
-            resolved[name] = Candidate(name, must_be_fenced=draw(st.booleans()))
-    absorbing = st.none() | st.frozensets(st.sampled_from(names), min_size=3)
-    return [parent._replace(children=draw(absorbing)) for parent in parents], rows, resolved
+    for name in NAMES if parents else []:
+        number, state, fence = draw(CHILDREN)
+        rows.append(ChildMark(name, parents[number % len(parents)].ref, state))
+        if fence is not None:
+            resolved[name] = Candidate(name, must_be_fenced=fence)
+    return [parent._replace(children=draw(ABSORBED)) for parent in parents], rows, resolved
 
 
 def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candidate]) -> bool:
@@ -225,7 +183,7 @@ def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candida
 
 @given(
     parents_and_children(),
-    st.dictionaries(st.sampled_from([Ref("tablet", str(n)) for n in range(4)]), st.just(by_hold(1)), max_size=1),
+    st.dictionaries(st.sampled_from(NAMES), st.just(by_hold(1)), max_size=1),
     st.none() | st.integers(0, 12),
 )
 def test_a_parent_is_claimed_with_all_its_children(
@@ -237,12 +195,7 @@ def test_a_parent_is_claimed_with_all_its_children(
     locked = {parent.ref: FENCED for parent in parents}
 
     decision = decided(
-        *parents,
-        locked=locked,
-        children=children,
-        resolved_children=resolved,
-        blocked=blocked,
-        allowance=allowance,
+        *parents, locked=locked, children=children, resolved_children=resolved, blocked=blocked, allowance=allowance
     )
 
     used, expected, absorbed = 0, [], []

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,33 +31,20 @@ def make_files(
     return SimpleNamespace(vault=vault, outcome=outcome, files=files, bytes=size, reason=reason)
 
 
-def test_bytes_that_are_hidden_are_not_freed() -> None:
-    progress = DeletionProgress.of(
-        make_mark(), [make_files(KeyOutcome.DELETED, 2, 20), make_files(KeyOutcome.HIDDEN, 1, 5)]
-    )
-
-    assert (progress.objects, progress.bytes) == (3, 20)
+def progress(*files: Any, **columns: Any) -> DeletionProgress:
+    return DeletionProgress.of(make_mark(**columns), files)
 
 
-def test_failures_are_counted_by_vault() -> None:
-    files = [make_files(KeyOutcome.DELETED, 3, 30), make_files(KeyOutcome.FAILED, 2, reason="AccessDenied")]
+def test_outcomes_are_summed_and_give_the_reason() -> None:
+    failed = make_files(KeyOutcome.FAILED, 2, reason="AccessDenied")
+    hidden = progress(make_files(KeyOutcome.DELETED, 2, 20), make_files(KeyOutcome.HIDDEN, 1, 5))
+    denied = progress(make_files(KeyOutcome.DELETED, 3, 30), failed)
+    changed = progress(failed, make_files(KeyOutcome.CHANGED, reason="other ETag"))
 
-    progress = DeletionProgress.of(make_mark(), files)
-
-    assert (progress.settlement, progress.reason) == (Settlement.FAILED, "AccessDenied")
-    assert progress.failed == {"disk": 2}
-
-
-def test_a_changed_object_gives_the_reason_before_a_failure() -> None:
-    files = [make_files(KeyOutcome.FAILED, reason="AccessDenied"), make_files(KeyOutcome.CHANGED, reason="other ETag")]
-
-    progress = DeletionProgress.of(make_mark(), files)
-
-    assert (progress.settlement, progress.reason) == (Settlement.CHANGED, "other ETag")
-
-
-def test_a_mark_of_several_vaults_is_counted_under_a_star() -> None:
-    assert DeletionProgress.of(make_mark(vault=None), []).vault == "*"
+    assert (hidden.objects, hidden.bytes) == (3, 20)  # hidden bytes are not freed
+    assert (denied.settlement, denied.reason, denied.failed) == (Settlement.FAILED, "AccessDenied", {"disk": 2})
+    assert (changed.settlement, changed.reason) == (Settlement.CHANGED, "other ETag")
+    assert progress(vault=None).vault == "*"  # of several vaults
 
 
 OUTCOMES = st.none() | st.sampled_from([outcome for outcome in KeyOutcome if outcome is not KeyOutcome.THROTTLED])
@@ -69,47 +55,44 @@ FILES = st.builds(make_files, OUTCOMES, st.integers(1, 3), st.integers(0, 9), va
 def test_a_record_goes_only_when_each_file_is_gone(
     files: list[Any], prefix: str | None, first_pass_at: int | None
 ) -> None:
-    progress = DeletionProgress.of(make_mark(prefix=prefix, first_pass_at=first_pass_at), files)
+    deletion = progress(*files, prefix=prefix, first_pass_at=first_pass_at)
 
     gone = {KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN}
-    finished = progress.settlement in (Settlement.GONE, Settlement.SECOND_PASS)
-    assert progress.ref == Ref("dropped", "t")
+    finished = deletion.settlement in (Settlement.GONE, Settlement.SECOND_PASS)
+    assert deletion.ref == Ref("dropped", "t")
     assert finished == all(row.outcome in gone for row in files)
-    if progress.settlement is Settlement.GONE:
-        assert progress.failed == {}
+    if deletion.settlement is Settlement.GONE:
+        assert deletion.failed == {}
 
 
-@pytest.mark.parametrize(
-    ("limit", "read", "seen", "next_limit"),
-    [
-        (CHUNK_MARKS, CHUNK_MARKS, CHUNK_MARKS, CHUNK_MARKS),
-        (CHUNK_MARKS, CHUNK_MARKS, 50, 63),
-        (63, 63, 50, 63),
-        (63, 63, 63, 126),
-        (600, 600, 600, CHUNK_MARKS),
-        (CHUNK_MARKS, 3, 1, 2),
-        (2, 2, 1, 2),
-        (1, 1, 1, 2),
-        (CHUNK_MARKS, CHUNK_MARKS, 0, 1),
-    ],
-)
-def test_a_chunk_reads_about_as_many_marks_as_it_can_claim(limit: int, read: int, seen: int, next_limit: int) -> None:
-    assert marks_to_read(limit, read, seen) == next_limit
+NEXT_LIMITS = {
+    (CHUNK_MARKS, CHUNK_MARKS, CHUNK_MARKS): CHUNK_MARKS,
+    (CHUNK_MARKS, CHUNK_MARKS, 50): 63,
+    (63, 63, 50): 63,
+    (63, 63, 63): 126,
+    (600, 600, 600): CHUNK_MARKS,
+    (CHUNK_MARKS, 3, 1): 2,
+    (2, 2, 1): 2,
+    (1, 1, 1): 2,
+    (CHUNK_MARKS, CHUNK_MARKS, 0): 1,
+}
+"""Limit, marks read, marks seen → the next limit."""
+
+
+def test_a_chunk_reads_about_as_many_marks_as_it_can_claim() -> None:
+    assert {chunk: marks_to_read(*chunk) for chunk in NEXT_LIMITS} == NEXT_LIMITS
 
 
 def prefixes(vault: str, number: int) -> list[MarkPrefix]:
     return [MarkPrefix(vault, f"t{n:02}/", Ref("dropped", str(n))) for n in range(number)]
 
 
-@pytest.mark.parametrize(
-    ("number", "groups", "sizes"),
-    [(0, 4, []), (1, 4, [1]), (4, 4, [1, 1, 1, 1]), (5, 4, [2, 2, 1]), (40, 4, [10, 10, 10, 10])],
-)
-def test_neighbours_stand_together_in_few_groups(number: int, groups: int, sizes: list[int]) -> None:
-    divided = neighbours(prefixes("disk", number), groups)
+def test_neighbours_stand_together_in_few_groups() -> None:
+    for sizes in ([], [1], [1, 1, 1, 1], [2, 2, 1], [10, 10, 10, 10]):
+        divided = neighbours(prefixes("disk", sum(sizes)), 4)
 
-    assert [len(group) for group in divided] == sizes
-    assert [prefix for group in divided for prefix in group] == prefixes("disk", number)
+        assert [len(group) for group in divided] == sizes
+        assert [prefix for group in divided for prefix in group] == prefixes("disk", sum(sizes))
 
 
 def test_a_group_has_prefixes_of_one_vault() -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from sexton.marks.keepers import IN_USE, LIVE, Kept, by_hold
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.recycle.pipeline.resolve import candidate_of, spread_to_parents, stated_shares
@@ -19,19 +17,17 @@ def mark(name: str) -> DueMark:
 PARENT, CHILD, OTHER = mark("parent"), mark("child"), mark("other")
 
 
-@pytest.mark.parametrize(
-    ("kept", "quarantined", "spread"),
-    [
-        ({}, set(), {}),
-        ({CHILD.ref: by_hold(1)}, set(), {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}),
-        ({}, {CHILD.ref}, {PARENT.ref: IN_USE}),
-        ({PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set(), {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}),
-    ],
-)
-def test_a_child_that_is_kept_keeps_its_parent(
-    kept: Mapping[Ref, Kept], quarantined: set[Ref], spread: Mapping[Ref, Kept]
-) -> None:
-    assert spread_to_parents([PARENT, OTHER], {PARENT.ref: [CHILD]}, kept, quarantined) == spread
+SPREADS: list[tuple[Mapping[Ref, Kept], set[Ref], Mapping[Ref, Kept]]] = [
+    ({}, set(), {}),
+    ({CHILD.ref: by_hold(1)}, set(), {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}),
+    ({}, {CHILD.ref}, {PARENT.ref: IN_USE}),
+    ({PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set(), {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}),
+]
+
+
+def test_a_child_that_is_kept_keeps_its_parent() -> None:
+    for kept, quarantined, spread in SPREADS:
+        assert spread_to_parents([PARENT, OTHER], {PARENT.ref: [CHILD]}, kept, quarantined) == spread
 
 
 def test_candidate_contains_the_owners_expansion() -> None:
@@ -47,15 +43,10 @@ def test_candidate_contains_the_owners_expansion() -> None:
     assert candidate_of(PARENT.ref, Expansion(), [CHILD]).children is None
 
 
-@pytest.mark.parametrize(
-    ("stated", "places", "shares"),
-    [
-        (11, [KEYS, Place(vault="warm", keys=("c",))], [3, 4, 4]),
-        (1, [KEYS], [0, 1]),
-        (0, [KEYS], []),
-        (11, [KEYS, PREFIX], []),
-        (11, [Place(vault="cold", keys=())], []),
-    ],
-)
-def test_the_shares_of_keys_sum_to_what_is_stated(stated: int, places: list[Place], shares: list[int]) -> None:
-    assert list(stated_shares(stated, places)) == shares
+def test_the_shares_of_keys_sum_to_what_is_stated() -> None:
+    warm, none = Place(vault="warm", keys=("c",)), Place(vault="cold", keys=())
+
+    assert list(stated_shares(11, [KEYS, warm])) == [3, 4, 4]
+    assert list(stated_shares(1, [KEYS])) == [0, 1]
+    for stated, places in ((0, [KEYS]), (11, [KEYS, PREFIX]), (11, [none])):
+        assert list(stated_shares(stated, places)) == []

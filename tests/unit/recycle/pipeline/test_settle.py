@@ -32,10 +32,6 @@ def make_row(ref: Ref, vault: str = "disk") -> AuditRow:
     return AuditRow(1, "shop", 1, 1, 1, ref.kind, ref.id, vault, "a.dat", 1, "deleted", "")
 
 
-def make_progress(ref: Ref, settlement: Settlement, *absorbed: Ref) -> Any:
-    return SimpleNamespace(ref=ref, settlement=settlement, absorbed=list(absorbed))
-
-
 class World:
     """One batch with three settled marks, whose stores, owner and log note each call in ``calls``."""
 
@@ -70,7 +66,10 @@ class World:
     def progress(self, token: Any, refs: Sequence[Ref]) -> Sequence[Any]:
         absorbed = {REFS[0]: (CHILD,)}
         gone = Settlement.GONE
-        return [make_progress(ref, self.states.get(ref, gone), *absorbed.get(ref, ())) for ref in refs]
+        return [
+            SimpleNamespace(ref=ref, settlement=self.states.get(ref, gone), absorbed=list(absorbed.get(ref, ())))
+            for ref in refs
+        ]
 
     def record_finished(self, token: Any, refs: Sequence[Ref]) -> frozenset[Ref]:
         self.calls.append(("finished", list(refs)))
@@ -101,59 +100,37 @@ def test_the_log_comes_first_and_the_marks_last() -> None:
 
     gone, records = [REFS[0]], ("shop", [REFS[0], CHILD])
     assert world.done() == [("log", REFS), ("finished", gone), ("forget", records), ("settle", REFS)]
-
-
-def test_no_record_of_a_discarded_mark_is_removed() -> None:
     world = World()
     world.discarded = frozenset({REFS[0]})
-
     world.run()
-
-    assert ("forget", ("shop", [])) in world.done()
-
-
-def test_an_owner_without_records_forgets_nothing() -> None:
-    world = World()
-
-    world.run(records=False)
-
-    assert [name for name, _ in world.done()] == ["log", "settle"]
+    assert ("forget", ("shop", [])) in world.done()  # no record of a discarded mark is removed
 
 
-def test_only_marks_that_are_gone_are_forgotten() -> None:
-    world = World()
-    world.states[REFS[0]] = Settlement.SECOND_PASS
+def test_only_marks_that_are_gone_and_have_records_are_forgotten() -> None:
+    without_records, not_gone, logged = World(), World(), World()
+    not_gone.states[REFS[0]] = Settlement.SECOND_PASS
 
-    world.run()
+    without_records.run(records=False)
+    not_gone.run()
+    logged.run(logged=True)
 
-    assert [name for name, _ in world.done()] == ["log", "settle"]
-
-
-def test_outcomes_are_logged_once() -> None:
-    world = World()
-
-    world.run(logged=True)
-
-    assert [name for name, _ in world.done()] == ["finished", "forget", "settle"]
+    assert [name for name, _ in without_records.done()] == [name for name, _ in not_gone.done()] == ["log", "settle"]
+    assert [name for name, _ in logged.done()] == ["finished", "forget", "settle"]  # outcomes are logged once
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (VaultFault("disk", "UNREACHABLE", "no route"), "UNREACHABLE"),
-        (VaultFault("archive", "DENIED", "403"), "audit DENIED"),
-        (UnknownVault("no vault disk"), "UNKNOWN_VAULT"),
-    ],
-)
-def test_marks_that_cannot_be_logged_keep_their_records(error: Exception, reason: str) -> None:
-    world = World(error)
-    world.outcomes = [[make_row(REFS[0]), make_row(REFS[1], "cold"), make_row(REFS[2])]]
+def test_marks_that_cannot_be_logged_keep_their_records() -> None:
+    errors: dict[str, Exception] = {
+        "UNREACHABLE": VaultFault("disk", "UNREACHABLE", "no route"),
+        "audit DENIED": VaultFault("archive", "DENIED", "403"),
+        "UNKNOWN_VAULT": UnknownVault("no vault disk"),
+    }
+    for reason, error in errors.items():
+        world = World(error)
+        world.outcomes = [[make_row(REFS[0]), make_row(REFS[1], "cold"), make_row(REFS[2])]]
 
-    kept = world.run()
-
-    assert kept == {by_vault("disk", reason): 2}
-    assert world.faults == {"disk": reason}
-    assert world.done() == [("log", [REFS[1]]), ("settle", [REFS[1]])]
+        assert world.run() == {by_vault("disk", reason): 2}
+        assert world.faults == {"disk": reason}
+        assert world.done() == [("log", [REFS[1]]), ("settle", [REFS[1]])]
 
 
 def test_other_errors_of_the_log_end_the_work() -> None:
@@ -190,24 +167,24 @@ FAILED = Counter({"disk": 1})
 DONE = DeletionProgress(Ref("dropped", "m"), "disk", files=3, done=3)
 
 
-@pytest.mark.parametrize(
-    ("progress", "settlement"),
-    [
-        (DONE, Settlement.GONE),
-        (replace(DONE, files=0, done=0), Settlement.GONE),
-        (replace(DONE, done=2), Settlement.WAITING),
-        (replace(DONE, done=2, failed=FAILED), Settlement.FAILED),
-        (replace(DONE, done=2, changed=True), Settlement.CHANGED),
-        (replace(DONE, done=1, changed=True, failed=FAILED), Settlement.CHANGED),
-        (replace(DONE, lacking="SCHEMA_MISSING"), Settlement.LACKING),
-        (replace(DONE, lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
-        (replace(DONE, prefix="data/"), Settlement.SECOND_PASS),
-        (replace(DONE, prefix="data/", first_pass_at=1), Settlement.GONE),
-        (replace(DONE, prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
-    ],
-)
-def test_a_mark_is_settled_by_its_outcomes(progress: DeletionProgress, settlement: Settlement) -> None:
-    assert progress.settlement is settlement
+SETTLEMENTS = [
+    (DONE, Settlement.GONE),
+    (replace(DONE, files=0, done=0), Settlement.GONE),
+    (replace(DONE, done=2), Settlement.WAITING),
+    (replace(DONE, done=2, failed=FAILED), Settlement.FAILED),
+    (replace(DONE, done=2, changed=True), Settlement.CHANGED),
+    (replace(DONE, done=1, changed=True, failed=FAILED), Settlement.CHANGED),
+    (replace(DONE, lacking="SCHEMA_MISSING"), Settlement.LACKING),
+    (replace(DONE, lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
+    (replace(DONE, prefix="data/"), Settlement.SECOND_PASS),
+    (replace(DONE, prefix="data/", first_pass_at=1), Settlement.GONE),
+    (replace(DONE, prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
+]
+
+
+def test_a_mark_is_settled_by_its_outcomes() -> None:
+    for progress, settlement in SETTLEMENTS:
+        assert progress.settlement is settlement, progress
 
 
 @given(
@@ -235,38 +212,22 @@ def test_a_record_is_removed_only_if_all_is_confirmed(progress: DeletionProgress
 MARK = Ref("dropped", "m")
 FIRST_PASS = {MARK: SimpleNamespace(first_pass_at=None)}
 SECOND_PASS = {MARK: SimpleNamespace(first_pass_at=1_000)}
-KEPT = Leftovers([], [], 0)
+KEPT, DROPPED, RETRIED = Leftovers([], [], 0), Leftovers([7], [], 0), Leftovers([], [7], 0)
+UNCLAIMED: dict[Ref, SimpleNamespace] = {}
+LEFTOVERS = [
+    (UNCLAIMED, (None, KeyOutcome.DELETED, KeyOutcome.FAILED), DROPPED, DROPPED),
+    (FIRST_PASS, (None, KeyOutcome.DELETED, KeyOutcome.CHANGED), KEPT, KEPT),
+    (FIRST_PASS, (KeyOutcome.FAILED,), RETRIED, RETRIED),
+    (SECOND_PASS, (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN), KEPT, KEPT),
+    (SECOND_PASS, (None, KeyOutcome.FAILED, KeyOutcome.CHANGED), Leftovers([], [], 1), DROPPED),
+]
+"""Claimed marks, outcomes of a file, what becomes of it before and at the second pass."""
 
 
-def sort(outcome: KeyOutcome | None, claimed: dict[Ref, SimpleNamespace], *, second_pass: bool) -> Leftovers:
-    file = ListedFile(7, MARK, "disk", "m.dat", None, outcome, "")
-    return sort_leftovers([file], claimed, second_pass=second_pass)
+def test_files_of_an_older_attempt_are_dropped_retried_or_kept() -> None:
+    for claimed, outcomes, before, at_second_pass in LEFTOVERS:
+        for outcome in outcomes:
+            file = ListedFile(7, MARK, "disk", "m.dat", None, outcome, "")
 
-
-@pytest.mark.parametrize("second_pass", [False, True])
-@pytest.mark.parametrize("outcome", [None, KeyOutcome.DELETED, KeyOutcome.FAILED])
-def test_files_of_unclaimed_marks_are_dropped(outcome: KeyOutcome | None, second_pass: bool) -> None:
-    assert sort(outcome, {}, second_pass=second_pass) == Leftovers([7], [], 0)
-
-
-@pytest.mark.parametrize("second_pass", [False, True])
-@pytest.mark.parametrize(
-    ("outcome", "expected"),
-    [(None, KEPT), (KeyOutcome.DELETED, KEPT), (KeyOutcome.CHANGED, KEPT), (KeyOutcome.FAILED, Leftovers([], [7], 0))],
-)
-def test_claimed_files_stay_and_failed_ones_are_retried(
-    outcome: KeyOutcome | None, expected: Leftovers, second_pass: bool
-) -> None:
-    assert sort(outcome, FIRST_PASS, second_pass=second_pass) == expected
-
-
-@pytest.mark.parametrize("outcome", [None, KeyOutcome.FAILED, KeyOutcome.CHANGED])
-def test_undone_files_of_a_second_pass_are_dropped_last(outcome: KeyOutcome | None) -> None:
-    assert sort(outcome, SECOND_PASS, second_pass=False) == Leftovers([], [], 1)
-    assert sort(outcome, SECOND_PASS, second_pass=True) == Leftovers([7], [], 0)
-
-
-@pytest.mark.parametrize("second_pass", [False, True])
-@pytest.mark.parametrize("outcome", [KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN])
-def test_deleted_files_of_a_second_pass_stay(outcome: KeyOutcome, second_pass: bool) -> None:
-    assert sort(outcome, SECOND_PASS, second_pass=second_pass) == KEPT
+            assert sort_leftovers([file], claimed, second_pass=False) == before, (claimed, outcome)
+            assert sort_leftovers([file], claimed, second_pass=True) == at_second_pass, (claimed, outcome)

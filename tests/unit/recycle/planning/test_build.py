@@ -35,40 +35,30 @@ def test_round_applies_the_kinds_within_the_limit() -> None:
 def test_kind_over_the_limit_awaits_approval() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 101), kind("compacted", 5)), LIMIT)
 
-    assert [k.kind for k in plan.kinds] == ["compacted"]
-    assert [k.kind for k in awaiting.kinds] == ["dropped"]
+    assert ([k.kind for k in plan.kinds], [k.kind for k in awaiting.kinds]) == (["compacted"], ["dropped"])
     assert "max_delete_objects is 100" in awaiting.kinds[0].awaits
     assert (awaiting.kept, awaiting.whole) == ({}, True)
 
 
-def test_objects_of_the_last_day_count_against_the_limit() -> None:
-    plan, awaiting = build_for_round(facts(kind("dropped", 60), used=60), LIMIT)
+def test_only_what_fits_beside_the_last_day_is_applied() -> None:
+    used, awaiting = build_for_round(facts(kind("dropped", 60), used=60), LIMIT)
+    unlimited, none = build_for_round(facts(kind("dropped", 10**6)), None)
 
-    assert (plan.kinds, len(awaiting.kinds)) == ((), 1)
-
-
-def test_without_a_limit_a_round_applies_everything() -> None:
-    plan, awaiting = build_for_round(facts(kind("dropped", 10**6)), None)
-
-    assert (len(plan.kinds), awaiting.kinds, plan.allowance) == (1, (), None)
+    assert (used.kinds, len(awaiting.kinds)) == ((), 1)
+    assert (len(unlimited.kinds), none.kinds, unlimited.allowance) == (1, (), None)
+    assert facts(kind("dropped", 1)).needs_limit
+    assert not facts(kind("compacted", 1), kind("dropped", 0)).needs_limit
 
 
 def test_an_operators_plan_has_everything_with_its_reasons() -> None:
+    observing = TERMS._replace(enabled=False)
+
     plan = build_for_operator(facts(kind("dropped", 101), kind("compacted", 5), kind("empty", 0)), LIMIT)
+    observed = build_for_operator(facts(kind("dropped", 101), instance_policy=observing), LIMIT)
 
     assert [k.kind for k in plan.kinds] == ["dropped", "compacted"]
     assert (bool(plan.kinds[0].awaits), plan.kinds[1].awaits, plan.whole) == (True, "", True)
-
-
-def test_in_an_observing_instance_nothing_awaits_approval() -> None:
-    plan = build_for_operator(facts(kind("dropped", 101), instance_policy=TERMS._replace(enabled=False)), LIMIT)
-
-    assert (plan.kinds[0].awaits, plan.whole) == ("", False)
-
-
-def test_a_limit_is_needed_only_for_limited_kinds() -> None:
-    assert facts(kind("dropped", 1)).needs_limit
-    assert not facts(kind("compacted", 1), kind("dropped", 0)).needs_limit
+    assert (observed.kinds[0].awaits, observed.whole) == ("", False)
 
 
 @st.composite

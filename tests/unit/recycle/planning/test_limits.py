@@ -34,29 +34,22 @@ def kind(name: str, objects: int, *, limited: bool = True, **more: object) -> Ki
     )
 
 
-@pytest.mark.parametrize(
-    ("live", "objects"),
-    [(None, 5_000), (100_000, 5_000), (49_999, 4_999), (50_000, 5_000), (9_999, 1_000), (0, 1_000)],
-)
-def test_stricter_limit_applies_and_fraction_allows_1000(live: int | None, objects: int) -> None:
-    limit = allowance(POLICY, live)
-
-    assert limit is not None
-    assert limit.objects == objects
+def due(name: str, objects: int, *, limited: bool = True) -> DueKind:
+    """Return a kind of which all marks are due by the agreed retention."""
+    whole = kind(name, objects, limited=limited)
+    return DueKind(whole, whole)
 
 
-def test_max_delete_objects_may_be_fewer_than_1000() -> None:
-    assert allowance(POLICY.model_copy(update={"max_delete_objects": 3}), 50_000) == Allowance(
-        3, "max_delete_objects is 3"
-    )
-
-
-def test_uncounted_owner_allows_1000_and_old_policy_everything() -> None:
+def test_stricter_limit_applies_and_fraction_allows_1000() -> None:
+    limits = {None: 5_000, 100_000: 5_000, 49_999: 4_999, 50_000: 5_000, 9_999: 1_000, 0: 1_000}
+    few = POLICY.model_copy(update={"max_delete_objects": 3})
     silent = allowance(POLICY, None, "no answer")
 
+    assert {live: limit.objects for live in limits if (limit := allowance(POLICY, live))} == limits
+    assert allowance(few, 50_000) == Allowance(3, "max_delete_objects is 3")
     assert silent is not None
     assert (silent.objects, "no answer" in silent.reason) == (1_000, True)
-    assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
+    assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None  # an old policy
 
 
 def test_n3_a_fraction_that_is_not_in_force_says_so() -> None:
@@ -68,12 +61,8 @@ def test_n3_a_fraction_that_is_not_in_force_says_so() -> None:
     assert [limit.note for limit in (counted, without) if limit is not None] == ["", ""]
 
 
-def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
-    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
-    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
-
-
 def test_a_shortened_retention_is_explained_with_both_spans() -> None:
+    assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
     assert explain_early("d", 1, 172_800, 3_600) == (
         "d: 1 mark is due only because its retention was shortened from 2 d to 1 h"
     )
@@ -83,25 +72,24 @@ def test_a_shortened_retention_is_explained_with_both_spans() -> None:
 def test_the_smallest_kinds_that_fit_are_deleted() -> None:
     kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
 
-    assert kinds_over_limit(kinds, 1_000, 0) == {"big"}
-    assert kinds_over_limit(kinds, 1_300, 0) == set()
-    assert kinds_over_limit(kinds, 1_299, 0) == {"big"}
-    assert kinds_over_limit(kinds, 1_000, 601) == {"middle", "big"}
-    assert kinds_over_limit(kinds, 1_000, 900) == {"middle", "big"}
-    assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
+    for limit, used, over in (
+        (1_000, 0, {"big"}),
+        (1_300, 0, set()),
+        (1_299, 0, {"big"}),
+        (1_000, 601, {"middle", "big"}),
+        (1_000, 900, {"middle", "big"}),
+        (1_000, 2_000, {"small", "middle", "big"}),
+    ):
+        assert kinds_over_limit(kinds, limit, used) == over
     assert kinds_over_limit([kind("without objects", 0)], 1_000, 5_000) == set()
+    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
+    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
 
 
 def test_plan_applies_splits_or_delays_kinds_with_reasons() -> None:
-    early = kind("young", 5, since=50)
-    due = [
-        DueKind(kind("fits", 10), kind("fits", 10)),
-        DueKind(kind("over", 999), kind("over", 999)),
-        DueKind(kind("young", 8), kind("young", 3, cutoff=50), early, "too early"),
-        DueKind(kind("none", 0), kind("none", 0)),
-    ]
+    young = DueKind(kind("young", 8), kind("young", 3, cutoff=50), kind("young", 5, since=50), "too early")
 
-    go, wait = divide(due, Allowance(20, "that is the limit"), 2)
+    go, wait = divide([due("fits", 10), due("over", 999), young, due("none", 0)], Allowance(20, "that is the limit"), 2)
 
     assert [(k.kind, k.marks) for k in go] == [("fits", 10), ("young", 3)]
     assert [(k.kind, k.marks) for k in wait] == [("over", 999), ("young", 5)]
@@ -123,9 +111,7 @@ def test_kind_over_limit_and_due_too_early_waits_as_a_whole() -> None:
 
 
 def test_kind_that_exceeded_its_estimate_waits() -> None:
-    due = [DueKind(kind("d", 10), kind("d", 10)), DueKind(kind("c", 9, limited=False), kind("c", 9, limited=False))]
-
-    go, wait = divide(due, Allowance(100, "limit"), 0, {"d", "c", "unheard of"})
+    go, wait = divide([due("d", 10), due("c", 9, limited=False)], Allowance(100, "limit"), 0, {"d", "c", "unheard of"})
 
     assert [k.kind for k in go] == ["c"]
     assert [(k.kind, k.stopped) for k in wait] == [("d", True)]
@@ -133,9 +119,9 @@ def test_kind_that_exceeded_its_estimate_waits() -> None:
 
 
 def test_without_a_limit_only_marks_due_too_early_wait() -> None:
-    due = [DueKind(kind("d", 10**9), kind("d", 10**9)), DueKind(kind("y", 8), kind("y", 3), kind("y", 5), "too early")]
+    young = DueKind(kind("y", 8), kind("y", 3), kind("y", 5), "too early")
 
-    go, wait = divide(due, None, 0, {"d"})
+    go, wait = divide([due("d", 10**9), young], None, 0, {"d"})
 
     assert ([k.marks for k in go], [k.marks for k in wait]) == ([10**9, 3], [5])
 
@@ -143,20 +129,10 @@ def test_without_a_limit_only_marks_due_too_early_wait() -> None:
 def test_rejected_kind_waits_and_does_not_count_for_the_limit() -> None:
     no = {"d": "anna said no", "none": "anna said no", "free": "anna said no"}
     young = DueKind(kind("d", 8), kind("d", 3, cutoff=50), kind("d", 5, since=50), "too early")
-    free = kind("free", 4, limited=False)
 
-    go, wait = divide(
-        [
-            young,
-            DueKind(kind("fits", 10), kind("fits", 10)),
-            DueKind(kind("none", 0), kind("none", 0)),
-            DueKind(free, free),
-        ],
-        Allowance(10, "limit"),
-        0,
-        {"d"},
-        no,
-    )
+    all_due = [young, due("fits", 10), due("none", 0), due("free", 4, limited=False)]
+
+    go, wait = divide(all_due, Allowance(10, "limit"), 0, {"d"}, no)
 
     assert [(k.kind, k.marks) for k in go] == [("fits", 10)]
     assert [(k.kind, k.marks, k.awaits) for k in wait] == [
@@ -165,24 +141,10 @@ def test_rejected_kind_waits_and_does_not_count_for_the_limit() -> None:
     ]
 
 
-def test_shortened_returns_only_retentions_below_the_agreed() -> None:
-    assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
+def test_seconds_are_shown_in_the_largest_whole_unit() -> None:
+    spans = {259_200: "3 d", 86_400: "24 h", 90_000: "25 h", 5_400: "90 min", 601: "601 s", 0: "0 s", 60: "1 min"}
 
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (259_200, "3 d"),
-        (86_400, "24 h"),
-        (90_000, "25 h"),
-        (5_400, "90 min"),
-        (601, "601 s"),
-        (0, "0 s"),
-        (60, "1 min"),
-    ],
-)
-def test_seconds_are_shown_in_the_largest_whole_unit(seconds: int, said: str) -> None:
-    assert span(seconds) == said
+    assert {seconds: span(seconds) for seconds in spans} == spans
 
 
 def test_difference_is_explained_kind_by_kind() -> None:
@@ -213,32 +175,20 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
     cost = estimate(plan(keys, prefixes), 100, list_price=5, delete_price=2, currency="EUR")
+    nothing = estimate(plan(), 100, list_price=5, delete_price=2, currency="EUR")
 
     assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
     assert (cost.money, cost.currency) == (0.132, "EUR")
     assert cost.minutes == pytest.approx(55 / 60)
-
-
-def test_nothing_costs_nothing() -> None:
-    cost = estimate(plan(), 100, list_price=5, delete_price=2, currency="EUR")
-
-    assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
+    assert (nothing.objects, nothing.delete_requests, nothing.list_requests) == (0, 0, 0)
+    assert (nothing.money, nothing.minutes) == (0, 0)
 
 
 def test_rate_comes_from_the_last_rounds_or_is_assumed() -> None:
-    ran = RoundReport(
-        round=1,
-        instance="shop",
-        kinds=(KindReport(kind="a", deleted=900, hidden=100, elapsed_ms=500), KindReport(kind="b", elapsed_ms=9_999)),
-    )
+    kinds = (KindReport(kind="a", deleted=900, hidden=100, elapsed_ms=500), KindReport(kind="b", elapsed_ms=9_999))
+    ran = RoundReport(round=1, instance="shop", kinds=kinds)
+    adopted = ran.model_copy(update={"adoption_ms": 9_500})  # earlier marks take time, too
 
     assert rate([ran, ran]) == 2_000
+    assert rate([adopted]) == 100
     assert rate([]) == rate([RoundReport(round=2, instance="shop")]) == ASSUMED_KEYS_PER_SECOND
-
-
-def test_the_rate_counts_the_time_for_earlier_marks() -> None:
-    report = RoundReport(
-        round=1, instance="shop", adoption_ms=9_000, kinds=(KindReport(kind="a", deleted=6_000, elapsed_ms=1_000),)
-    )
-
-    assert rate([report]) == 600

@@ -117,20 +117,13 @@ def test_kinds_carried_by_older_code_begin_again() -> None:
 def test_what_adoption_counted_is_carried() -> None:
     ledger = Ledger()
     ledger.add_adoption(RangeReceipt(quarantined=3, kept={LIVE: 2}, finished=True))
+    ledger.add_adoption_time(700)
+    ledger.add_adoption_time(300)
     carried = Carried.model_validate_json(ledger.carried("run", OPENED, 1).model_dump_json())
     after = Ledger(carried)
 
     assert after.kept == {LIVE: 2}
+    after.add_adoption_time(5)
     after.add_adoption(RangeReceipt(quarantined=1, finished=True))  # the next run adopts again
     closing = after.close_order(OPENED, 1, None, "SUCCEEDED", "")
-    assert (closing.quarantined, closing.kept) == (4, {})
-
-
-def test_the_time_of_adoption_is_summed_and_carried() -> None:
-    ledger = begun()
-    ledger.add_adoption_time(700)
-    ledger.add_adoption_time(300)
-    next_run = Ledger(ledger.carried("run", OPENED, 7))
-    next_run.add_adoption_time(5)
-
-    assert next_run.close_order(OPENED, 7, PLAN, "SUCCEEDED", "").adoption_ms == 1_005
+    assert (closing.quarantined, closing.kept, closing.adoption_ms) == (4, {}, 1_005)

