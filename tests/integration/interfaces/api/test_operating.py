@@ -1,5 +1,7 @@
 """Operators' routes: each answer is compared with the database, and each change can be repeated."""
 
+from pathlib import Path
+
 import pytest
 
 from sexton.contract import NewMark
@@ -7,7 +9,10 @@ from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.integration.interfaces.api.conftest import Ask
-from tests.support.rig import Rig
+from tests.integration.interfaces.api.shared import api, rig, root
+from tests.support.rig import Rig, put
+
+__all__ = ["api", "rig", "root"]
 
 I = "/v1/instances/shop"  # noqa: E741
 WHY = {"reason": "the test"}
@@ -54,6 +59,8 @@ def test_what_is_absent_is_not_found(ask: Ask, rig: Rig) -> None:
         for method, path, body in (
             ("POST", "/v1/holds/999/release", None),
             ("GET", "/v1/rounds/999", None),
+            ("GET", "/v1/plans/999", None),
+            ("POST", "/v1/instances/none/stop", WHY),
             ("POST", "/v1/plans/999/reject", WHY),
             ("PUT", f"{I}/vaults/nope/cap", {"rate": 1}),
             ("GET", "/v1/instances/nope/marks", None),
@@ -67,7 +74,7 @@ def test_what_is_absent_is_not_found(ask: Ask, rig: Rig) -> None:
 
 def test_marks_are_listed_page_by_page(ask: Ask, rig: Rig) -> None:
     with rig.db.read() as c:
-        stored = {(row.kind, row.id) for row in c.execute(rig.db.t.mark.select())}
+        stored = {(row.kind, row.id) for row in c.execute(rig.db.t.mark.select()) if row.instance == "shop"}
     seen, after = [], ""
     while True:
         page = ask("GET", f"{I}/marks?limit=2", params={"limit": 2, "after": after}).json()
@@ -126,25 +133,28 @@ def test_quarantined_marks_are_retried_and_discarded(ask: Ask, rig: Rig) -> None
     assert ask("POST", f"{I}/quarantine/retry", {"cause": "BAD_LUCK"}).status_code == 422
 
 
-def test_rounds_are_listed_and_shown(ask: Ask, rig: Rig) -> None:
-    reports = [rig.round() for _ in range(3)]
-
-    newest = ask("GET", f"{I}/rounds?limit=2").json()
-    oldest = ask("GET", f"{I}/rounds", params={"limit": 2, "after": newest["next"]}).json()
-    shown = ask("GET", f"/v1/rounds/{reports[0].round}").json()
-
-    numbers = [row["round"] for row in (*newest["items"], *oldest["items"])]
-    assert numbers == [report.round for report in reversed(reports)]
-    assert (shown["round"]["report"]["deleted"], shown["progress"]) == (reports[0].deleted, None)
-    assert (reports[0].deleted > 0, oldest["next"]) == (True, "")
-
-
 def test_a_round_is_not_started_or_signalled_without_temporal(ask: Ask, rig: Rig) -> None:
     answers = [ask("POST", f"{I}/rounds"), ask("POST", f"{I}/rounds/running/pause")]
 
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(503, "TEMPORAL_AWAY")] * 2
     assert {row.outcome for row in CallStore(rig.db).last(2)} == {"TEMPORAL_AWAY"}
     assert ask("POST", f"{I}/rounds/running/explode").status_code == 404
+
+
+def test_rounds_are_listed_and_shown(ask: Ask, rig: Rig, root: Path) -> None:
+    put(rig.instance("rounds").local(root.with_name("rounds"), instance="rounds"), "a.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance="rounds")
+    rig.later(10_801)
+    reports = [rig.round("rounds") for _ in range(3)]
+
+    newest = ask("GET", "/v1/instances/rounds/rounds?limit=2").json()
+    oldest = ask("GET", "/v1/instances/rounds/rounds", params={"limit": 2, "after": newest["next"]}).json()
+    shown = ask("GET", f"/v1/rounds/{reports[0].round}").json()
+
+    numbers = [row["round"] for row in (*newest["items"], *oldest["items"])]
+    assert numbers == [report.round for report in reversed(reports)]
+    assert (shown["round"]["report"]["deleted"], shown["progress"]) == (reports[0].deleted, None)
+    assert (reports[0].deleted, oldest["next"]) == (1, "")
 
 
 def test_plans_are_listed_and_one_that_waits_is_rejected(ask: Ask, rig: Rig) -> None:
@@ -156,7 +166,15 @@ def test_plans_are_listed_and_one_that_waits_is_rejected(ask: Ask, rig: Rig) -> 
     newest = ask("GET", f"{I}/plans?limit=1").json()
     rejected = ask("POST", f"/v1/plans/{numbers[0]}/reject", WHY)
     again = ask("POST", f"/v1/plans/{numbers[0]}/reject", WHY)
+    shown = ask("GET", f"/v1/plans/{numbers[1]}", scope="read").json()
+    away = ask("POST", f"/v1/plans/{numbers[1]}/apply")
+    rig.registry.observe("shop")
+    observes = ask("POST", f"/v1/plans/{numbers[1]}/apply")
+    rig.registry.enable("shop")
 
+    assert ([k["kind"] for k in shown["plan"]["kinds"]], shown["row"]["state"]) == (["dropped"], "PLANNED")
+    assert (away.status_code, away.json()["code"]) == (503, "TEMPORAL_AWAY")
+    assert (observes.status_code, observes.json()["code"]) == (409, "NOT_ENABLED")
     assert [row["plan"] for row in newest["items"]] == numbers[::-1]
     assert newest["next"] == str(numbers[1])
     assert (rejected.status_code, rejected.json()["state"]) == (200, "REJECTED")
@@ -166,7 +184,7 @@ def test_plans_are_listed_and_one_that_waits_is_rejected(ask: Ask, rig: Rig) -> 
 
 def test_instances_are_enabled_and_observe(ask: Ask, rig: Rig) -> None:
     def mode() -> str:
-        [shown] = ask("GET", "/v1/instances").json()["items"]
+        [shown] = [row for row in ask("GET", "/v1/instances").json()["items"] if row["instance"] == "shop"]
         assert shown["mode"] == rig.registry.instance("shop").mode
         return str(shown["mode"])
 
@@ -215,13 +233,13 @@ def test_lists_change_and_only_a_scope_of_all_may_block_others(ask: Ask, rig: Ri
 
 
 def test_the_log_of_calls_is_read_page_by_page(ask: Ask, rig: Rig) -> None:
-    rig.instance("other")
-    for name in ("shop", "other", "shop"):
+    rig.instance("own").instance("foreign")
+    for name in ("own", "foreign", "own"):
         ask("POST", f"/v1/instances/{name}/stop", WHY)
-    first = ask("GET", "/v1/log?instance=shop&limit=1").json()
-    second = ask("GET", "/v1/log", params={"instance": "shop", "limit": 1, "after": first["next"]}).json()
-    own = ask("GET", "/v1/log", scope="read@other").json()["items"]
+    first = ask("GET", "/v1/log?instance=own&limit=1").json()
+    second = ask("GET", "/v1/log", params={"instance": "own", "limit": 1, "after": first["next"]}).json()
+    own = ask("GET", "/v1/log", scope="read@foreign").json()["items"]
 
-    assert [(c["action"], c["instance"]) for c in (*first["items"], *second["items"])] == [("stop", "shop")] * 2
+    assert [(c["action"], c["instance"]) for c in (*first["items"], *second["items"])] == [("stop", "own")] * 2
     assert second["items"][0]["call"] < first["items"][0]["call"]
-    assert {c["instance"] for c in own} == {"other"}
+    assert {c["instance"] for c in own} == {"foreign"}

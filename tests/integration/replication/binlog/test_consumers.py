@@ -139,19 +139,6 @@ def test_records_must_be_in_order_and_may_be_repeated(binlogs: BinlogInstance) -
     assert binlogs.readable_seqs() == [110, 120]
 
 
-PARTS = '{"tableRecords": {"t": {"partitionRecords": [{"partitionId": 1%s}]}}}'
-
-
-def test_an_upsert_without_versions_is_refused(binlogs: BinlogInstance) -> None:
-    wrong = ["", "[]", "{}", '{"tableRecords": []}', '{"tableRecords": {"t": {}}}', "[" * 100_000, "nan", "\ud800"]
-    wrong += [PARTS.replace("%s", its) for its in ("", ', "version": -1', ', "version": true', f', "version": {2**63}')]
-    for data in wrong:
-        with pytest.raises(BadInput, match="120"):
-            binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=120, tables=("t",), data=data)])
-
-    assert binlogs.log().last_seq == 110
-
-
 def test_a_log_that_begins_later_is_not_complete(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(enabled=False)
     binlogs.configure_log(100, table="orders")

@@ -38,15 +38,11 @@ def tables(binlogs: BinlogInstance, n: int) -> None:
         binlogs.report_whole(f"t{i}", "b2", 3)
     binlogs.cut_expired()
     binlogs.granted_cuts("b1")
-    binlogs.granted_cuts("b2")
-
-
-def test_an_instance_without_binlogs_has_no_figures(binlogs: BinlogInstance) -> None:
-    with binlogs.db.read() as c:
-        assert binlog_figures(binlogs.db, c, binlogs.now) == []
 
 
 def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
+    with binlogs.db.read() as c:
+        assert binlog_figures(binlogs.db, c, binlogs.now) == []
     binlogs.configure_log(DAY)
     binlogs.configure_log(DAY, table="orders")  # in its database's log, so no log of its own
     binlogs.configure_log(enabled=False, db="other")
@@ -59,24 +55,19 @@ def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
     binlogs.cut_expired()
 
     after, _ = read(binlogs)
+    entries = len(binlogs.journal())
+    for db in (DB, "other"):
+        binlogs.service.configs.drop(SHOP, db)
+    dropped, _ = read(binlogs)
 
     assert (before.logs, before.records, before.cuts) == (2, 4, 0)
     assert (after.logs, after.records, after.cuts) == (2, 3, 1)
     assert 0 < after.bytes < before.bytes
-    assert after.entries == len(binlogs.journal()) > 0
+    assert after.entries == entries > 0
+    assert (dropped.logs, dropped.records, dropped.bytes) == (0, 0, 0)
 
 
-def test_a_dropped_log_is_not_counted(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(DAY)
-    binlogs.commit(1, orders={"p1": 3})
-    binlogs.service.configs.drop(SHOP, DB)
-
-    found, _ = read(binlogs)
-
-    assert (found.logs, found.records, found.bytes) == (0, 0, 0)
-
-
-def test_a_run_refused_by_the_clock_is_not_counted(binlogs: BinlogInstance) -> None:
+def test_a_run_that_the_clock_refused_is_late_unless_it_observes(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     binlogs.cut_expired()
     binlogs.later(INTERVAL)
@@ -86,19 +77,12 @@ def test_a_run_refused_by_the_clock_is_not_counted(binlogs: BinlogInstance) -> N
     binlogs.cut_expired()
 
     refused, now = read(binlogs)
+    Registry(binlogs.db).observe(SHOP)
 
+    assert read(binlogs)[0].quiet_since is None
     assert (fine.refusals, refused.refusals) == (0, 1)
     assert age(fine.quiet_since, at) < 60
     assert age(refused.quiet_since, now) >= DAY
-
-
-def test_an_observing_instance_is_not_counted_as_late(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    Registry(binlogs.db).observe(SHOP)
-
-    found, _ = read(binlogs)
-
-    assert found.quiet_since is None
 
 
 @pytest.mark.slow
@@ -150,6 +134,8 @@ def test_the_slowest_follower_counts(binlogs: BinlogInstance) -> None:
 def test_late_copies_and_blocked_copies_are_counted_apart(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     tables(binlogs, 3)
+    silent, _ = read(binlogs)
+    binlogs.granted_cuts("b2")
     binlogs.place("unread", "b1", part="px", table="late")
     binlogs.commit(9, binlogs.now - 60_000, late={"px": 1})
     binlogs.report_whole("unread", "b1", 1)
@@ -164,23 +150,11 @@ def test_late_copies_and_blocked_copies_are_counted_apart(binlogs: BinlogInstanc
 
     done, _ = read(binlogs)
 
+    assert (silent.behind_backends, silent.unheard_backends, silent.backends) == (2, 1, 1)
     assert (kept.behind, kept.blocked, freed.behind, freed.blocked) == (7, 6, 7, 0)
     assert (done.behind, done.blocked) == (4, 0)
     assert (kept.behind_backends, kept.unheard_backends, kept.backends) == (2, 0, 2)
     assert 50 <= age(kept.pulled_since, now) < 110
-
-
-def test_a_backend_that_never_pulled_is_counted_apart(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    binlogs.place("t1", "b1", "b2")
-    binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 3})
-    binlogs.cut_expired()
-    binlogs.granted_cuts("b1")
-
-    found, _ = read(binlogs)
-
-    assert (found.behind_backends, found.unheard_backends, found.backends) == (2, 1, 1)
-    assert found.behind == found.blocked == 2  # nobody has reported
 
 
 def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInstance) -> None:
@@ -200,6 +174,10 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
     binlogs.later(700)
 
     stale, _ = read(binlogs)
+    binlogs.later(DAY)
+    binlogs.report_whole("t1", "b2", 9)
+    binlogs.service.replicas.give_up(SHOP)
+    given_up, _ = read(binlogs)
 
     none = dict.fromkeys(STATES, 0)
     assert first.unwell == none | {"bad": 2, "gap": 1, "crossing": 1}
@@ -207,20 +185,8 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
     assert 61 <= age(marked.bad_since, now) < 120
     assert 61 <= age(marked.missing_since, now) < 120
     assert stale.unwell["stale"] == 5
-    assert stale.unwell["full_copy_by_person"] == 1
-
-
-def test_copies_given_up_by_limit_and_by_operator_differ(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(DAY)
-    binlogs.place("t1", "b1", "b2")
-    binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
-    binlogs.later(DAY + 1)
-    binlogs.report_whole("t1", "b2", 3)
-    binlogs.service.replicas.give_up(SHOP)
-
-    found, _ = read(binlogs)
-
-    assert (found.unwell["full_copy_by_limit"], found.unwell["full_copy_by_person"]) == (1, 0)
+    assert (stale.unwell["full_copy_by_person"], stale.unwell["full_copy_by_limit"]) == (1, 0)
+    assert (given_up.unwell["full_copy_by_person"], given_up.unwell["full_copy_by_limit"]) == (1, 1)
 
 
 def test_failed_cuts_are_counted_by_outcome(binlogs: BinlogInstance) -> None:
