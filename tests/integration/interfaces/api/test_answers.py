@@ -56,7 +56,7 @@ def test_each_limit_of_the_settings_refuses_with_its_code(rig: Rig, tmp_path: Pa
         put(root, f"data/{name}.dat")
     here, limits = "/v1/instances/lake/protections", {"job_max_age_seconds": 600, "job_max_objects": 1}
     protection = {"sync_protection_max_count": 1, "strict_gate": True, **limits}
-    with Api(rig, protection=protection) as api, httpx.Client(base_url=api.url, timeout=30) as http:
+    with Api(rig, protection=protection) as api, httpx.Client(base_url=api.url) as http:
         job, operator = ({"Authorization": f"Bearer {api.token(s)}"} for s in ("sync:copy@lake", "operate@lake"))
         lease = rig.leases.acquire("lake", "recycle", "somebody")
         gate = http.post(here, json=A, headers=operator)

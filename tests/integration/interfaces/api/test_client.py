@@ -100,9 +100,9 @@ def test_many_objects_are_sent_in_repeatable_chunks(
 
 
 def test_chunks_contain_every_name_once_in_order(subtests: pytest.Subtests) -> None:
-    for size in [1, 1_000]:
+    for size, number in [(1, 30_000), (1_000, 18_000)]:
         with subtests.test(size=size):
-            objects = [f"disk/{n:06}{'k' * size}" for n in range(30_000)]
+            objects = [f"disk/{n:06}{'k' * size}" for n in range(number)]
 
             made = list(registering.chunks(objects, ["disk/p/"]))
 

@@ -55,7 +55,7 @@ def send(api: Api) -> Iterator[Send]:
 
 @contextmanager
 def sending(api: Api) -> Iterator[Send]:
-    with httpx.Client(base_url=api.url, timeout=30) as http:
+    with httpx.Client(base_url=api.url) as http:
 
         def sent(token: str, method: str = "GET", path: str = "/v1/status", body: object = None) -> httpx.Response:
             return http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})

@@ -113,16 +113,15 @@ def test_every_reason_that_blocks_a_topic_is_named(
     add(rig, "wal_region", topic="blocked", region="r1", epoch=1, source="map", state="MAPPED")
     for n in range(5):
         add(rig, "wal_topic", name=f"off-{n}", instance=shop, enabled=False)
-    for reason in BlockReason:
+    [off] = [row for row in blockers(rig, capsys, shop) if row["held_by"] == BlockReason.NOT_ENABLED]
+    assert (off["what"], off["count"]) == ("topic off-0, off-1, off-2 and 2 more", 5)
+    for reason in set(BlockReason) - {BlockReason.NOT_ENABLED}:
         with subtests.test(reason=reason):
             with rig.db.write() as c:
                 c.execute(update(t).where(t.c.name == "blocked").values(blocked={str(reason): 1_000}))
 
             [row] = [row for row in blockers(rig, capsys, shop) if row["held_by"] == reason]
 
-            if reason is BlockReason.NOT_ENABLED:
-                assert (row["what"], row["count"]) == ("topic off-0, off-1, off-2 and 2 more", 5)
-                continue
             assert (row["what"], row["since_at"]) == ("topic blocked", 1_000)
             assert row["way_out"] == "sexton wal explain blocked"
             assert row["why"] == {BlockReason.SILENT: "region r1", BlockReason.FAULT: "the log refused it"}.get(

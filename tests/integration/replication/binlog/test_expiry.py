@@ -3,6 +3,8 @@
 A consumer blocks the cut of each log that it reads, and of no other.
 """
 
+import re
+
 import pytest
 
 from sexton.database.engine import Database
@@ -12,7 +14,7 @@ from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.errors import RecordsTrimmed, UnknownLog
 from sexton.replication.journal.model import Op
-from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance, upsert
+from tests.integration.replication.binlog_instance import DB, INTERVAL, BinlogInstance, new_instance, upsert
 
 DAY = 86_400
 
@@ -26,7 +28,7 @@ def test_b01_records_as_old_as_the_ttl_are_cut(binlogs: BinlogInstance) -> None:
     assert binlogs.cut_expired().records == 2
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (2, [3])
     with pytest.raises(RecordsTrimmed) as told:
-        binlogs.service.records.read(SHOP, DB, after=1)
+        binlogs.service.records.read(binlogs.instance, DB, after=1)
     assert told.value.first == 3
 
 
@@ -72,7 +74,7 @@ def test_b05_tables_are_cut_each_by_its_own_ttl(binlogs: BinlogInstance) -> None
     assert said == {"dbBinlogTombstone": False, "dbId": DB, "tableIds": ["orders"], "commitSeq": 1}
     assert binlogs.row_counts() == (2, 2, 2)
     with pytest.raises(UnknownLog):
-        binlogs.service.records.read(SHOP, DB)
+        binlogs.service.records.read(binlogs.instance, DB)
 
 
 def test_b15_no_ttl_retains_all_and_zero_retains_none(binlogs: BinlogInstance) -> None:
@@ -109,13 +111,16 @@ def test_b18_a_consumer_blocks_the_cut_and_is_named(binlogs: BinlogInstance) -> 
     old = binlogs.now - 200_000
     for seq in (50, 60, 80):
         binlogs.commit(seq, old)
-    binlogs.service.consumers.register(SHOP, "lisbon", DB, after=0)
-    binlogs.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 50)
+    binlogs.service.consumers.register(binlogs.instance, "lisbon", DB, after=0)
+    binlogs.service.consumers.acknowledge(binlogs.instance, "lisbon", DB, "", 50)
 
     binlogs.cut_expired()
 
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (50, [60, 80])
     assert binlogs.log().held == {"lisbon": 50}
+
+    binlogs.configure_log(100, enabled=False)
+    assert (binlogs.log().held, binlogs.log().held_since) == ({}, None)
 
 
 def test_b31_a_clock_that_jumps_cuts_nothing(binlogs: BinlogInstance) -> None:
@@ -126,7 +131,7 @@ def test_b31_a_clock_that_jumps_cuts_nothing(binlogs: BinlogInstance) -> None:
     binlogs.later(2 * DAY)
     report = binlogs.cut_expired()
 
-    assert "moved forward by 172800 s" in report.refused
+    assert re.search(r"moved forward by 1728\d\d s", report.refused)
     assert binlogs.readable_seqs() == [1]
 
 
@@ -168,7 +173,7 @@ def test_versions_count_even_if_the_table_is_not_named(binlogs: BinlogInstance) 
     binlogs.place("t1", "b1")
     binlogs.report_whole("t1", "b1", 100)
     unnamed = StoredRecord(commit_seq=1, timestamp=old(binlogs), data=upsert(orders={"p1": 3}))
-    binlogs.service.records.add(SHOP, DB, [unnamed])
+    binlogs.service.records.add(binlogs.instance, DB, [unnamed])
 
     binlogs.cut_expired()
 
@@ -176,7 +181,7 @@ def test_versions_count_even_if_the_table_is_not_named(binlogs: BinlogInstance) 
 
 
 def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
-    binlogs = BinlogInstance(db, BinlogSettings(interval_seconds=20))
+    binlogs = new_instance(db, BinlogSettings(interval_seconds=20))
     binlogs.configure_log(10)
     binlogs.commit(1)
     said = []
@@ -191,7 +196,7 @@ def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
 @pytest.fixture
 def waits(db: Database) -> BinlogInstance:
     """A log of which records 1 to 5 wait for approval, and the next expires within the interval."""
-    binlogs = BinlogInstance(db, BinlogSettings(free_records=3))
+    binlogs = new_instance(db, BinlogSettings(free_records=3))
     binlogs.configure_log(DAY)
     for seq in range(1, 6):
         binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
@@ -204,13 +209,13 @@ def waits(db: Database) -> BinlogInstance:
 
 def test_only_the_shown_cut_is_approved_and_later_expiry_needs_none(waits: BinlogInstance) -> None:
     assert waits.readable_seqs() == [1, 2, 3, 4, 5, 6, 7]
+    with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
+        waits.service.configs.approve(waits.instance, DB, upto=6)
     waits.later(INTERVAL)
     assert waits.cut_expired().waiting == 1  # record 6 has expired, too
-    with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
-        waits.service.configs.approve(SHOP, DB, upto=6)
-    approved = waits.service.configs.approve(SHOP, DB, upto=5)
+    approved = waits.service.configs.approve(waits.instance, DB, upto=5)
     with pytest.raises(BadInput, match="waits for approval"):
-        waits.service.configs.approve(SHOP, DB, upto=5)
+        waits.service.configs.approve(waits.instance, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
 
@@ -223,12 +228,12 @@ def test_only_the_shown_cut_is_approved_and_later_expiry_needs_none(waits: Binlo
 
 
 def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
-    waits.service.consumers.register(SHOP, "lisbon", DB, after=3)
-    waits.service.configs.approve(SHOP, DB, upto=5)
+    waits.service.consumers.register(waits.instance, "lisbon", DB, after=3)
+    waits.service.configs.approve(waits.instance, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
     held = waits.log()
-    waits.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 7)
+    waits.service.consumers.acknowledge(waits.instance, "lisbon", DB, "", 7)
     waits.later(INTERVAL)
     waits.cut_expired()
 
@@ -236,38 +241,16 @@ def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     assert waits.log().watermark >= 5
 
 
-def test_a_consumer_of_two_logs_blocks_both(binlogs: BinlogInstance) -> None:
+def test_a_consumer_of_two_logs_blocks_both_and_no_empty_one_does(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
+    binlogs.configure_log(10, table="new")
+    binlogs.service.consumers.register(binlogs.instance, "of-a-table-without-records", DB, "new")
     for seq in range(1, 21):
         binlogs.commit(seq, old(binlogs), orders={"p1": seq}, users={"p2": seq})
     for table, has in (("orders", 2), ("users", 15)):
-        binlogs.service.consumers.register(SHOP, "sync", DB, table, 0)
-        binlogs.service.consumers.acknowledge(SHOP, "sync", DB, table, has)
+        binlogs.service.consumers.register(binlogs.instance, "sync", DB, table, 0)
+        binlogs.service.consumers.acknowledge(binlogs.instance, "sync", DB, table, has)
 
     binlogs.cut_expired()
 
     assert (binlogs.log().watermark, binlogs.log().held) == (2, {"sync": 2})
-
-
-def test_a_log_that_is_off_is_not_blocked(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    binlogs.commit(1, old(binlogs))
-    binlogs.service.consumers.register(SHOP, "c", DB, "", 0)
-    binlogs.cut_expired()
-    assert binlogs.log().held == {"c": 0}
-
-    binlogs.configure_log(10, enabled=False)
-
-    assert (binlogs.log().held, binlogs.log().held_since) == ({}, None)
-
-
-def test_a_table_without_records_blocks_no_other(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    for seq in range(1, 6):
-        binlogs.commit(seq, old(binlogs), tables=["busy"])
-    binlogs.configure_log(10, table="new")
-    binlogs.service.consumers.register(SHOP, "r", DB, "new")
-
-    binlogs.cut_expired()
-
-    assert binlogs.log().watermark == 5

@@ -1,6 +1,5 @@
 """Metrics of binlogs, journals and replicas equal the tables."""
 
-import pytest
 from sqlalchemy import event
 
 from sexton.database.engine import Database
@@ -8,18 +7,18 @@ from sexton.insight.metrics.figures.logs import binlog_figures
 from sexton.insight.metrics.model import STATES, BinlogFigures
 from sexton.operators.registry.store import Registry
 from sexton.replication.agent.model import CutDone
-from sexton.replication.binlog.model import StoredRecord
+from sexton.replication.binlog.model import BinlogSettings, StoredRecord
 from sexton.replication.replicas.model import TabletReport
-from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
+from tests.integration.replication.binlog_instance import DB, INTERVAL, BinlogInstance, new_instance
 
 HOUR, DAY = 3_600, 86_400
 
 
 def read(binlogs: BinlogInstance) -> tuple[BinlogFigures, int]:
-    """Return the only instance's figures, and the time by which they are read."""
+    """Return an instance's figures, and the time by which they are read."""
     with binlogs.db.read() as c:
         now = binlogs.db.now(c)
-        (found,) = binlog_figures(binlogs.db, c, now)
+        (found,) = (f for f in binlog_figures(binlogs.db, c, now) if f.instance == binlogs.instance)
     return found, now
 
 
@@ -38,11 +37,12 @@ def tables(binlogs: BinlogInstance, n: int) -> None:
         binlogs.report_whole(f"t{i}", "b2", 3)
     binlogs.cut_expired()
     binlogs.granted_cuts("b1")
+    binlogs.granted_cuts("b2")
 
 
 def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
     with binlogs.db.read() as c:
-        assert binlog_figures(binlogs.db, c, binlogs.now) == []
+        assert binlogs.instance not in {f.instance for f in binlog_figures(binlogs.db, c, binlogs.now)}
     binlogs.configure_log(DAY)
     binlogs.configure_log(DAY, table="orders")  # in its database's log, so no log of its own
     binlogs.configure_log(enabled=False, db="other")
@@ -57,7 +57,7 @@ def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
     after, _ = read(binlogs)
     entries = len(binlogs.journal())
     for db in (DB, "other"):
-        binlogs.service.configs.drop(SHOP, db)
+        binlogs.service.configs.drop(binlogs.instance, db)
     dropped, _ = read(binlogs)
 
     assert (before.logs, before.records, before.cuts) == (2, 4, 0)
@@ -77,7 +77,7 @@ def test_a_run_that_the_clock_refused_is_late_unless_it_observes(binlogs: Binlog
     binlogs.cut_expired()
 
     refused, now = read(binlogs)
-    Registry(binlogs.db).observe(SHOP)
+    Registry(binlogs.db).observe(binlogs.instance)
 
     assert read(binlogs)[0].quiet_since is None
     assert (fine.refusals, refused.refusals) == (0, 1)
@@ -85,17 +85,17 @@ def test_a_run_that_the_clock_refused_is_late_unless_it_observes(binlogs: Binlog
     assert age(refused.quiet_since, now) >= DAY
 
 
-@pytest.mark.slow
-def test_blocking_and_lost_consumers_are_counted_with_age(binlogs: BinlogInstance) -> None:
+def test_blocking_and_lost_consumers_are_counted_with_age(db: Database) -> None:
+    binlogs = new_instance(db, BinlogSettings(hold_limit_seconds=HOUR))
     binlogs.configure_log(10)
     for seq in (1, 2, 3):
         binlogs.commit(seq, binlogs.now - 60_000)
-    binlogs.service.consumers.register(SHOP, "c1", DB, after=1)
+    binlogs.service.consumers.register(binlogs.instance, "c1", DB, after=1)
     binlogs.cut_expired()
     binlogs.later(100)
     held, now = read(binlogs)
-    binlogs.service.journal.read(SHOP, 0, "silent")
-    binlogs.pass_time(DAY + 600)
+    binlogs.service.journal.read(binlogs.instance, 0, "silent")
+    binlogs.pass_time(HOUR + 600)
 
     lost, _ = read(binlogs)
 
@@ -109,7 +109,7 @@ def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(HOUR)
     old = binlogs.now - 2 * HOUR * 1000
     binlogs.service.records.add(
-        SHOP, DB, [StoredRecord(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)]
+        binlogs.instance, DB, [StoredRecord(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)]
     )
     binlogs.cut_expired()
     binlogs.later(100)
@@ -122,9 +122,9 @@ def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
 
 def test_the_slowest_follower_counts(binlogs: BinlogInstance) -> None:
     for name in ("one", "other", "third"):
-        binlogs.service.configs.drop(SHOP, name)
-    binlogs.service.journal.read(SHOP, 0, "slow")
-    binlogs.service.journal.read(SHOP, 2, "quick")
+        binlogs.service.configs.drop(binlogs.instance, name)
+    binlogs.service.journal.read(binlogs.instance, 0, "slow")
+    binlogs.service.journal.read(binlogs.instance, 2, "quick")
 
     found, _ = read(binlogs)
 
@@ -134,8 +134,6 @@ def test_the_slowest_follower_counts(binlogs: BinlogInstance) -> None:
 def test_late_copies_and_blocked_copies_are_counted_apart(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     tables(binlogs, 3)
-    silent, _ = read(binlogs)
-    binlogs.granted_cuts("b2")
     binlogs.place("unread", "b1", part="px", table="late")
     binlogs.commit(9, binlogs.now - 60_000, late={"px": 1})
     binlogs.report_whole("unread", "b1", 1)
@@ -150,11 +148,23 @@ def test_late_copies_and_blocked_copies_are_counted_apart(binlogs: BinlogInstanc
 
     done, _ = read(binlogs)
 
-    assert (silent.behind_backends, silent.unheard_backends, silent.backends) == (2, 1, 1)
     assert (kept.behind, kept.blocked, freed.behind, freed.blocked) == (7, 6, 7, 0)
     assert (done.behind, done.blocked) == (4, 0)
     assert (kept.behind_backends, kept.unheard_backends, kept.backends) == (2, 0, 2)
     assert 50 <= age(kept.pulled_since, now) < 110
+
+
+def test_a_backend_that_never_pulled_is_counted_apart(binlogs: BinlogInstance) -> None:
+    binlogs.configure_log(10)
+    binlogs.place("t1", "b1", "b2")
+    binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 3})
+    binlogs.cut_expired()
+    binlogs.granted_cuts("b1")
+
+    found, _ = read(binlogs)
+
+    assert (found.behind_backends, found.unheard_backends, found.backends) == (2, 1, 1)
+    assert found.behind == found.blocked == 2  # nobody has reported
 
 
 def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInstance) -> None:
@@ -168,15 +178,15 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
     first, _ = read(binlogs)
     binlogs.later(61)
     binlogs.report("b1", bad, gap, crossing)
-    binlogs.service.configs.drop(SHOP, DB, "gone")
+    binlogs.service.configs.drop(binlogs.instance, DB, "gone")
     marked, now = read(binlogs)
-    binlogs.service.replicas.full_copy(SHOP, "t3", "b1", "its disk is old")
+    binlogs.service.replicas.full_copy(binlogs.instance, "t3", "b1", "its disk is old")
     binlogs.later(700)
 
     stale, _ = read(binlogs)
     binlogs.later(DAY)
     binlogs.report_whole("t1", "b2", 9)
-    binlogs.service.replicas.give_up(SHOP)
+    binlogs.service.replicas.give_up(binlogs.instance)
     given_up, _ = read(binlogs)
 
     none = dict.fromkeys(STATES, 0)
@@ -196,7 +206,7 @@ def test_failed_cuts_are_counted_by_outcome(binlogs: BinlogInstance) -> None:
         binlogs.report_whole(f"t{n}", "b1", 5)
     told = {"t1.b1": "quarantined", "t2.b1": "failed", "t3.b1": "strange", "t4.b1": "done"}
     done = [CutDone(uid=uid, version=-1, outcome=its, detail="why") for uid, its in told.items()]
-    binlogs.service.sender.acknowledge(SHOP, "b1", done)
+    binlogs.service.sender.acknowledge(binlogs.instance, "b1", done)
 
     found, _ = read(binlogs)
 

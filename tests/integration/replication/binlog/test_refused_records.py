@@ -11,18 +11,18 @@ from sexton.replication.agent.model import CutDone
 from sexton.replication.binlog.model import StoredRecord
 from sexton.replication.errors import OutOfOrder
 from sexton.replication.replicas.model import TabletReport
-from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.integration.replication.binlog_instance import DB, BinlogInstance
 
 
 def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
-    nul, its = "a\x00b", (SHOP, "b1")
+    nul, its = "a\x00b", (binlogs.instance, "b1")
     for refused in (
-        lambda: binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=1, type="ALTER", data=nul)]),
-        lambda: binlogs.service.configs.logs(SHOP, (nul, "")),
-        lambda: binlogs.service.journal.read(SHOP, 0, nul),
+        lambda: binlogs.service.records.add(binlogs.instance, DB, [StoredRecord(commit_seq=1, type="ALTER", data=nul)]),
+        lambda: binlogs.service.configs.logs(binlogs.instance, (nul, "")),
+        lambda: binlogs.service.journal.read(binlogs.instance, 0, nul),
         lambda: binlogs.report("b1", TabletReport(uid=nul, version=1)),
-        lambda: binlogs.service.consumers.acknowledge(SHOP, nul, DB, "", 0),
+        lambda: binlogs.service.consumers.acknowledge(binlogs.instance, nul, DB, "", 0),
     ):
         with pytest.raises((SextonError, ValidationError)):
             refused()
@@ -42,11 +42,11 @@ def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance)
     for kind in (tables, tables_of_data, partitions):
         records = [StoredRecord(commit_seq=n, **content) for n, content in enumerate(kind, 1)]
         with pytest.raises(BadInput, match="send at most 50,000 at once"):
-            binlogs.service.records.add(SHOP, DB, records)
+            binlogs.service.records.add(binlogs.instance, DB, records)
 
     one_large = StoredRecord(commit_seq=1, data=data({"t": 50_001}))
-    assert binlogs.service.records.add(SHOP, DB, [one_large]).stored == 1
-    assert binlogs.service.records.add(SHOP, DB, records[1:3]).stored == 2
+    assert binlogs.service.records.add(binlogs.instance, DB, [one_large]).stored == 1
+    assert binlogs.service.records.add(binlogs.instance, DB, records[1:3]).stored == 2
     with pytest.raises(OutOfOrder, match="with another type or data"):
         binlogs.commit(1, orders={"p1": 9})
 
