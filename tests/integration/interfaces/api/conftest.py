@@ -1,15 +1,19 @@
 """A served rig: one instance ``shop`` with garbage in vault ``disk``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from config.settings import Settings
 from sexton.client import Sexton
+from sexton.database.engine import Database
+from sexton.interfaces.api.app import create
 from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
-from tests.support.rig import Rig
+from tests.support.rig import DEPLOYMENT, Rig
 
 Ask = Callable[..., httpx.Response]
 
@@ -23,6 +27,13 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 def api(rig: Rig, root: Path) -> Iterator[Api]:
     with Api(rig) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+def app() -> FastAPI:
+    """Return the application over no database, to look at its routes."""
+    settings = Settings(deployment=DEPLOYMENT, database_url="postgresql://sexton@127.0.0.1/sexton")
+    return create(settings, Database.open(settings.database_url))
 
 
 @pytest.fixture(scope="session")
@@ -42,15 +53,12 @@ def ask(api: Api, connections: httpx.Client) -> Ask:
         body: object = None,
         *,
         scope: str = "admin",
-        chunks: Sequence[bytes] = (),
+        content: bytes | Iterator[bytes] = b"",
         **more: object,
     ) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {api.token(scope)}"}
-        url = f"{api.url}{path}"
-        if chunks:
-            headers["Content-Type"] = "application/json"
-            return connections.request(method, url, content=iter(chunks), headers=headers, **more)
-        return connections.request(method, url, json=body, headers=headers, **more)
+        headers = {"Authorization": f"Bearer {api.token(scope)}", "Content-Type": "application/json"}
+        sent: dict[str, object] = {"content": content} if content else {"json": body}
+        return connections.request(method, f"{api.url}{path}", headers=headers, **sent, **more)
 
     connections.cookies.clear()
     return asked

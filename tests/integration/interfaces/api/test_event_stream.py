@@ -35,8 +35,15 @@ def _stream(api: Api | ApiProcess, round_: int, scope: str = "read@shop") -> htt
     return httpx.Client().stream("GET", f"{api.url}/v1/rounds/{round_}/events", headers=headers)
 
 
-def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig) -> None:
+def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = rig.rounds.open("shop", "run", None, rig.policy)
+    for scope, status in {"read": 404, "read@shop": 403}.items():
+        with _stream(api, 77, scope) as unknown:
+            assert unknown.status_code == status
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "LONGEST_SECONDS", 0.0)
+        with _stream(api, opened.round) as cut:
+            assert [name for name, _ in _events(cut.iter_lines())] == ["progress"]
     with _stream(api, opened.round) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = _events(answer.iter_lines())
@@ -49,19 +56,6 @@ def test_a_running_round_is_followed_to_its_end(api: Api, rig: Rig) -> None:
 
     assert name == "ended"
     assert ended["round"]["report"]["state"] == "STOPPED"
-
-
-def test_an_unknown_round_is_refused_before_the_stream(api: Api) -> None:
-    for scope, status in {"read": 404, "read@shop": 403}.items():
-        with _stream(api, 77, scope) as answer:
-            assert answer.status_code == status
-
-
-def test_a_stream_ends_after_some_minutes(api: Api, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "LONGEST_SECONDS", 0.0)
-    opened = rig.rounds.open("shop", "run", None, rig.policy)
-    with _stream(api, opened.round) as answer:
-        assert [name for name, _ in _events(answer.iter_lines())] == ["progress"]
 
 
 @pytest.mark.slow

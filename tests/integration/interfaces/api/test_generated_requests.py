@@ -4,12 +4,9 @@ No request is answered with a fault of the server, a token that reads changes no
 only tables of its grant and only rows of its instance.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import requests
@@ -20,11 +17,11 @@ from schemathesis import Case, GenerationMode
 from sqlalchemy import select
 
 from config.settings import Settings
+from sexton.database.engine import Database
 from sexton.interfaces.api.app import create
 from tests.integration.interfaces.api.routes import VALUES
-from tests.integration.interfaces.api.two_instances import fill_database, fill_stores
+from tests.integration.interfaces.api.two_instances import two_instances
 from tests.servers.api import Api
-from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 
 FEW, MANY = 2, 60
@@ -74,17 +71,6 @@ MAY_CHANGE = {
 """Scope → tables that requests with it may change."""
 
 
-@contextmanager
-def two_instances(url: str, directory: Path) -> Iterator[tuple[Rig, Api]]:
-    """Serve a rig in which everything that the examples name exists."""
-    rig = Rig(url).instance("a").instance("b")
-    fill_database(rig, directory / "v")
-    with Api(rig) as api:
-        fill_stores(rig, api)
-        yield rig, api
-    rig.db.close()
-
-
 def rows(rig: Rig, instance: str | None = None) -> dict[str, frozenset[str]]:
     """Return the rows of every table; ``instance``: only of tables that name an instance, and only its rows.
 
@@ -108,10 +94,8 @@ def generated(count: int) -> dict[str, list[Case]]:
 
     They are made once for all scopes.
     """
-    with TemporaryDirectory():
-        rig = Rig(new_database())
-        document = create(Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db).openapi()
-        rig.db.close()
+    settings = Settings(deployment=DEPLOYMENT, database_url="postgresql://sexton@127.0.0.1/sexton")
+    document = create(settings, Database.open(settings.database_url)).openapi()
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     cases: dict[str, list[Case]] = {}
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
@@ -191,13 +175,13 @@ def check_scope(rig: Rig, api: Api, scope: str, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", MAY_CHANGE)
 def test_generated_requests_change_only_what_a_scope_may(tmp_path: Path, scope: str) -> None:
-    with two_instances(new_database(), tmp_path) as (rig, api):
+    with two_instances(tmp_path) as (rig, api):
         check_scope(rig, api, scope, FEW)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("scope", MAY_CHANGE)
-def test_many_generated_requests_change_no_more(database_url: str, tmp_path: Path, scope: str) -> None:
-    with two_instances(database_url, tmp_path) as (rig, api):
+def test_many_generated_requests_change_no_more(tmp_path: Path, scope: str) -> None:
+    with two_instances(tmp_path) as (rig, api):
         check_scope(rig, api, scope, MANY)

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -26,7 +26,7 @@ SCOPES = {
 Send = Callable[..., httpx.Response]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
     with Issuer() as issuer:
         issuer.add_key("k1")
@@ -34,17 +34,28 @@ def issuer() -> Iterator[Issuer]:
         yield issuer
 
 
-@pytest.fixture
-def api(tmp_path: Path, issuer: Issuer) -> Iterator[Api]:
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
     rig = Rig(new_database()).instance("shop").instance("lake")
+    yield rig
+    rig.db.close()
+
+
+@pytest.fixture(scope="module")
+def api(rig: Rig, issuer: Issuer) -> Iterator[Api]:
     with Api(rig, oidc=issuer.settings(**SCOPES)) as served:
         yield served
-    rig.db.close()
 
 
 @pytest.fixture
 def send(api: Api) -> Iterator[Send]:
-    with httpx.Client(base_url=api.url, timeout=30) as http:
+    with sending(api) as send:
+        yield send
+
+
+@contextmanager
+def sending(api: Api) -> Iterator[Send]:
+    with httpx.Client(base_url=api.url) as http:
 
         def sent(token: str, method: str = "GET", path: str = "/v1/status", body: object = None) -> httpx.Response:
             return http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
@@ -155,15 +166,9 @@ def test_list_of_values_gives_all_of_their_scopes(issuer: Issuer, send: Send) ->
     assert (watermark.status_code, stop.status_code, of_job.status_code) == (403, 200, 404)
 
 
-def test_caller_with_two_nodes_reports_for_each(issuer: Issuer, send: Send) -> None:
+def test_caller_with_two_nodes_acts_for_each(issuer: Issuer, send: Send) -> None:
     token = issuer.token(groups="nodes")
     beats = [send(token, "POST", f"/v1/nodes/{n}/heartbeat", {"reports": []}).status_code for n in ("n1", "n2", "n3")]
-
-    assert beats == [200, 200, 403]
-
-
-def test_caller_with_two_nodes_ends_its_own_replays(issuer: Issuer, send: Send, api: Api) -> None:
-    token = issuer.token(groups="nodes")
     regions = [{"region": name, "first": 0, "node": node} for name, node in (("r2", "n2"), ("r3", "n3"))]
     send(issuer.token(), "PUT", "/v1/topics/orders/regions", {"generation": 1, "regions": regions})
     replays = "/v1/topics/orders/replays"
@@ -174,53 +179,53 @@ def test_caller_with_two_nodes_ends_its_own_replays(issuer: Issuer, send: Send, 
     renewed = [send(token, "PATCH", f"{replays}/{replay}").status_code for replay in (own, other)]
     ended = [send(token, "DELETE", f"{replays}/{replay}").status_code for replay in (own, other)]
 
+    assert beats == [200, 200, 403]
     assert (unnamed.status_code, renewed, ended) == (403, [200, 403], [204, 403])
 
 
-@pytest.mark.slow
 def test_unknown_keys_do_not_make_the_api_ask_again(issuer: Issuer, send: Send) -> None:
     assert send(issuer.token()).status_code == 200
     before = issuer.requests
-    storm = [send(issuer.token(f"random-{n}", signed_by=issuer.keys["k1"])).status_code for n in range(50)]
+    storm = [send(issuer.token(f"random-{n}", signed_by=issuer.keys["k1"])).status_code for n in range(20)]
 
-    assert storm == [401] * 50
+    assert storm == [401] * 20
     assert issuer.requests == before
 
 
-def test_unreachable_issuer_is_a_temporary_refusal(issuer: Issuer, send: Send, api: Api) -> None:
-    token = issuer.token()
-    issuer.stop()
-
-    answer = send(token)
-
-    assert (answer.status_code, answer.json()["code"]) == (503, "ISSUER_AWAY")
-    assert "retry-after" in answer.headers
-    assert send(api.token("read")).status_code == 200
-
-
-def test_without_an_issuer_no_jwt_is_accepted(issuer: Issuer, tmp_path: Path) -> None:
-    rig = Rig(new_database()).instance()
-    with Api(rig) as served:
-        answer = httpx.get(f"{served.url}/v1/status", headers={"Authorization": f"Bearer {issuer.token()}"})
-    rig.db.close()
-
-    assert answer.status_code == 401
-    assert issuer.requests == 0
-
-
-def test_an_answer_that_is_no_key_set_is_a_temporary_refusal(issuer: Issuer, send: Send) -> None:
+def test_issuer_that_gives_no_keys_is_a_temporary_refusal(rig: Rig, issuer: Issuer) -> None:
     odd = json.loads(issuer.document())["keys"][0] | {"alg": ["RS256"]}
-    for issuer.answer in (b"<html>", b"[" * 100_000, b'{"keys": 7}', json.dumps({"keys": [odd]}).encode()):
-        assert send(issuer.token()).json()["code"] == "ISSUER_AWAY"
-    issuer.answer = None
-    assert send(issuer.token()).status_code == 200
+    with Issuer() as other:
+        other.keys = dict(issuer.keys)
+        with Api(rig, oidc=other.settings(**SCOPES)) as api, sending(api) as send:
+            for other.answer in (b"<html>", b"[" * 100_000, b'{"keys": 7}', json.dumps({"keys": [odd]}).encode()):
+                assert send(other.token()).json()["code"] == "ISSUER_AWAY"
+            other.answer = None
+            assert send(other.token()).status_code == 200
+        with Api(rig, oidc=other.settings(**SCOPES)) as api, sending(api) as send:
+            token = other.token()
+            other.stop()
+
+            answer = send(token)
+
+            assert (answer.status_code, answer.json()["code"]) == (503, "ISSUER_AWAY")
+            assert "retry-after" in answer.headers
+            assert send(api.token("read")).status_code == 200
 
 
-def test_keys_that_cannot_verify_are_not_counted(issuer: Issuer) -> None:
-    assert count_keys(f"{issuer.url}/jwks") == 2
-    issuer.keys = {}
-    issuer.add_key("short", rsa_bits=1_024)
-    assert count_keys(f"{issuer.url}/jwks") == 0
-    issuer.status = 500
-    with pytest.raises(IssuerAway):
-        count_keys(f"{issuer.url}/jwks")
+def test_without_an_issuer_no_jwt_is_accepted(rig: Rig, issuer: Issuer) -> None:
+    before = issuer.requests
+    with Api(rig) as served, sending(served) as send:
+        assert send(issuer.token()).status_code == 401
+    assert issuer.requests == before
+
+
+def test_keys_that_cannot_verify_are_not_counted() -> None:
+    with Issuer() as issuer:
+        issuer.add_key("curve", curve=True)
+        assert count_keys(f"{issuer.url}/jwks") == 1
+        issuer.keys = {}
+        issuer.add_key("short", rsa_bits=1_024)
+        assert count_keys(f"{issuer.url}/jwks") == 0
+        issuer.status = 500
+        with pytest.raises(IssuerAway):
+            count_keys(f"{issuer.url}/jwks")

@@ -4,9 +4,10 @@ import pytest
 
 from sexton.client import Sexton
 from tests.integration.interfaces.api.conftest import Ask
+from tests.integration.interfaces.api.shared import api, rig, root
 from tests.servers.api import Api
-from tests.support.rig import Rig
 
+__all__ = ["api", "rig", "root"]
 KEY = "recycle.dropped_partition_retention_seconds"
 
 
@@ -20,7 +21,7 @@ def value_of(client: Sexton, key: str = KEY, instance: str = "") -> tuple[str, s
     return row.value, row.source
 
 
-def test_a_preview_says_what_setting_does(operator: Sexton, rig: Rig) -> None:
+def test_a_preview_says_what_setting_does(operator: Sexton) -> None:
     before = value_of(operator)
     longer = operator.preview(KEY, "864000")
     assert value_of(operator) == before
@@ -43,15 +44,6 @@ def test_a_loosened_safeguard_is_named(operator: Sexton) -> None:
     assert looser.deletes_more
 
 
-def test_settings_of_an_instance_are_those_that_may_differ(api: Api) -> None:
-    client = Sexton(api.url, api.token("operate@shop"), patience_seconds=0)
-    client.set_setting(KEY, "864000", instance="shop")
-    assert value_of(client, instance="shop")[0] == "864000"
-    keys = {row.key for row in client.settings(instance="shop").items}
-    assert "database_url" not in keys
-    assert KEY in keys
-
-
 def test_a_wrong_change_is_refused(ask: Ask, operator: Sexton, subtests: pytest.Subtests) -> None:
     before = operator.settings()
     for key, value, scope, status in [
@@ -67,3 +59,11 @@ def test_a_wrong_change_is_refused(ask: Ask, operator: Sexton, subtests: pytest.
             assert answer.status_code == status
             assert "s3cret" not in answer.text
             assert operator.settings() == before
+
+
+def test_settings_of_an_instance_are_those_that_may_differ(api: Api) -> None:
+    client = Sexton(api.url, api.token("operate@shop"), patience_seconds=0)
+    client.set_setting(KEY, "864000", instance="shop")
+    assert value_of(client, instance="shop")[0] == "864000"
+    assert "database_url" not in {row.key for row in client.settings(instance="shop").items}
+    client.unset_setting(KEY, instance="shop")

@@ -1,6 +1,7 @@
-"""Fill a rig's instances ``a`` and ``b``: what the requests of the table ``routes`` are about exists in ``a``."""
+"""A rig with instances ``a`` and ``b``: what the requests of the table ``routes`` are about exists in ``a``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sexton.check.model import Discrepancy, FindingType
@@ -13,7 +14,19 @@ from sexton.runtime.temporal.control_client import TemporalAway
 from sexton.wal.sql.rows import ensure_topic
 from tests.integration.interfaces.api.routes import PIN
 from tests.servers.api import Api
+from tests.servers.postgres import new_database
 from tests.support.rig import Rig, put
+
+
+@contextmanager
+def two_instances(directory: Path) -> Iterator[tuple[Rig, Api]]:
+    """Serve a rig in which everything that the examples name exists."""
+    rig = Rig(new_database()).instance("a").instance("b")
+    fill_database(rig, directory / "v")
+    with Api(rig) as api:
+        fill_stores(rig, api)
+        yield rig, api
+    rig.db.close()
 
 
 def fill_database(rig: Rig, root: Path) -> None:

@@ -104,47 +104,35 @@ def test_removed_versions_are_acknowledged(api: Api, cuts: HttpCuts) -> None:
     assert api.asked[0][:4] == ("POST", "/v1/nodes/7/cuts", {}, {"instance": "shop", "done": done})
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        {"uid": "a", "tablet": "t", "version": -1},
-        {"uid": "a", "tablet": "t", "version": 2**62 + 1},
-        {"uid": "a", "tablet": "t", "version": "5"},
-        {"uid": "a", "tablet": "t", "version": 5.0},
-        {"uid": "a", "tablet": "t", "version": True},
-        {"uid": "a", "tablet": "t", "version": None},
+def test_an_invalid_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, subtests: pytest.Subtests) -> None:
+    valid = {"uid": "a", "tablet": "t", "version": 5}
+    for item in [
+        *(valid | {"version": version} for version in (-1, 2**62 + 1, "5", 5.0, True, None)),
         {"uid": "a", "tablet": "t"},
-        {"uid": "a_b", "tablet": "t", "version": 5},
-        {"uid": "../a", "tablet": "t", "version": 5},
-        {"uid": "a\n", "tablet": "t", "version": 5},
-        {"uid": "", "tablet": "t", "version": 5},
-        {"uid": "a" * 129, "tablet": "t", "version": 5},
-        {"uid": "a", "tablet": "", "version": 5},
+        *(valid | {"uid": uid} for uid in ("a_b", "../a", "a\n", "", "a" * 129)),
+        valid | {"tablet": ""},
         "a",
         None,
         [],
-    ],
-)
-def test_an_invalid_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, item: object) -> None:
-    api.answers = [{"cuts": [item, {"uid": "b", "tablet": "t", "version": 2**62}], "next": ""}]
+    ]:
+        with subtests.test(item=item):
+            api.answers = [{"cuts": [item, {"uid": "b", "tablet": "t", "version": 2**62}], "next": ""}]
 
-    page = cuts.page("")
+            page = cuts.page("")
 
-    assert [cut.uid for cut in page.cuts] == ["b"]
-    assert len(page.refused) == 1
+            assert [cut.uid for cut in page.cuts] == ["b"]
+            assert len(page.refused) == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [b"", b"<html>", b"[]", b"{}", {"cuts": {}}, {"cuts": [], "next": 5}, {"cuts": [], "next": "a"}, b"[" * 100_000],
-    ids=str,
-)
-def test_an_invalid_page_is_refused(api: Api, cuts: HttpCuts, answer: object) -> None:
-    api.answers = [answer]
+def test_an_invalid_page_is_refused(api: Api, cuts: HttpCuts, subtests: pytest.Subtests) -> None:
+    without_cuts = [b"", b"<html>", b"[]", b"{}", b"[" * 100_000, {"cuts": {}}]
+    for number, answer in enumerate([*without_cuts, {"cuts": [], "next": 5}, {"cuts": [], "next": "a"}], 1):
+        with subtests.test(answer=answer):
+            api.answers = [answer]
 
-    with pytest.raises(ApiRefused):
-        cuts.page("b")
-    assert len(api.asked) == 1
+            with pytest.raises(ApiRefused):
+                cuts.page("b")
+            assert len(api.asked) == number
 
 
 def test_an_endless_answer_is_not_read(api: Api, cuts: HttpCuts) -> None:
@@ -154,23 +142,23 @@ def test_an_endless_answer_is_not_read(api: Api, cuts: HttpCuts) -> None:
         cuts.page("")
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 500])
-def test_a_refusal_is_not_repeated_and_no_redirect_followed(api: Api, cuts: HttpCuts, status: int) -> None:
-    api.answers = [(status, {"detail": "this token is not known", "code": "X"})]
+def test_a_refusal_is_not_repeated_and_no_redirect_followed(api: Api, cuts: HttpCuts) -> None:
+    for number, status in enumerate([301, 302, 307, 401, 403, 404, 500], 1):
+        api.answers = [(status, {"detail": "this token is not known", "code": "X"})]
 
-    with pytest.raises(ApiRefused, match=f"answers {status}: this token is not known") as told:
-        cuts.page("")
+        with pytest.raises(ApiRefused, match=f"answers {status}: this token is not known") as told:
+            cuts.page("")
 
-    assert len(api.asked) == 1
-    assert TOKEN not in str(told.value)
+        assert len(api.asked) == number
+        assert TOKEN not in str(told.value)
 
 
-@pytest.mark.parametrize("passing", [None, (503, b""), (429, b""), (502, b"bad gateway")])
-def test_a_temporary_error_is_retried(api: Api, cuts: HttpCuts, passing: object) -> None:
-    api.answers = [passing, passing, {"cuts": [], "next": ""}]
+def test_a_temporary_error_is_retried(api: Api, cuts: HttpCuts) -> None:
+    for number, passing in enumerate([None, (503, b""), (429, b""), (502, b"bad gateway")], 1):
+        api.answers = [passing, passing, {"cuts": [], "next": ""}]
 
-    assert cuts.page("") == ([], "", [])
-    assert len(api.asked) == 3
+        assert cuts.page("") == ([], "", [])
+        assert len(api.asked) == 3 * number
 
 
 def test_a_silent_server_is_tried_four_times(api: Api, cuts: HttpCuts) -> None:
@@ -183,18 +171,18 @@ def test_a_silent_server_is_tried_four_times(api: Api, cuts: HttpCuts) -> None:
     assert ApiSilent.passes
 
 
-@pytest.mark.parametrize(
-    ("url", "token"),
-    [("ftp://x", TOKEN), ("http://", TOKEN), ("http://x:99999", TOKEN), ("http://x", ""), ("http://x", "secret\nx: y")],
-)
-def test_a_bad_address_or_token_is_refused_without_the_token(url: str, token: str) -> None:
-    with pytest.raises(BadInput) as told:
-        HttpCuts(url, token, "7")
+def test_a_bad_address_or_token_is_refused_without_the_token() -> None:
+    for url, token in [
+        ("ftp://x", TOKEN),
+        ("http://", TOKEN),
+        ("http://x:99999", TOKEN),
+        ("http://x", ""),
+        ("http://x", "secret\nx: y"),
+    ]:
+        with pytest.raises(BadInput) as told:
+            HttpCuts(url, token, "7")
 
-    assert "secret" not in str(told.value)
-
-
-def test_a_token_does_not_cross_a_network_in_clear_text() -> None:
+        assert "secret" not in str(told.value)
     with pytest.raises(PlainHttp, match="SEXTON_INSECURE_HTTP=true"):
         HttpCuts("http://sexton.example:8470", TOKEN, "7")
     HttpCuts("http://sexton.example:8470", TOKEN, "7", trust=Trust(insecure_http=True)).close()

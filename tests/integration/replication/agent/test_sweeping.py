@@ -78,18 +78,6 @@ def test_b10_pages_before_a_failure_are_acknowledged(node: Node) -> None:
     assert node.granted.outcomes() == {"a": ("failed", 10)}  # of 11 another page might hold another rowset
 
 
-def test_b11_files_removed_earlier_are_no_failure(node: Node) -> None:
-    folder = node.tablet("a")
-    node.binlog("a", 1, segments=3)
-    for file in folder.iterdir():
-        file.unlink()
-    node.granted.grant("a", 1)
-
-    node.sweep()
-
-    assert (node.versions("a"), node.granted.outcomes()) == ([], {"a": ("done", 1)})
-
-
 def test_b12_an_unknown_tablet_stops_no_other(node: Node) -> None:
     uids = [f"u{n}" for n in range(10)]
     for uid in uids:
@@ -193,22 +181,6 @@ def test_an_order_of_another_instance_is_refused(node: Node) -> None:
 
     with pytest.raises(OtherBackend, match="other"):
         sweeper.sweep(lambda: None, SweepOrder(instance="other"))
-
-
-def test_the_next_sweep_continues_a_stopped_one(node: Node) -> None:
-    for uid in "abc":
-        node.tablet(uid)
-        node.binlog(uid, 1)
-        node.granted.grant(uid, 1)
-    beats = iter([None, None, None])
-
-    with pytest.raises(StopIteration):
-        node.sweeper().sweep(lambda: next(beats))
-    swept = [uid for uid in "abc" if not node.versions(uid)]
-    node.sweep()
-
-    assert swept == ["a", "b"][: len(swept)]
-    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 1))
 
 
 def test_a_long_write_of_the_node_is_reported_after_a_wait(node: Node) -> None:

@@ -13,10 +13,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from config.settings import load
 from sexton.interfaces.cli import main as cli
 from sexton.interfaces.cli.commands.serving import served_backend
-from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import PlainHttp
 from sexton.replication.agent.model import SweepOrder, Swept
@@ -55,31 +53,12 @@ async def _sweep(client: Client, name: str, order: SweepOrder) -> Swept:
         return found
 
 
-async def test_a_backend_sweeps_the_orders_of_its_queue(
-    node: Node, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
-    for uid in ("a", "b"):
-        node.tablet(uid)
-        node.binlog(uid, 1)
-        node.granted.grant(uid, 1)
-    client, name = await temporal_server.connect(), f"sweep-{tmp_path.name}"
-
-    async with build_backend(client, load(), "7", node.sweeper()):
-        swept = await _sweep(client, name, SweepOrder(instance="shop", until="a"))
-        (node.directory / "meta.db").rename(node.directory / "gone.db")
-        with pytest.raises(WorkflowFailureError) as failed:
-            await _sweep(client, f"{name}-2", SweepOrder())
-
-    assert (swept.tablets, swept.files) == (1, 1)
-    assert (node.files("a"), node.files("b")) == ([], ["r1_0.dat"])
+async def _refusal(client: Client, name: str, order: SweepOrder) -> ApplicationError:
+    with pytest.raises(WorkflowFailureError) as failed:
+        await _sweep(client, name, order)
     assert isinstance(failed.value.cause, ActivityError)
     assert isinstance(failed.value.cause.cause, ApplicationError)
-    assert (failed.value.cause.cause.type, failed.value.cause.cause.non_retryable) == ("NoStore", False)
-
-
-def _backend(node: Node, url: str) -> ServedBackend:
-    return ServedBackend("7", node.directory, url, "shop")
+    return failed.value.cause.cause
 
 
 async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
@@ -91,7 +70,7 @@ async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
     async def acknowledged() -> bool:
         return len(api.asked) >= 2
 
-    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(ServedBackend("7", node.directory, api.url, "shop"), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             await eventually_async("it acknowledges", acknowledged)
     api.close()
@@ -107,7 +86,7 @@ async def test_a_backend_starts_while_the_server_is_away(node: Node, caplog: pyt
     async def told() -> bool:
         return "this token is not known" in caplog.text
 
-    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(ServedBackend("7", node.directory, api.url, "shop"), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             await eventually_async("its failure is logged", told)
     api.close()
@@ -152,38 +131,29 @@ def test_the_command_line_names_the_backend(monkeypatch: pytest.MonkeyPatch) -> 
     assert named == ServedBackend("7", directory, "http://x:1", "shop")
 
 
-@pytest.mark.parametrize(
-    ("line", "printed"),
-    [
+def test_a_wrong_command_line_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for line, printed in [
         ("--role backend", "error: --role backend needs --backend-id and --data-dir\n"),
         ("--role backend --backend-id 7", "error: --role backend needs --backend-id and --data-dir\n"),
         ("--backend-id 7", "--instance are for --role backend\n"),
         ("--role spark --api http://x", "--instance are for --role backend\n"),
         ("--role sparks", "'sparks' is not one of 'control', 'spark', 'backend'"),
-    ],
-)
-def test_a_wrong_command_line_is_refused(
-    line: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["sexton", "worker", "run", *line.split()])
+    ]:
+        monkeypatch.setattr(sys, "argv", ["sexton", "worker", "run", *line.split()])
 
-    assert cli.run() == cli.WRONG_USAGE
-
-    assert printed in capsys.readouterr().err
+        assert cli.run() == cli.WRONG_USAGE
+        assert printed in capsys.readouterr().err
 
 
 @pytest.mark.slow
-async def test_the_role_serves_until_its_signal_without_a_database(
+async def test_the_role_sweeps_until_its_signal_without_a_database(
     node: Node, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     node.tablet("a")
     node.binlog("a", 1)
     api = Api()
-    api.answers = [
-        {"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""},
-        {"taken": 1, "ignored": 0},
-        {"cuts": [], "next": ""},
-    ]
+    cuts = [{"uid": "a", "tablet": "ta", "version": 1}]
+    api.answers = [{"cuts": cuts, "next": ""}, {"taken": 1, "ignored": 0}, {"cuts": [], "next": ""}]
     environment = {
         "PATH": "/usr/bin:/bin",
         "SEXTON_HOME": str(tmp_path / "home"),
@@ -193,20 +163,26 @@ async def test_the_role_serves_until_its_signal_without_a_database(
         "SEXTON_NODE_TOKEN": TOKEN,
     }
     line = ["--role", "backend", "--backend-id", "7", "--data-dir", str(node.directory), "--api", api.url]
-    log = tmp_path / "log"
+    line += ["--instance", "shop"]
+    log, name = tmp_path / "log", f"role-{tmp_path.name}"
     with log.open("w") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "sexton", "worker", "run", *line], env=environment, stdout=said, stderr=said
         )
     try:
-        swept = await _sweep(await temporal_server.connect(), f"role-{tmp_path.name}", SweepOrder())
+        client = await temporal_server.connect()
+        swept = await _sweep(client, name, SweepOrder(instance="shop"))
+        foreign = await _refusal(client, f"{name}-2", SweepOrder(instance="other"))
+        (node.directory / "meta.db").rename(node.directory / "gone.db")
+        unmounted = await _refusal(client, f"{name}-3", SweepOrder())
         process.terminate()
         assert await asyncio.to_thread(process.wait, 30) == 0, log.read_text()
     finally:
         process.kill()
         api.close()
 
-    assert swept.failed == 0
-    assert node.files("a") == []
+    assert (swept.failed, node.files("a")) == (0, [])
+    assert foreign.type == "OtherBackend"
+    assert (unmounted.type, unmounted.non_retryable) == ("NoStore", False)
     assert "backend worker of" in log.read_text()
     assert TOKEN not in log.read_text()

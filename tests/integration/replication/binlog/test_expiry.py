@@ -3,16 +3,18 @@
 A consumer blocks the cut of each log that it reads, and of no other.
 """
 
+import re
+
 import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, StoredRecord
+from sexton.replication.binlog.model import BinlogSettings, StoredRecord
 from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.errors import RecordsTrimmed, UnknownLog
 from sexton.replication.journal.model import Op
-from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance, upsert
+from tests.integration.replication.binlog_instance import DB, INTERVAL, BinlogInstance, new_instance, upsert
 
 DAY = 86_400
 
@@ -26,7 +28,7 @@ def test_b01_records_as_old_as_the_ttl_are_cut(binlogs: BinlogInstance) -> None:
     assert binlogs.cut_expired().records == 2
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (2, [3])
     with pytest.raises(RecordsTrimmed) as told:
-        binlogs.service.records.read(SHOP, DB, after=1)
+        binlogs.service.records.read(binlogs.instance, DB, after=1)
     assert told.value.first == 3
 
 
@@ -42,19 +44,19 @@ def test_b03_no_row_is_written_without_expired_records(binlogs: BinlogInstance) 
     assert (binlogs.replica("t1", "b1").desired, binlogs.granted_cuts("b1")) == (-1, {})
 
 
-def test_b04_a_database_is_cut_as_one(binlogs: BinlogInstance) -> None:
+def test_b04_b06_a_database_is_cut_as_one_with_every_upsert(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
-    binlogs.place("t1", "b1", part="p1", table="orders")
-    binlogs.place("t2", "b1", part="p2", table="users")
+    for tablet, part, table in (("t1", "p1", "orders"), ("t2", "p2", "users"), ("t3", "p3", "orders")):
+        binlogs.place(tablet, "b1", part=part, table=table)
     old = binlogs.now - 60_000
-    binlogs.commit(1, old, orders={"p1": 3})
+    binlogs.commit(1, old, orders={"p1": 3, "p3": 4})
     binlogs.commit(2, old, orders={"p1": 5}, users={"p2": 7})
 
     binlogs.cut_expired()
 
     (said,) = binlogs.journal(Op.GC_BINLOG)[-1].body["tombstones"]
     assert said == {"dbBinlogTombstone": True, "dbId": DB, "tableIds": ["orders", "users"], "commitSeq": 2}
-    assert (binlogs.replica("t1", "b1").desired, binlogs.replica("t2", "b1").desired) == (5, 7)
+    assert [binlogs.replica(tablet, "b1").desired for tablet in ("t1", "t2", "t3")] == [5, 7, 4]
 
 
 def test_b05_tables_are_cut_each_by_its_own_ttl(binlogs: BinlogInstance) -> None:
@@ -72,20 +74,7 @@ def test_b05_tables_are_cut_each_by_its_own_ttl(binlogs: BinlogInstance) -> None
     assert said == {"dbBinlogTombstone": False, "dbId": DB, "tableIds": ["orders"], "commitSeq": 1}
     assert binlogs.row_counts() == (2, 2, 2)
     with pytest.raises(UnknownLog):
-        binlogs.service.records.read(SHOP, DB)
-
-
-def test_b06_every_expired_upsert_counts(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    binlogs.place("t1", "b1", part="p1")
-    binlogs.place("t2", "b1", part="p2")
-    old = binlogs.now - 60_000
-    binlogs.commit(1, old, orders={"p1": 3})
-    binlogs.commit(2, old, orders={"p2": 7})
-
-    binlogs.cut_expired()
-
-    assert (binlogs.replica("t1", "b1").desired, binlogs.replica("t2", "b1").desired) == (3, 7)
+        binlogs.service.records.read(binlogs.instance, DB)
 
 
 def test_b15_no_ttl_retains_all_and_zero_retains_none(binlogs: BinlogInstance) -> None:
@@ -122,13 +111,16 @@ def test_b18_a_consumer_blocks_the_cut_and_is_named(binlogs: BinlogInstance) -> 
     old = binlogs.now - 200_000
     for seq in (50, 60, 80):
         binlogs.commit(seq, old)
-    binlogs.service.consumers.register(SHOP, "lisbon", DB, after=0)
-    binlogs.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 50)
+    binlogs.service.consumers.register(binlogs.instance, "lisbon", DB, after=0)
+    binlogs.service.consumers.acknowledge(binlogs.instance, "lisbon", DB, "", 50)
 
     binlogs.cut_expired()
 
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (50, [60, 80])
     assert binlogs.log().held == {"lisbon": 50}
+
+    binlogs.configure_log(100, enabled=False)
+    assert (binlogs.log().held, binlogs.log().held_since) == ({}, None)
 
 
 def test_b31_a_clock_that_jumps_cuts_nothing(binlogs: BinlogInstance) -> None:
@@ -139,27 +131,8 @@ def test_b31_a_clock_that_jumps_cuts_nothing(binlogs: BinlogInstance) -> None:
     binlogs.later(2 * DAY)
     report = binlogs.cut_expired()
 
-    assert "moved forward by 172800 s" in report.refused
+    assert re.search(r"moved forward by 1728\d\d s", report.refused)
     assert binlogs.readable_seqs() == [1]
-
-
-def test_a_very_large_cut_waits_for_approval(db: Database) -> None:
-    binlogs = BinlogInstance(db, BinlogSettings(free_records=3))
-    binlogs.configure_log(DAY)
-    old = binlogs.now - 2 * DAY * 1000
-    for seq in range(1, 6):
-        binlogs.commit(seq, old)
-    binlogs.commit(6)
-
-    assert binlogs.cut_expired().waiting == 1
-    assert (binlogs.log().awaiting_seq, len(binlogs.readable_seqs())) == (5, 6)
-
-    with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
-        binlogs.service.configs.approve(SHOP, DB, upto=6)
-    assert binlogs.service.configs.approve(SHOP, DB, upto=5).approved == 5
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
-    assert (binlogs.log().watermark, binlogs.log().awaiting_seq, binlogs.readable_seqs()) == (5, None, [6])
 
 
 def test_one_large_table_does_not_stop_cuts_of_others(binlogs: BinlogInstance, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,25 +163,6 @@ def test_odd_timestamps_follow_the_record_before(binlogs: BinlogInstance) -> Non
     assert binlogs.readable_seqs() == [3, 4]
 
 
-def test_a_timestamp_in_the_future_counts_as_now(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(100)
-    binlogs.commit(1, binlogs.now + DAY * 1000)
-
-    binlogs.later(2 * INTERVAL - 1)
-    binlogs.cut_expired()
-
-    assert binlogs.readable_seqs() == []
-
-
-def test_a_number_outside_the_databases_range_is_refused(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(100)
-
-    with pytest.raises(BadInput, match="commit_seq"):
-        binlogs.commit(MAX_COMMIT_SEQ)
-    with pytest.raises(BadInput, match="timestamp"):
-        binlogs.commit(1, 2**60)
-
-
 def old(binlogs: BinlogInstance) -> int:
     """Return a time that a TTL of ten seconds has passed."""
     return binlogs.now - 60_000
@@ -218,30 +172,16 @@ def test_versions_count_even_if_the_table_is_not_named(binlogs: BinlogInstance) 
     binlogs.configure_log(10)
     binlogs.place("t1", "b1")
     binlogs.report_whole("t1", "b1", 100)
-    binlogs.service.records.add(
-        SHOP, DB, [StoredRecord(commit_seq=1, timestamp=old(binlogs), data=upsert(orders={"p1": 3}))]
-    )
+    unnamed = StoredRecord(commit_seq=1, timestamp=old(binlogs), data=upsert(orders={"p1": 3}))
+    binlogs.service.records.add(binlogs.instance, DB, [unnamed])
 
     binlogs.cut_expired()
 
     assert binlogs.granted_cuts("b1") == {"t1.b1": 3}
 
 
-def test_without_timestamps_no_new_record_is_cut(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(7 * DAY)
-    binlogs.commit(1, 0)
-    binlogs.later(8 * DAY)
-    binlogs.cut_expired()
-    binlogs.commit(2, 0)
-    binlogs.later(INTERVAL)
-
-    binlogs.cut_expired()
-
-    assert (binlogs.log().watermark, binlogs.readable_seqs()) == (1, [2])
-
-
 def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
-    binlogs = BinlogInstance(db, BinlogSettings(interval_seconds=20))
+    binlogs = new_instance(db, BinlogSettings(interval_seconds=20))
     binlogs.configure_log(10)
     binlogs.commit(1)
     said = []
@@ -253,18 +193,10 @@ def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
     assert binlogs.readable_seqs() == []
 
 
-def test_an_interval_below_the_tick_is_no_clock_jump(db: Database) -> None:
-    binlogs = BinlogInstance(db, BinlogSettings(interval_seconds=20))
-    binlogs.configure_log(10)
-    for _ in range(3):
-        binlogs.later(60)
-        assert not binlogs.cut_expired().refused
-
-
 @pytest.fixture
 def waits(db: Database) -> BinlogInstance:
     """A log of which records 1 to 5 wait for approval, and the next expires within the interval."""
-    binlogs = BinlogInstance(db, BinlogSettings(free_records=3))
+    binlogs = new_instance(db, BinlogSettings(free_records=3))
     binlogs.configure_log(DAY)
     for seq in range(1, 6):
         binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
@@ -275,11 +207,19 @@ def waits(db: Database) -> BinlogInstance:
     return binlogs
 
 
-def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
-    waits.service.configs.approve(SHOP, DB, upto=5)
+def test_only_the_shown_cut_is_approved_and_later_expiry_needs_none(waits: BinlogInstance) -> None:
+    assert waits.readable_seqs() == [1, 2, 3, 4, 5, 6, 7]
+    with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
+        waits.service.configs.approve(waits.instance, DB, upto=6)
+    waits.later(INTERVAL)
+    assert waits.cut_expired().waiting == 1  # record 6 has expired, too
+    approved = waits.service.configs.approve(waits.instance, DB, upto=5)
+    with pytest.raises(BadInput, match="waits for approval"):
+        waits.service.configs.approve(waits.instance, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
 
+    assert (approved.approved, approved.awaiting_seq) == (5, None)
     assert (waits.log().watermark, waits.log().awaiting_seq, waits.readable_seqs()) == (5, None, [6, 7])
 
     waits.later(INTERVAL)
@@ -288,12 +228,12 @@ def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
 
 
 def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
-    waits.service.consumers.register(SHOP, "lisbon", DB, after=3)
-    waits.service.configs.approve(SHOP, DB, upto=5)
+    waits.service.consumers.register(waits.instance, "lisbon", DB, after=3)
+    waits.service.configs.approve(waits.instance, DB, upto=5)
     waits.later(INTERVAL)
     waits.cut_expired()
     held = waits.log()
-    waits.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 7)
+    waits.service.consumers.acknowledge(waits.instance, "lisbon", DB, "", 7)
     waits.later(INTERVAL)
     waits.cut_expired()
 
@@ -301,49 +241,16 @@ def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     assert waits.log().watermark >= 5
 
 
-def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
-    waits.later(INTERVAL)
-    waits.cut_expired()
-
-    approved = waits.service.configs.approve(SHOP, DB, upto=5)
-
-    assert (approved.approved, approved.awaiting_seq) == (5, None)
-    with pytest.raises(BadInput, match="waits for approval"):
-        waits.service.configs.approve(SHOP, DB, upto=5)
-
-
-def test_a_consumer_of_two_logs_blocks_both(binlogs: BinlogInstance) -> None:
+def test_a_consumer_of_two_logs_blocks_both_and_no_empty_one_does(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
+    binlogs.configure_log(10, table="new")
+    binlogs.service.consumers.register(binlogs.instance, "of-a-table-without-records", DB, "new")
     for seq in range(1, 21):
         binlogs.commit(seq, old(binlogs), orders={"p1": seq}, users={"p2": seq})
     for table, has in (("orders", 2), ("users", 15)):
-        binlogs.service.consumers.register(SHOP, "sync", DB, table, 0)
-        binlogs.service.consumers.acknowledge(SHOP, "sync", DB, table, has)
+        binlogs.service.consumers.register(binlogs.instance, "sync", DB, table, 0)
+        binlogs.service.consumers.acknowledge(binlogs.instance, "sync", DB, table, has)
 
     binlogs.cut_expired()
 
     assert (binlogs.log().watermark, binlogs.log().held) == (2, {"sync": 2})
-
-
-def test_a_log_that_is_off_is_not_blocked(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    binlogs.commit(1, old(binlogs))
-    binlogs.service.consumers.register(SHOP, "c", DB, "", 0)
-    binlogs.cut_expired()
-    assert binlogs.log().held == {"c": 0}
-
-    binlogs.configure_log(10, enabled=False)
-
-    assert (binlogs.log().held, binlogs.log().held_since) == ({}, None)
-
-
-def test_a_table_without_records_blocks_no_other(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    for seq in range(1, 6):
-        binlogs.commit(seq, old(binlogs), tables=["busy"])
-    binlogs.configure_log(10, table="new")
-    binlogs.service.consumers.register(SHOP, "r", DB, "new")
-
-    binlogs.cut_expired()
-
-    assert binlogs.log().watermark == 5

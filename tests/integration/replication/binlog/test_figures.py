@@ -1,6 +1,5 @@
 """Metrics of binlogs, journals and replicas equal the tables."""
 
-import pytest
 from sqlalchemy import event
 
 from sexton.database.engine import Database
@@ -8,18 +7,18 @@ from sexton.insight.metrics.figures.logs import binlog_figures
 from sexton.insight.metrics.model import STATES, BinlogFigures
 from sexton.operators.registry.store import Registry
 from sexton.replication.agent.model import CutDone
-from sexton.replication.binlog.model import StoredRecord
+from sexton.replication.binlog.model import BinlogSettings, StoredRecord
 from sexton.replication.replicas.model import TabletReport
-from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
+from tests.integration.replication.binlog_instance import DB, INTERVAL, BinlogInstance, new_instance
 
 HOUR, DAY = 3_600, 86_400
 
 
 def read(binlogs: BinlogInstance) -> tuple[BinlogFigures, int]:
-    """Return the only instance's figures, and the time by which they are read."""
+    """Return an instance's figures, and the time by which they are read."""
     with binlogs.db.read() as c:
         now = binlogs.db.now(c)
-        (found,) = binlog_figures(binlogs.db, c, now)
+        (found,) = (f for f in binlog_figures(binlogs.db, c, now) if f.instance == binlogs.instance)
     return found, now
 
 
@@ -41,12 +40,9 @@ def tables(binlogs: BinlogInstance, n: int) -> None:
     binlogs.granted_cuts("b2")
 
 
-def test_an_instance_without_binlogs_has_no_figures(binlogs: BinlogInstance) -> None:
-    with binlogs.db.read() as c:
-        assert binlog_figures(binlogs.db, c, binlogs.now) == []
-
-
 def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
+    with binlogs.db.read() as c:
+        assert binlogs.instance not in {f.instance for f in binlog_figures(binlogs.db, c, binlogs.now)}
     binlogs.configure_log(DAY)
     binlogs.configure_log(DAY, table="orders")  # in its database's log, so no log of its own
     binlogs.configure_log(enabled=False, db="other")
@@ -59,24 +55,19 @@ def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
     binlogs.cut_expired()
 
     after, _ = read(binlogs)
+    entries = len(binlogs.journal())
+    for db in (DB, "other"):
+        binlogs.service.configs.drop(binlogs.instance, db)
+    dropped, _ = read(binlogs)
 
     assert (before.logs, before.records, before.cuts) == (2, 4, 0)
     assert (after.logs, after.records, after.cuts) == (2, 3, 1)
     assert 0 < after.bytes < before.bytes
-    assert after.entries == len(binlogs.journal()) > 0
+    assert after.entries == entries > 0
+    assert (dropped.logs, dropped.records, dropped.bytes) == (0, 0, 0)
 
 
-def test_a_dropped_log_is_not_counted(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(DAY)
-    binlogs.commit(1, orders={"p1": 3})
-    binlogs.service.configs.drop(SHOP, DB)
-
-    found, _ = read(binlogs)
-
-    assert (found.logs, found.records, found.bytes) == (0, 0, 0)
-
-
-def test_a_run_refused_by_the_clock_is_not_counted(binlogs: BinlogInstance) -> None:
+def test_a_run_that_the_clock_refused_is_late_unless_it_observes(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     binlogs.cut_expired()
     binlogs.later(INTERVAL)
@@ -86,32 +77,25 @@ def test_a_run_refused_by_the_clock_is_not_counted(binlogs: BinlogInstance) -> N
     binlogs.cut_expired()
 
     refused, now = read(binlogs)
+    Registry(binlogs.db).observe(binlogs.instance)
 
+    assert read(binlogs)[0].quiet_since is None
     assert (fine.refusals, refused.refusals) == (0, 1)
     assert age(fine.quiet_since, at) < 60
     assert age(refused.quiet_since, now) >= DAY
 
 
-def test_an_observing_instance_is_not_counted_as_late(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    Registry(binlogs.db).observe(SHOP)
-
-    found, _ = read(binlogs)
-
-    assert found.quiet_since is None
-
-
-@pytest.mark.slow
-def test_blocking_and_lost_consumers_are_counted_with_age(binlogs: BinlogInstance) -> None:
+def test_blocking_and_lost_consumers_are_counted_with_age(db: Database) -> None:
+    binlogs = new_instance(db, BinlogSettings(hold_limit_seconds=HOUR))
     binlogs.configure_log(10)
     for seq in (1, 2, 3):
         binlogs.commit(seq, binlogs.now - 60_000)
-    binlogs.service.consumers.register(SHOP, "c1", DB, after=1)
+    binlogs.service.consumers.register(binlogs.instance, "c1", DB, after=1)
     binlogs.cut_expired()
     binlogs.later(100)
     held, now = read(binlogs)
-    binlogs.service.journal.read(SHOP, 0, "silent")
-    binlogs.pass_time(DAY + 600)
+    binlogs.service.journal.read(binlogs.instance, 0, "silent")
+    binlogs.pass_time(HOUR + 600)
 
     lost, _ = read(binlogs)
 
@@ -125,7 +109,7 @@ def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(HOUR)
     old = binlogs.now - 2 * HOUR * 1000
     binlogs.service.records.add(
-        SHOP, DB, [StoredRecord(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)]
+        binlogs.instance, DB, [StoredRecord(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)]
     )
     binlogs.cut_expired()
     binlogs.later(100)
@@ -138,9 +122,9 @@ def test_a_cut_that_waits_for_approval_ages(binlogs: BinlogInstance) -> None:
 
 def test_the_slowest_follower_counts(binlogs: BinlogInstance) -> None:
     for name in ("one", "other", "third"):
-        binlogs.service.configs.drop(SHOP, name)
-    binlogs.service.journal.read(SHOP, 0, "slow")
-    binlogs.service.journal.read(SHOP, 2, "quick")
+        binlogs.service.configs.drop(binlogs.instance, name)
+    binlogs.service.journal.read(binlogs.instance, 0, "slow")
+    binlogs.service.journal.read(binlogs.instance, 2, "quick")
 
     found, _ = read(binlogs)
 
@@ -194,12 +178,16 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
     first, _ = read(binlogs)
     binlogs.later(61)
     binlogs.report("b1", bad, gap, crossing)
-    binlogs.service.configs.drop(SHOP, DB, "gone")
+    binlogs.service.configs.drop(binlogs.instance, DB, "gone")
     marked, now = read(binlogs)
-    binlogs.service.replicas.full_copy(SHOP, "t3", "b1", "its disk is old")
+    binlogs.service.replicas.full_copy(binlogs.instance, "t3", "b1", "its disk is old")
     binlogs.later(700)
 
     stale, _ = read(binlogs)
+    binlogs.later(DAY)
+    binlogs.report_whole("t1", "b2", 9)
+    binlogs.service.replicas.give_up(binlogs.instance)
+    given_up, _ = read(binlogs)
 
     none = dict.fromkeys(STATES, 0)
     assert first.unwell == none | {"bad": 2, "gap": 1, "crossing": 1}
@@ -207,20 +195,8 @@ def test_problems_of_copies_are_counted_except_dropped_ones(binlogs: BinlogInsta
     assert 61 <= age(marked.bad_since, now) < 120
     assert 61 <= age(marked.missing_since, now) < 120
     assert stale.unwell["stale"] == 5
-    assert stale.unwell["full_copy_by_person"] == 1
-
-
-def test_copies_given_up_by_limit_and_by_operator_differ(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(DAY)
-    binlogs.place("t1", "b1", "b2")
-    binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
-    binlogs.later(DAY + 1)
-    binlogs.report_whole("t1", "b2", 3)
-    binlogs.service.replicas.give_up(SHOP)
-
-    found, _ = read(binlogs)
-
-    assert (found.unwell["full_copy_by_limit"], found.unwell["full_copy_by_person"]) == (1, 0)
+    assert (stale.unwell["full_copy_by_person"], stale.unwell["full_copy_by_limit"]) == (1, 0)
+    assert (given_up.unwell["full_copy_by_person"], given_up.unwell["full_copy_by_limit"]) == (1, 1)
 
 
 def test_failed_cuts_are_counted_by_outcome(binlogs: BinlogInstance) -> None:
@@ -230,7 +206,7 @@ def test_failed_cuts_are_counted_by_outcome(binlogs: BinlogInstance) -> None:
         binlogs.report_whole(f"t{n}", "b1", 5)
     told = {"t1.b1": "quarantined", "t2.b1": "failed", "t3.b1": "strange", "t4.b1": "done"}
     done = [CutDone(uid=uid, version=-1, outcome=its, detail="why") for uid, its in told.items()]
-    binlogs.service.sender.acknowledge(SHOP, "b1", done)
+    binlogs.service.sender.acknowledge(binlogs.instance, "b1", done)
 
     found, _ = read(binlogs)
 

@@ -11,18 +11,18 @@ from sexton.replication.agent.model import CutDone
 from sexton.replication.binlog.model import StoredRecord
 from sexton.replication.errors import OutOfOrder
 from sexton.replication.replicas.model import TabletReport
-from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.integration.replication.binlog_instance import DB, BinlogInstance
 
 
 def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
-    nul, its = "a\x00b", (SHOP, "b1")
+    nul, its = "a\x00b", (binlogs.instance, "b1")
     for refused in (
-        lambda: binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=1, type="ALTER", data=nul)]),
-        lambda: binlogs.service.configs.logs(SHOP, (nul, "")),
-        lambda: binlogs.service.journal.read(SHOP, 0, nul),
+        lambda: binlogs.service.records.add(binlogs.instance, DB, [StoredRecord(commit_seq=1, type="ALTER", data=nul)]),
+        lambda: binlogs.service.configs.logs(binlogs.instance, (nul, "")),
+        lambda: binlogs.service.journal.read(binlogs.instance, 0, nul),
         lambda: binlogs.report("b1", TabletReport(uid=nul, version=1)),
-        lambda: binlogs.service.consumers.acknowledge(SHOP, nul, DB, "", 0),
+        lambda: binlogs.service.consumers.acknowledge(binlogs.instance, nul, DB, "", 0),
     ):
         with pytest.raises((SextonError, ValidationError)):
             refused()
@@ -34,40 +34,21 @@ def test_text_that_no_database_stores_is_refused(binlogs: BinlogInstance) -> Non
         assert binlogs.service.sender.acknowledge(*its, [done]).ignored == 1
 
 
-def test_an_impossible_partition_id_is_refused(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    for part in ["a\x00b", "\ud800", "x" * 129, ""]:
-        with pytest.raises(BadInput):
-            binlogs.commit(1, orders={part: 3})
-
-
-def test_a_different_record_with_a_known_number_is_refused(binlogs: BinlogInstance) -> None:
+def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(None)
-    binlogs.commit(1, orders={"p1": 3})
+    tables = ({"type": "ALTER", "tables": tuple(f"t{n}-{i}" for i in range(1_000))} for n in range(51))
+    tables_of_data = ({"data": data({f"t{n}-{i}": 0 for i in range(1_000)})} for n in range(51))
+    partitions = ({"data": data({"t": 1_000})} for _ in range(51))
+    for kind in (tables, tables_of_data, partitions):
+        records = [StoredRecord(commit_seq=n, **content) for n, content in enumerate(kind, 1)]
+        with pytest.raises(BadInput, match="send at most 50,000 at once"):
+            binlogs.service.records.add(binlogs.instance, DB, records)
 
+    one_large = StoredRecord(commit_seq=1, data=data({"t": 50_001}))
+    assert binlogs.service.records.add(binlogs.instance, DB, [one_large]).stored == 1
+    assert binlogs.service.records.add(binlogs.instance, DB, records[1:3]).stored == 2
     with pytest.raises(OutOfOrder, match="with another type or data"):
         binlogs.commit(1, orders={"p1": 9})
-
-
-@pytest.mark.parametrize("kind", ["tables", "tables of the data", "partitions"])
-def test_records_that_name_very_many_tables_are_refused(binlogs: BinlogInstance, kind: str) -> None:
-    binlogs.configure_log(None)
-    names = {
-        "tables": lambda n: {"type": "ALTER", "tables": tuple(f"t{n}-{i}" for i in range(1_000))},
-        "tables of the data": lambda n: {"data": data({f"t{n}-{i}": 0 for i in range(1_000)})},
-        "partitions": lambda _: {"data": data({"t": 1_000})},
-    }[kind]
-    records = [StoredRecord(commit_seq=n, **names(n)) for n in range(1, 52)]
-
-    with pytest.raises(BadInput, match="send at most 50,000 at once"):
-        binlogs.service.records.add(SHOP, DB, records)
-    assert binlogs.service.records.add(SHOP, DB, records[:2]).stored == 2
-
-
-def test_one_record_may_name_more_than_several(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(None)
-
-    assert binlogs.service.records.add(SHOP, DB, [StoredRecord(commit_seq=1, data=data({"t": 50_001}))]).stored == 1
 
 
 def data(tables: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.replication.errors import RecordsTrimmed
 from sexton.replication.journal.replaying import FollowerState as Follower
-from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance
+from tests.integration.replication.binlog_instance import DB, INTERVAL, BinlogInstance
 
 
 def old(binlogs: BinlogInstance) -> int:
@@ -16,7 +16,7 @@ def test_records_skipped_while_a_log_is_off_count_as_trimmed(binlogs: BinlogInst
     binlogs.configure_log(None)
     for seq in range(1, 11):
         binlogs.commit(seq, orders={"p1": seq})
-    binlogs.service.consumers.register(SHOP, "sync", DB, "orders", 5)
+    binlogs.service.consumers.register(binlogs.instance, "sync", DB, "orders", 5)
     binlogs.configure_log(enabled=False)
     assert binlogs.commit(11, orders={"p1": 11}).disabled == 1
     binlogs.configure_log(None)
@@ -24,9 +24,9 @@ def test_records_skipped_while_a_log_is_off_count_as_trimmed(binlogs: BinlogInst
 
     for table in ("", "orders"):
         with pytest.raises(RecordsTrimmed, match="first available is 12"):
-            binlogs.service.records.read(SHOP, DB, table, 5)
+            binlogs.service.records.read(binlogs.instance, DB, table, 5)
     with pytest.raises(RecordsTrimmed):
-        binlogs.service.consumers.register(SHOP, "late", DB, "orders", 0)
+        binlogs.service.consumers.register(binlogs.instance, "late", DB, "orders", 0)
 
 
 def test_a_log_switched_off_without_a_commit_keeps_all(binlogs: BinlogInstance) -> None:
@@ -86,6 +86,6 @@ def test_followers_match_the_leader_of_a_switched_log(binlogs: BinlogInstance) -
             follower.record(DB, seq, ["orders"])
     for entry in binlogs.journal():
         followers[0].apply(entry)
-    followers[1].load_snapshot(binlogs.service.replicas.snapshot(SHOP))
+    followers[1].load_snapshot(binlogs.service.replicas.snapshot(binlogs.instance))
 
     assert [f.databases[DB].log("orders") for f in followers] == [binlogs.readable_seqs("orders")] * 2 == [[]] * 2

@@ -1,23 +1,23 @@
 """The journal is ordered, limited, replays despite unknown entries, and is kept for followers (B14, B30, C13)."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 
-from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.replication.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.journal.model import MAX_ENTRY_NAMES, JournalEntry, Op
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
-from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
+from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, BinlogInstance
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_for_lock_waiter
 
 
 def caught_up(binlogs: BinlogInstance, follower: FollowerState) -> FollowerState:
     """Let a follower apply all there is."""
-    while page := binlogs.service.journal.read(SHOP, follower.applied).entries:
+    while page := binlogs.service.journal.read(binlogs.instance, follower.applied).entries:
         for entry in page:
             follower.apply(entry)
     return follower
@@ -72,11 +72,11 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     def write() -> None:
         for _ in range(20):
             with binlogs.db.write() as c:
-                journal.append(c, SHOP, Op.GC_BINLOG, [{}])
+                journal.append(c, binlogs.instance, Op.GC_BINLOG, [{}])
 
     def follow() -> None:
-        while not stop.is_set() or journal.head(SHOP) > (seen[-1] if seen else 0):
-            seen.extend(e.seq for e in journal.read(SHOP, seen[-1] if seen else 0).entries)
+        while not stop.is_set() or journal.head(binlogs.instance) > (seen[-1] if seen else 0):
+            seen.extend(e.seq for e in journal.read(binlogs.instance, seen[-1] if seen else 0).entries)
 
     writers = [threading.Thread(target=write) for _ in range(3)]
     following = threading.Thread(target=follow)
@@ -90,56 +90,43 @@ def test_b30_a_follower_misses_nothing_of_two_writers(binlogs: BinlogInstance) -
     assert seen == list(range(1, 61))
 
 
-def test_b30_the_second_writer_waits_for_the_first(database_url: str) -> None:
-    binlogs = BinlogInstance(Database.open(database_url))
+def test_b30_the_second_writer_waits_for_the_first(binlogs: BinlogInstance) -> None:
     second = threading.Event()
 
     def write() -> None:
         with binlogs.db.write() as c:
-            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "second"}])
+            binlogs.service.journal.append(c, binlogs.instance, Op.GC_BINLOG, [{"by": "second"}])
         second.set()
 
     writing = threading.Thread(target=write)
     with binlogs.db.write() as c:
-        assert binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"by": "first"}]) == 1
+        assert binlogs.service.journal.append(c, binlogs.instance, Op.GC_BINLOG, [{"by": "first"}]) == 1
         writing.start()
         wait_for_lock_waiter(binlogs.db)
         assert not second.is_set()
-        assert binlogs.service.journal.read(SHOP, 0).entries == ()
+        assert binlogs.service.journal.read(binlogs.instance, 0).entries == ()
     writing.join(PATIENCE_SECONDS)
 
-    assert [e.body["by"] for e in binlogs.service.journal.read(SHOP, 0).entries] == ["first", "second"]
-    binlogs.db.close()
+    assert [e.body["by"] for e in binlogs.service.journal.read(binlogs.instance, 0).entries] == ["first", "second"]
 
 
-@pytest.mark.slow
 def test_entries_are_kept_for_the_slowest_follower(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(0)
     for seq in range(1, 6):
         binlogs.commit(seq)
         binlogs.cut_expired()
-    head = binlogs.service.journal.head(SHOP)
-    binlogs.service.journal.read(SHOP, 2, "slow")
-    binlogs.service.journal.read(SHOP, head, "quick")
+    head = binlogs.service.journal.head(binlogs.instance)
+    binlogs.service.journal.read(binlogs.instance, 2, "slow")
+    binlogs.service.journal.read(binlogs.instance, head, "quick")
 
     binlogs.cut_expired()
 
-    assert binlogs.service.journal.read(SHOP, 2).entries[0].seq == 3
+    assert binlogs.service.journal.read(binlogs.instance, 2).entries[0].seq == 3
     with pytest.raises(JournalTrimmed) as told:
-        binlogs.service.journal.read(SHOP, 1)
+        binlogs.service.journal.read(binlogs.instance, 1)
     assert told.value.first == 3
     with pytest.raises(FollowerAhead):
-        binlogs.service.journal.read(SHOP, head + 1)
-
-    binlogs.pass_time(BINLOG_SETTINGS.hold_limit_seconds)
-    binlogs.service.journal.read(SHOP, head, "quick")
-    binlogs.pass_time(STEP)
-    assert [(f.name, f.lost_at is None) for f in binlogs.service.journal.followers(SHOP)] == [
-        ("slow", False),
-        ("quick", True),
-    ]
-    with pytest.raises(JournalTrimmed):
-        binlogs.service.journal.read(SHOP, 2, "slow")
+        binlogs.service.journal.read(binlogs.instance, head + 1)
 
 
 def test_a_restarted_follower_equals_the_others(binlogs: BinlogInstance) -> None:
@@ -157,10 +144,10 @@ def test_a_restarted_follower_equals_the_others(binlogs: BinlogInstance) -> None
         for backend in ("b1", "b2"):
             its.place("t1", backend)
 
-    new.load_snapshot(binlogs.service.replicas.snapshot(SHOP))
+    new.load_snapshot(binlogs.service.replicas.snapshot(binlogs.instance))
     caught_up(binlogs, old)
 
-    assert new.applied == old.applied == binlogs.service.journal.head(SHOP)
+    assert new.applied == old.applied == binlogs.service.journal.head(binlogs.instance)
     assert new.logs() == old.logs() == {DB: {"": [4], "orders": [4]}}
     assert new.unhealthy() == old.unhealthy() == {("t1", "b1"): ReplicaHealth(bad=True)}
 
@@ -170,7 +157,7 @@ def test_a_rolled_back_change_is_not_in_the_journal(binlogs: BinlogInstance, poi
     binlogs.configure_log(0)
     binlogs.place("t1", "b1")
     binlogs.commit(1, orders={"p1": 1})
-    before = binlogs.service.journal.head(SHOP)
+    before = binlogs.service.journal.head(binlogs.instance)
 
     def crash(name: str) -> None:
         if name == point:
@@ -180,7 +167,7 @@ def test_a_rolled_back_change_is_not_in_the_journal(binlogs: BinlogInstance, poi
         binlogs.cut_expired()
         binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
 
-    assert binlogs.service.journal.head(SHOP) == before + (point == "report.written")
+    assert binlogs.service.journal.head(binlogs.instance) == before + (point == "report.written")
     binlogs.cut_expired()
     binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
     assert [e.seq for e in binlogs.journal()] == list(range(1, before + 3))
@@ -193,19 +180,11 @@ def append(binlogs: BinlogInstance, *sizes: int) -> None:
     """Append entries whose bodies have about these numbers of characters."""
     with binlogs.db.write() as c:
         for size in sizes:
-            binlogs.service.journal.append(c, SHOP, Op.GC_BINLOG, [{"text": "x" * size}])
-
-
-def poll_for(binlogs: BinlogInstance, seconds: int, after: int, follower: str) -> None:
-    """Let a follower ask for the same entries every quarter of the hold limit until the time is over."""
-    for _ in range(0, seconds, HOLD // 4):
-        binlogs.service.journal.read(SHOP, after, follower)
-        binlogs.later(HOLD // 4)
-        binlogs.service.journal.trim(SHOP, HOLD * 1_000, lambda: None)
+            binlogs.service.journal.append(c, binlogs.instance, Op.GC_BINLOG, [{"text": "x" * size}])
 
 
 def lost(binlogs: BinlogInstance) -> dict[str, bool]:
-    return {f.name: f.lost_at is not None for f in binlogs.service.journal.followers(SHOP)}
+    return {f.name: f.lost_at is not None for f in binlogs.service.journal.followers(binlogs.instance)}
 
 
 def test_page_ends_at_its_size_with_at_least_one_entry(binlogs: BinlogInstance) -> None:
@@ -213,7 +192,7 @@ def test_page_ends_at_its_size_with_at_least_one_entry(binlogs: BinlogInstance) 
     append(binlogs, half, half, 10, 3 * whole, 10, *[10] * 120)
     pages, after = list[list[int]](), 0
 
-    while page := binlogs.service.journal.read(SHOP, after).entries:
+    while page := binlogs.service.journal.read(binlogs.instance, after).entries:
         pages.append([entry.seq for entry in page])
         after = page[-1].seq
 
@@ -223,45 +202,30 @@ def test_page_ends_at_its_size_with_at_least_one_entry(binlogs: BinlogInstance) 
 
 
 def test_follower_that_stands_still_is_lost_though_it_asks(binlogs: BinlogInstance) -> None:
-    append(binlogs, 1, 1, 1)
-    binlogs.service.journal.read(SHOP, 3, "quick")
-
-    with pytest.raises(JournalTrimmed):
-        poll_for(binlogs, 2 * HOLD, 1, "still")
-
-    assert lost(binlogs) == {"still": True, "quick": True}
-
-
-def test_follower_that_has_all_entries_is_not_lost(binlogs: BinlogInstance) -> None:
-    append(binlogs, 1, 1, 1)
-
-    poll_for(binlogs, 2 * HOLD, 3, "idle")
-    append(binlogs, 1)
-    binlogs.service.journal.read(SHOP, 3, "idle")
-
-    assert lost(binlogs) == {"idle": False}
-    assert [entry.seq for entry in binlogs.service.journal.read(SHOP, 3, "idle").entries] == [4]
-
-
-def test_follower_that_advances_is_not_lost(binlogs: BinlogInstance) -> None:
     append(binlogs, *[1] * 9)
+    journal = binlogs.service.journal
+    journal.read(binlogs.instance, 9, "silent")
+    for quarter in range(8):  # of the hold limit
+        journal.read(binlogs.instance, 9, "idle")
+        journal.read(binlogs.instance, 1 + quarter // 2, "slow")
+        with pytest.raises(JournalTrimmed) if quarter >= 4 else nullcontext():
+            journal.read(binlogs.instance, 1, "still")
+        binlogs.later(HOLD // 4)
+        journal.trim(binlogs.instance, HOLD * 1_000, lambda: None)
 
-    for after in range(4):
-        poll_for(binlogs, HOLD // 2, after, "slow")
-
-    assert lost(binlogs) == {"slow": False}
+    assert lost(binlogs) == {"silent": True, "idle": False, "slow": False, "still": True}
 
 
 def test_lost_follower_counts_again_when_it_advances(binlogs: BinlogInstance) -> None:
     append(binlogs, 1, 1, 1)
     journal = binlogs.service.journal
-    journal.read(SHOP, 1, "back")
-    assert journal.trim(SHOP, 0, lambda: None) == 3
+    journal.read(binlogs.instance, 1, "back")
+    assert journal.trim(binlogs.instance, 0, lambda: None) == 3
     append(binlogs, 1, 1)
 
     states = [lost(binlogs)]
     for after in (3, 4):
-        journal.read(SHOP, after, "back")
+        journal.read(binlogs.instance, after, "back")
         states.append(lost(binlogs))
 
     assert states == [{"back": True}, {"back": False}, {"back": False}]
@@ -270,7 +234,7 @@ def test_lost_follower_counts_again_when_it_advances(binlogs: BinlogInstance) ->
 def test_a_large_report_is_several_entries_without_a_hole(binlogs: BinlogInstance) -> None:
     names = [f"t{n}" for n in range(2 * MAX_ENTRY_NAMES + 1)]
     tablets = tuple(Tablet(tablet=n, part="p1", copies=(Copy(backend="b1", uid=n),)) for n in names)
-    binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=tablets))
+    binlogs.service.placements.place(binlogs.instance, Placement(db=DB, table="orders", tablets=tablets))
 
     binlogs.report("b1", *(TabletReport(uid=name, bad=True) for name in names))
 

@@ -16,17 +16,26 @@ from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, ReplicaSettings, Tablet, TabletReport
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.keeper import ReplicaKeeper
-from tests.integration.replication.binlog_instance import DB, INTERVAL, REPLICA_SETTINGS, SHOP, STEP, BinlogInstance
+from tests.integration.replication.binlog_instance import (
+    DB,
+    INTERVAL,
+    REPLICA_SETTINGS,
+    STEP,
+    BinlogInstance,
+    new_instance,
+)
 
 
 def count(binlogs: BinlogInstance, table: str) -> int:
     with binlogs.db.read() as c:
-        return int(c.execute(select(func.count()).select_from(getattr(binlogs.db.t, table))).scalar_one())
+        t = getattr(binlogs.db.t, table)
+        rows = select(func.count()).select_from(t).where(t.c.instance == binlogs.instance)
+        return int(c.execute(rows).scalar_one())
 
 
 def test_a_dropped_table_is_not_placed_again(binlogs: BinlogInstance) -> None:
     binlogs.place("t1", "b1")
-    binlogs.service.configs.drop(SHOP, DB, "orders")
+    binlogs.service.configs.drop(binlogs.instance, DB, "orders")
     binlogs.granted_cuts("b1")
     binlogs.acknowledge_cuts("b1", t1_b1=MAX_COMMIT_SEQ)
     assert count(binlogs, "replica") == 0
@@ -42,7 +51,7 @@ def test_a_replacement_of_a_bad_copy_is_good_to_followers(binlogs: BinlogInstanc
     binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
     copies = (Copy(backend="b1", uid="new"), Copy(backend="b2", uid="t1.b2"))
     its = Tablet(tablet="t1", part="p1", copies=copies)
-    binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+    binlogs.service.placements.place(binlogs.instance, Placement(db=DB, table="orders", tablets=(its,)))
 
     for entry in binlogs.journal():
         follower.apply(entry)
@@ -50,57 +59,37 @@ def test_a_replacement_of_a_bad_copy_is_good_to_followers(binlogs: BinlogInstanc
     assert (binlogs.replica("t1", "b1").bad, follower.unhealthy()) == (False, {})
 
 
-def test_a_uid_that_belongs_to_another_copy_is_refused(binlogs: BinlogInstance) -> None:
-    binlogs.place("t1", "b1")
-    copies = (Copy(backend="b1", uid="t1.b1"), Copy(backend="b2", uid="new"))
-    its = Tablet(tablet="t2", part="p2", copies=copies)
-
-    with pytest.raises(BadInput, match="a uid belongs to another replica"):
-        binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
-
-    assert count(binlogs, "replica") == 1
-
-
-def test_a_copy_moves_to_another_backend_under_its_uid(binlogs: BinlogInstance) -> None:
-    def place(*backends: str) -> tuple[int, int, int]:
-        its = Tablet(tablet="t1", part="p1", copies=tuple(Copy(backend=b, uid="u") for b in backends))
-        placed = binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+def test_a_copy_moves_under_a_uid_that_no_other_may_have(binlogs: BinlogInstance) -> None:
+    def place(*backends: str, tablet: str = "t1") -> tuple[int, int, int]:
+        its = Tablet(tablet=tablet, part=f"p-{tablet}", copies=tuple(Copy(backend=b, uid="u") for b in backends))
+        placed = binlogs.service.placements.place(binlogs.instance, Placement(db=DB, table="orders", tablets=(its,)))
         return placed.added, placed.kept, placed.removed
 
     assert [place("b1", "b2"), place("b2", "b3")] == [(2, 0, 0), (1, 1, 1)]
-    assert [r.backend for r in binlogs.service.replicas.tablet(SHOP, "t1")[0]] == ["b2", "b3"]
+    with pytest.raises(BadInput, match="a uid belongs to another replica"):
+        place("b3", tablet="t2")
+    assert [r.backend for r in binlogs.service.replicas.tablet(binlogs.instance, "t1")[0]] == ["b2", "b3"]
+    assert count(binlogs, "replica") == 2
 
 
-HOLD = 3_600
-
-TOKEN = WriteToken(batch=0, round=0, lease=Lease(instance=SHOP, job="recycle", owner="run", epoch=1), attempt=1)
-
-
-def test_a_given_up_copy_counts_again_once_it_is_whole(binlogs: BinlogInstance) -> None:
-    binlogs.place("t1", "b1", "b2")
-    binlogs.report_whole("t1", "b1", 100)
-    binlogs.report_whole("t1", "b2", 5)
-    binlogs.service.replicas.full_copy(SHOP, "t1", "b2", "will be copied")
-
-    binlogs.report_whole("t1", "b2", 5)
-    assert binlogs.replica("t1", "b2").full_copy == "will be copied"
-    binlogs.report_whole("t1", "b2", 100)
-    assert binlogs.replica("t1", "b2").full_copy == ""
+HOLD = 1_200
 
 
 def test_a_given_up_copy_needs_versions_claimed_meanwhile(binlogs: BinlogInstance) -> None:
     binlogs.place("t1", "b1", "b2")
     binlogs.report_whole("t1", "b1", 50)
     binlogs.report_whole("t1", "b2", 5)
-    binlogs.service.replicas.full_copy(SHOP, "t1", "b2", "away")
+    binlogs.service.replicas.full_copy(binlogs.instance, "t1", "b2", "away")
     binlogs.report_whole("t1", "b1", 100)
-    with deciding(binlogs.db, SHOP) as c:
+    lease = Lease(instance=binlogs.instance, job="recycle", owner="run", epoch=1)
+    token = WriteToken(batch=0, round=0, lease=lease, attempt=1)
+    with deciding(binlogs.db, binlogs.instance) as c:
         keeper, candidates = ReplicaKeeper(binlogs.db), [Candidate(Ref("compacted", "r1"), versions=("t1", 80))]
-        assert keeper.blocking(c, TOKEN, candidates, Span(0), binlogs.db.now(c), None) == {}
-        keeper.on_claimed(c, TOKEN, candidates)
+        assert keeper.blocking(c, token, candidates, Span(0), binlogs.db.now(c), None) == {}
+        keeper.on_claimed(c, token, candidates)
     moved = tuple(Copy(backend=b, uid=f"t1.{b}") for b in ("b2", "b3"))  # b1's copy is gone, what it let go is known
     its = Tablet(tablet="t1", part="p1", copies=moved)
-    binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+    binlogs.service.placements.place(binlogs.instance, Placement(db=DB, table="orders", tablets=(its,)))
 
     binlogs.report_whole("t1", "b2", 50)
     assert binlogs.replica("t1", "b2").full_copy == "away"
@@ -124,7 +113,7 @@ def away_until_given_up(binlogs: BinlogInstance, version_on_b2: int) -> None:
 @pytest.mark.parametrize("made_up", [151, MAX_VERSION])
 def test_a_made_up_version_makes_no_other_copy_wait(db: Database, recorded: bool, made_up: int) -> None:
     settings = {"hold_limit_seconds": HOLD}
-    binlogs = BinlogInstance(db, BinlogSettings(**settings), ReplicaSettings(**settings))
+    binlogs = new_instance(db, BinlogSettings(**settings), ReplicaSettings(**settings))
     binlogs.configure_log(60)
     if recorded:
         binlogs.commit(1, orders={"p1": 100})
@@ -149,7 +138,7 @@ def test_an_order_waits_for_no_made_up_version(binlogs: BinlogInstance, committe
     binlogs.report_whole("t1", "b1", 5)
     binlogs.report_whole("t1", "b2", MAX_VERSION)
 
-    given_up = binlogs.service.replicas.full_copy(SHOP, "t1", "b1", "will be copied")
+    given_up = binlogs.service.replicas.full_copy(binlogs.instance, "t1", "b1", "will be copied")
 
     assert given_up == binlogs.replica("t1", "b1")
     assert given_up.full_copy_until == until
@@ -166,7 +155,7 @@ def test_a_made_up_version_of_a_copy_is_corrected(binlogs: BinlogInstance) -> No
     for version in (MAX_VERSION, 100):
         binlogs.report_whole("t1", "b2", version)
     made_up = binlogs.replica("t1", "b2")
-    binlogs.service.replicas.full_copy(SHOP, "t1", "b2", "reported a version that never was")
+    binlogs.service.replicas.full_copy(binlogs.instance, "t1", "b2", "reported a version that never was")
 
     binlogs.report_whole("t1", "b2", 100)
 
@@ -188,25 +177,12 @@ def test_an_unknown_copy_is_granted_again_after_a_drop(binlogs: BinlogInstance) 
     binlogs.commit(1, old(binlogs), orders={"p1": 3, "p2": 3})
     binlogs.cut_expired()
     binlogs.granted_cuts("b1")
-    binlogs.service.sender.acknowledge(SHOP, "b1", [CutDone(uid="t1.b1", version=-1, outcome="unknown")])
-    binlogs.service.configs.drop(SHOP, DB, "orders")
+    binlogs.service.sender.acknowledge(binlogs.instance, "b1", [CutDone(uid="t1.b1", version=-1, outcome="unknown")])
+    binlogs.service.configs.drop(binlogs.instance, DB, "orders")
 
-    binlogs.service.sender.acknowledge(SHOP, "b1", [CutDone(uid="t2.b1", version=3)])
+    binlogs.service.sender.acknowledge(binlogs.instance, "b1", [CutDone(uid="t2.b1", version=3)])
 
     assert binlogs.granted_cuts("b1") == {"t1.b1": MAX_COMMIT_SEQ, "t2.b1": MAX_COMMIT_SEQ}
-
-
-def test_a_failed_cut_is_granted_again(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(10)
-    binlogs.place("t1", "b1")
-    binlogs.report_whole("t1", "b1", 9)
-    binlogs.commit(1, old(binlogs), orders={"p1": 3})
-    binlogs.cut_expired()
-    binlogs.granted_cuts("b1")
-
-    binlogs.service.sender.acknowledge(SHOP, "b1", [CutDone(uid="t1.b1", version=3, outcome="failed", detail="EIO")])
-
-    assert binlogs.granted_cuts("b1") == {"t1.b1": 3}
 
 
 def test_a_manual_pull_keeps_the_backend_in_rounds(binlogs: BinlogInstance) -> None:
@@ -214,7 +190,7 @@ def test_a_manual_pull_keeps_the_backend_in_rounds(binlogs: BinlogInstance) -> N
     binlogs.place("t1", "b1")
     binlogs.commit(1, old(binlogs), orders={"p1": 3})
     binlogs.cut_expired()
-    binlogs.service.sender.page(SHOP, "b1", queue=True)
-    binlogs.service.sender.page(SHOP, "b1")
+    binlogs.service.sender.page(binlogs.instance, "b1", queue=True)
+    binlogs.service.sender.page(binlogs.instance, "b1")
 
-    assert list(binlogs.service.sender.waiting(SHOP, "", 10)) == ["b1"]
+    assert list(binlogs.service.sender.waiting(binlogs.instance, "", 10)) == ["b1"]
