@@ -79,6 +79,15 @@ def test_n1_a_listing_that_no_refresh_follows_proves_nothing(copied: Owned) -> N
     assert (report.run.state, report.found) == (RunState.PARTIAL, {})
 
 
+def test_n1_a_copy_is_read_as_of_its_last_refresh(copied: Owned) -> None:
+    refreshed_at = copied.live_side.as_of("shop")
+    copied.later(60)
+    with copied.live_side.snapshot("shop") as moment:
+        read_at = moment.at
+
+    assert read_at == refreshed_at
+
+
 @pytest.fixture
 def shown(owned: Owned) -> Owned:
     """An owner with one live row per prefix, as long as its objects exist."""

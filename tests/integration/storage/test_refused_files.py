@@ -43,7 +43,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.sql.settlement.MAX_FAILURES", ROUNDS)
     monkeypatch.setattr(policy, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(policy, "LAST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)
+    monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 600.0)
 
 
 def choosy(rig: Rig, monkeypatch: pytest.MonkeyPatch, *refused: str) -> Choosy:

@@ -156,10 +156,13 @@ def test_due_kept_claimed_and_quarantined_marks_are_shown(timed: Timed) -> None:
 
 
 def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
-    rig.instance("looker", enable=False)
+    rig.instance("looker", enable=False).instance("viewless")
     rig.later(7_200)
     before = scrape(rig)
     report = rig.round()
+    view = "public.sexton_live"
+    for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
+        rig.registry.set_live_view(name, live_view)
     rig.controls.put(ControlKind.STOP, "shop", "a look")
     rig.later(90_000)
 
@@ -174,21 +177,10 @@ def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
     assert after("sexton_instance_halted", instance_id="shop", by="stop") == 1
     assert after("sexton_instance_halted", instance_id="shop", by="blacklist") == 0
     assert after("sexton_stopped_seconds", instance_id="looker") == 0
-
-
-def test_a_check_that_never_was_complete_has_an_age(rig: Rig) -> None:
-    for name, enable in (("viewless", True), ("looker", False)):
-        rig.instance(name, enable=enable)
-    view = "public.sexton_live"
-    for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
-        rig.registry.set_live_view(name, live_view)
-    rig.later(300_000)
-
-    ages = scrape(rig)
-
-    assert ages("sexton_seconds_since_complete_check", instance_id="shop") == pytest.approx(300_000, abs=60)
-    assert ages("sexton_seconds_since_complete_check", instance_id="viewless") is None
-    assert ages("sexton_seconds_since_complete_check", instance_id="looker") is None
+    # A check that never was complete has an age, where there is a view and the instance is enabled.
+    assert after("sexton_seconds_since_complete_check", instance_id="shop") == pytest.approx(97_200, abs=60)
+    assert after("sexton_seconds_since_complete_check", instance_id="viewless") is None
+    assert after("sexton_seconds_since_complete_check", instance_id="looker") is None
 
 
 def test_a_missing_vault_is_counted_as_a_fault_with_its_reason(timed: Timed, tmp_path: Path) -> None:
@@ -244,24 +236,19 @@ def test_waiting_approvals_and_unapproved_deletions_are_shown(rig: Rig, tmp_path
     assert expired("sexton_unapproved_objects", instance_id="shop") == 0
 
 
-def test_each_place_shows_its_rate_and_refusals_of_all_workers(rig: Rig) -> None:
+def test_places_and_owners_have_figures_of_their_own(rig: Rig) -> None:
     told = "INSERT INTO {}pace_share (place, worker, seen_at, requests, throttled, keys) SELECT "
     rig.sql(
         "INSERT INTO {}pace (place, keys_per_second, updated_at) SELECT 's3/cold/data', 700, created_at FROM {}instance"
     )
     rig.sql(f"{told} 's3/cold/data', 'w1', created_at, 10, 3, 900 FROM {{}}instance")
     rig.sql(f"{told} 's3/cold/data', 'w2', created_at, 10, 4, 900 FROM {{}}instance")
-
-    s = scrape(rig)
-    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
-    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
-
-
-def test_an_instance_has_figures_only_of_its_owners_kinds(rig: Rig) -> None:
     rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
     rig.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, {"tablet": 0, "table": 10_800})})
 
     s = scrape(rig)
+    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
+    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
     assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="tablet") == 0
     assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="dropped") == 0
     assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="tablet") is None

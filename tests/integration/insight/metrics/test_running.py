@@ -47,12 +47,15 @@ def test_figures_move_during_a_round_and_counters_never_fall(worker: Rig) -> Non
     assert (ended("sexton_round_running", instance_id="shop"), counters(ended)[0]) == (0, FILES)
 
 
-def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
+def test_gauges_show_how_far_a_round_or_check_is(worker: Rig) -> None:
     before = scrape(worker)
     with pytest.raises(Crash), installed(crash_at("outcomes.recorded", 2)):
         worker.round()
     during = scrape(worker)
     worker.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at")
+    with worker.db.write() as c:
+        began = worker.db.now(c) - 60_000
+        c.execute(insert(worker.db.t.check_run).values(instance="shop", run="r", state=RunState.RUNNING, cutoff=began))
     paused = scrape(worker)
 
     assert before("sexton_round_running", instance_id="shop") == 0
@@ -60,20 +63,13 @@ def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
     assert during("sexton_round_running", instance_id="shop") == 1
     assert during("sexton_round_waiting", instance_id="shop") == 0
     assert paused("sexton_round_waiting", instance_id="shop") == 1
+    assert (paused("sexton_check_elapsed_seconds", instance_id="shop") or 0) >= 60
     objects = {s: during("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining")}
     assert objects == {"deleted": 20, "remaining": 10}
     assert during("sexton_round_objects", instance_id="shop", stage="expected") == FILES
     assert during("sexton_round_marks", instance_id="shop", stage="due") == 1
     assert (during("sexton_round_eta_seconds", instance_id="shop") or 0) > 0
     assert (during("sexton_round_objects_per_second", instance_id="shop") or 0) > 0
-
-
-def test_a_running_check_shows_since_when_it_runs(rig: Rig) -> None:
-    with rig.db.write() as c:
-        began = rig.db.now(c) - 60_000
-        c.execute(insert(rig.db.t.check_run).values(instance="shop", run="r", state=RunState.RUNNING, cutoff=began))
-
-    assert (scrape(rig)("sexton_check_elapsed_seconds", instance_id="shop") or 0) >= 60
 
 
 def test_running_rounds_are_found_by_their_index(rig: Rig) -> None:
