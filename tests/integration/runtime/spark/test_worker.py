@@ -31,6 +31,7 @@ async def test_a_heavy_check_and_a_heavy_kind_run_on_the_spark_worker(
     (owned.root / file_keys(30)[4]).unlink()
     shop = f"shop-{tmp_path.name}"
     owned.instance(shop)
+    owned.registry.set_live_view(shop, "none")
     root = owned.local(tmp_path / "v", instance=shop)
     fill(owned, root, shop, 40)
     fill(owned, root, shop, 3, kind="compacted")
