@@ -50,29 +50,18 @@ def test_k02_files_of_removed_records_are_orphans(shop: Shop) -> None:
         gone |= {key for key in shop.objects() if key.startswith(tablet_prefix(tablets[0]))}
         with shop.db.write() as c:
             c.execute(shop.t.rowsets.delete().where(shop.t.rowsets.c.tablet_id == tablets[0]))
+    foreign, dots = {f"data/{tablets[1]}/r_0.tmp", "README", f"data/{tablets[1]}/r_01.dat"}, "data/t/..._0.dat"
+    for key in (*foreign, dots):
+        shop.put("disk", key)
     age(shop)
     shop.check()
 
     found = shop.open_findings()
 
-    assert found["ORPHAN"] == gone
+    assert found["ORPHAN"] == {*gone, dots}
+    assert found["UNKNOWN_KIND"] == foreign
     assert {k.rpartition(".")[2] for k in gone} == {"dat", "idx", "db"}
-    assert set(found) == {"ORPHAN", "RECORD"}  # the tablets' counters tell of rowsets that are not there
-
-
-def test_a_file_with_a_foreign_name_is_of_unknown_kind(shop: Shop) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
-    for key in (f"data/{tablet}/r_0.tmp", "data/../x_0.dat", "README", f"data/{tablet}/r_01.dat", "data/t/..._0.dat"):
-        if ".." not in key.split("/"):
-            shop.put("disk", key)
-    age(shop)
-    shop.check()
-
-    found = shop.open_findings()
-
-    assert found["UNKNOWN_KIND"] == {f"data/{tablet}/r_0.tmp", "README", f"data/{tablet}/r_01.dat"}
-    assert found["ORPHAN"] == {"data/t/..._0.dat"}
+    assert set(found) == {"ORPHAN", "UNKNOWN_KIND", "RECORD"}  # the tablets' counters tell of rowsets that are gone
 
 
 def test_records_that_contradict_each_other_are_found(shop: Shop) -> None:

@@ -26,7 +26,10 @@ def checked(owned: Owned) -> Owned:
     return owned
 
 
-def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_listed_explained_accepted_and_repaired(
+    checked: Owned, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = run(checked, capsys, "why", "data/t9/r7_0.dat")
     listed = run(checked, capsys, "check", "list", "shop", "--json")
     [second, first] = json.loads(listed.out)["items"]
     shown = run(checked, capsys, "check", "show", str(second["check"]))
@@ -39,6 +42,9 @@ def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys:
     before = checked.count("mark")
     repaired = run(checked, capsys, "check", "repair", "orphans", "shop", "--yes")
 
+    assert why.code == 0
+    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk is named by no record" in why.out
+    assert "sexton check findings shop --type ORPHAN" in why.out
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
     assert {f["type"] for f in told} == {"LOST", "ORPHAN", "UNKNOWN_KIND"}
@@ -99,14 +105,6 @@ def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture
     assert before == "checks: none has ended; to run one: sexton check run shop"
     assert well.startswith("checks: the last complete one: ")
     assert lost.startswith("checks: 1 LOST, confirmed: sexton check findings shop --type LOST; one is running since ")
-
-
-def test_why_names_an_orphan_that_a_check_found(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
-    told = run(checked, capsys, "why", "data/t9/r7_0.dat")
-
-    assert told.code == 0
-    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk is named by no record" in told.out
-    assert "sexton check findings shop --type ORPHAN" in told.out
 
 
 def test_all_findings_are_exported_to_parquet(

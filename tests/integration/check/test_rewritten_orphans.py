@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,45 +14,36 @@ from sexton.marks.model import Reason
 from tests.integration.check.conftest import PATTERN, Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3
 from tests.support.eventually import eventually
+from tests.support.places import Bucket
 from tests.support.rig import DAY, put
 
 pytestmark = pytest.mark.slow
 
-KEY = "data/t9/a_0.dat"
+UNCHANGED, BEFORE_REPAIR, BEFORE_ROUND, AFTER_CLAIM = KEYS = [f"data/t9/{name}_0.dat" for name in "abcd"]
 BODY = b"x" * 10
+LIVE = file_keys(400)
+"""So many that these orphans need no approval."""
 
 
 class Orphaned:
-    """An owner with an orphan that two checks have found. ``rewrite``: write the same content again, as a task does."""
+    """An owner with four orphans. ``rewrite``: write the same content again, as a task does."""
 
-    def __init__(self, owned: Owned, rewrite: Callable[[], None], exists: Callable[[], bool]) -> None:
+    def __init__(self, owned: Owned, rewrite: Callable[[str], object], exists: Callable[[str], bool]) -> None:
         self.owned, self.rewrite, self.exists = owned, rewrite, exists
 
-    def check_twice(self) -> "Orphaned":
-        """Find the orphan in two checks."""
-        self.owned.later(2 * DAY)
-        self.owned.check()
-        self.owned.later(DAY + 60)
-        self.owned.check()
-        return self
 
-    def repair(self) -> "Orphaned":
-        """Mark the orphan, and let its mark fall due, with the check that its deletion requires."""
-        assert self.owned.repairs.orphans("shop").marked == 1
-        self.owned.later(3 * DAY + 60)
-        self.owned.check()
-        self.owned.later(60)
-        return self
+def check_twice(owned: Owned) -> None:
+    """Find the orphans in two checks."""
+    for seconds in (2 * DAY, DAY + 60):
+        owned.later(seconds)
+        owned.check()
 
 
-def in_directory(owned: Owned) -> Orphaned:
-    owned.write_live(*file_keys(100))
-    path = owned.write_old(KEY)
-
-    def rewrite() -> None:
-        put(owned.root, KEY)
-
-    return Orphaned(owned, rewrite, path.exists).check_twice()
+def fall_due(owned: Owned) -> None:
+    """Let the marks of orphans fall due, with the check that their deletion requires."""
+    owned.later(3 * DAY + 60)
+    owned.check()
+    owned.later(60)
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -59,7 +51,10 @@ def orphaned(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) 
     if request.param == "local":
         owned = Owned(database_url).register(tmp_path / "disk")
         with live_view(owned):
-            yield in_directory(owned)
+            owned.write_live(*LIVE)
+            for key in KEYS:
+                owned.write_old(key)
+            yield Orphaned(owned, partial(put, owned.root), lambda key: (owned.root / key).exists())
     else:
         server: RunningS3 = request.getfixturevalue("s3_server")
         owned = Owned(database_url, endpoint_url=server.endpoint_url)
@@ -73,80 +68,59 @@ def in_bucket(owned: Owned, server: RunningS3, bucket: str) -> Orphaned:
     owned.instance()
     vault = owned.s3(bucket)
     owned.registry.set_key_pattern("shop", PATTERN)
-    keys = file_keys(100)
-    for key in (*keys, KEY):
-        s3.put_object(Bucket=bucket, Key=key, Body=BODY)
-    owned.live_rows(*((key, 10) for key in keys), vault="cold")
-    [first] = vault.stat([KEY])
-    since = dt.datetime.fromisoformat(first.written)
+    place = Bucket(s3, server.endpoint_url, bucket)
+    for key in (*LIVE, *KEYS):
+        place.put(key, BODY)
+    owned.live_rows(*((key, 10) for key in LIVE), vault="cold")
+    first = {seen.key: seen for seen in vault.stat(KEYS)}
 
-    def rewrite() -> None:
+    def rewrite(key: str) -> None:
         """Write the same content until the store shows a later write, by more than it rounds."""
 
         def is_later() -> bool:
-            s3.put_object(Bucket=bucket, Key=KEY, Body=BODY)
-            [now] = vault.stat([KEY])
-            assert now.etag == first.etag
+            place.put(key, BODY)
+            [now] = vault.stat([key])
+            assert now.etag == first[key].etag
+            since = dt.datetime.fromisoformat(first[key].written)
             return dt.datetime.fromisoformat(now.written) - since >= dt.timedelta(seconds=2)
 
         eventually("the store shows a later write", is_later)
 
-    return Orphaned(owned, rewrite, lambda: bool(vault.stat([KEY]))).check_twice()
+    return Orphaned(owned, rewrite, lambda key: bool(vault.stat([key])))
 
 
-def test_an_unchanged_orphan_is_deleted(orphaned: Orphaned) -> None:
-    orphaned.repair()
+def test_k16_orphans_written_again_before_the_delete_are_kept(orphaned: Orphaned) -> None:
+    owned = orphaned.owned
+    check_twice(owned)
+    orphaned.rewrite(BEFORE_REPAIR)
+    repaired = owned.repairs.orphans("shop")
+    fall_due(owned)
+    orphaned.rewrite(BEFORE_ROUND)
 
-    report = orphaned.owned.round()
+    with installed(lambda name: orphaned.rewrite(AFTER_CLAIM) if name == "claim.committed" else None):
+        report = owned.round()
 
-    assert (report.deleted, orphaned.exists()) == (1, False)
-
-
-def test_an_orphan_written_again_is_not_marked(orphaned: Orphaned) -> None:
-    orphaned.rewrite()
-
-    repaired = orphaned.owned.repairs.orphans("shop")
-
-    assert (repaired.marked, repaired.kept) == (0, 1)
-
-
-def test_k16_an_orphan_written_again_before_the_round_is_kept(orphaned: Orphaned) -> None:
-    orphaned.repair()
-    orphaned.rewrite()
-
-    report = orphaned.owned.round()
-
-    assert (report.deleted, orphaned.exists()) == (0, True)
-    assert orphaned.owned.count("mark", quarantined_reason=Reason.CHANGED, state="MARKED") == 1
+    assert (repaired.marked, repaired.kept, owned.repairs.awaits("shop")) == (3, 1, "")
+    assert (report.deleted, report.failed) == (1, 1)
+    assert [key for key in KEYS if not orphaned.exists(key)] == [UNCHANGED]
+    for state in ("MARKED", "CLAIMED"):
+        assert owned.count("mark", quarantined_reason=Reason.CHANGED, state=state) == 1
 
 
-def test_an_orphan_written_again_after_its_claim_is_kept(orphaned: Orphaned) -> None:
-    orphaned.repair()
-
-    with installed(lambda name: orphaned.rewrite() if name == "claim.committed" else None):
-        report = orphaned.owned.round()
-
-    assert (report.deleted, report.failed, orphaned.exists()) == (0, 1, True)
-    assert orphaned.owned.count("mark", quarantined_reason=Reason.CHANGED, state="CLAIMED") == 1
-
-
-def test_an_orphan_waits_for_a_load_that_may_write_it(owned: Owned) -> None:
-    orphaned = in_directory(owned).repair()
+def test_an_orphan_waits_only_for_a_load_that_may_write_it(owned: Owned) -> None:
+    waiting, free = "data/t9/a_0.dat", "data/t8/b_0.dat"
+    owned.orphaned(waiting, free)
+    assert owned.repairs.orphans("shop").marked == 2
+    fall_due(owned)
     with owned.db.write() as c:
         contract.prepare(c, "shop", "load-7", ["a"], "disk", ["data/t9/"], DAY)
+        contract.prepare(c, "shop", "load-8", ["c"], "disk", ["data/t8/c_"], DAY)
+        contract.prepare(c, "shop", "load-9", ["d"], "other", ["data/t8/"], DAY)
 
-    waits = owned.round()
+    report = owned.round()
     with owned.db.write() as c:
         contract.commit(c, "shop", ["a"])  # it takes back the mark: the key names this record
 
-    assert waits.kept == {by_load("a"): 1}
-    assert (orphaned.exists(), owned.count("mark")) == (True, 0)
-
-
-def test_an_orphan_beside_an_announced_prefix_waits_for_no_load(owned: Owned) -> None:
-    in_directory(owned).repair()
-    with owned.db.write() as c:
-        contract.prepare(c, "shop", "load-7", ["b"], "disk", ["data/t9/b_"], DAY)
-        contract.prepare(c, "shop", "load-8", ["c"], "other", ["data/t9/"], DAY)
-
-    assert owned.round().deleted == 1
+    assert (report.deleted, report.kept) == (1, {by_load("a"): 1})
+    assert [(owned.root / key).exists() for key in (waiting, free)] == [True, False]
+    assert owned.count("mark", kind="orphan") == 0

@@ -6,22 +6,15 @@ import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
 
 import pytest
 
-from config.sections import MetricsSection
-from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight import health as health_module
 from sexton.insight.health import Health, LoopWatch, ProbeAnswer, database_check
 from sexton.insight.metrics.collector import DeploymentRegistry
 from sexton.insight.metrics.server import serve
-from sexton.interfaces.worker import control
 from sexton.runtime.embedded.ports import free_port
-from tests.servers.postgres import new_database
-from tests.servers.temporal import DevServer
 from tests.support.clock import Clock
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
@@ -42,11 +35,6 @@ def address() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-@pytest.fixture
-def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_module, "CACHE_SECONDS", 0.0)
-
-
 def test_only_known_paths_are_answered_with_200(rig: Rig, address: str) -> None:
     health = Health(live={}, ready={"database": database_check(rig.db, DEPLOYMENT)})
     server = serve(address, DeploymentRegistry(DEPLOYMENT), health)
@@ -62,8 +50,8 @@ def test_only_known_paths_are_answered_with_200(rig: Rig, address: str) -> None:
     assert body == {"status": "ok"}
 
 
-@pytest.mark.usefixtures("no_cache")
-def test_a_wrong_schema_or_deployment_is_not_ready(rig: Rig) -> None:
+def test_a_wrong_schema_or_deployment_is_not_ready(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "CACHE_SECONDS", 0.0)
     health = Health(live={}, ready={"database": database_check(rig.db, DEPLOYMENT)})
     other = Health(live={}, ready={"database": database_check(rig.db, "test-other")})
     before = health.readyz(), other.readyz()
@@ -119,8 +107,8 @@ def test_results_are_reused_for_a_moment() -> None:
     assert len(runs) < 20
 
 
-@pytest.mark.usefixtures("no_cache")
 async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "CACHE_SECONDS", 0.0)
     clock = Clock()
     monkeypatch.setattr(health_module, "time", clock)
     health = Health(live={"event_loop": LoopWatch(asyncio.get_running_loop()).check}, ready={})
@@ -135,24 +123,3 @@ async def test_livez_fails_while_the_event_loop_hangs(monkeypatch: pytest.Monkey
 
     assert (before, during) == (WELL, ProbeAnswer(("event_loop",)))
     await eventually_async("the loop turns again", is_well)
-
-
-async def test_a_worker_is_ready_while_it_polls(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
-    rig = Rig(new_database()).instance()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
-    running = await control.build(await temporal_server.connect(), settings, rig.db)
-
-    async def answers(code: int) -> bool:
-        return (await asyncio.to_thread(get, address, "/readyz"))[0] == code
-
-    before = await asyncio.to_thread(get, address, "/readyz")
-    async with running:
-        await eventually_async("the worker is ready", partial(answers, 200))
-        live = await asyncio.to_thread(get, address, "/livez")
-    await eventually_async("the worker is not ready any more", partial(answers, 503))
-    after = await asyncio.to_thread(get, address, "/readyz")
-    rig.db.close()
-
-    assert (before[0], json.loads(before[1])["failed"]) == (503, ["temporal"])
-    assert live[0] == 200
-    assert json.loads(after[1])["failed"] == ["temporal"]

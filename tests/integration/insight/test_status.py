@@ -21,9 +21,11 @@ from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.settings.store import SettingStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.sql.measure import MOST_KINDS
+from tests.integration.insight.conftest import FILES
+from tests.servers.postgres import new_database, shared
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import DAY, Rig, put, stores_of
+from tests.support.rig import DAY, Rig, stores_of
 
 INSTANCES = 20
 MOST_STATEMENTS = 15
@@ -75,9 +77,10 @@ def add_instance(rig: Rig, n: int) -> None:
             c.execute(insert(t.pace_cap).values(instance=name, vault="disk", keys_per_second=n, since=now))
 
 
-@pytest.fixture
-def many(rig: Rig) -> Rig:
-    """A deployment of twenty instances: some halted, some at work, with marks that wait, are due or quarantined."""
+@pytest.fixture(scope="module")
+def many() -> Iterator[Rig]:
+    """Twenty instances: some halted, some at work, with marks in every state; no test changes them."""
+    rig = Rig(shared().keep(new_database())).instance()
     for n in range(1, INSTANCES):
         add_instance(rig, n)
     rig.controls.put(ControlKind.STOP, "i04", "a migration", "ada")
@@ -95,7 +98,9 @@ def many(rig: Rig) -> Rig:
     lease = "INSERT INTO {}lease (instance, job, state, acquired_at, expires_at) VALUES (:i, 'recycle', 'BUSY', "
     rig.sql(lease + "sexton.now(), sexton.now() + interval '60 s')", i="i13")
     rig.sql(lease + "sexton.now() - interval '9 min', sexton.now() - interval '8 min')", i="i14")
-    return rig
+    yield rig
+    rig.db.close()
+    shared().drop_database(rig.url)
 
 
 def comparable(status: InstanceStatus) -> InstanceStatus:
@@ -150,39 +155,27 @@ def test_the_status_of_many_equals_the_rows(many: Rig, capsys: pytest.CaptureFix
     assert (shown["i08"]["approvals"], shown["i08"]["caps"], shown["i03"]["failures"]) == ([], [], 2)
 
 
-FILES, PAGE = 30, 10
-
-
-@pytest.fixture
-def worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A worker that deletes pages of ten keys one after the other; a prefix with thirty files is due."""
-    monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", PAGE)
-    worker = Rig(rig.url, threads=1, beside=False)
-    root = worker.local(tmp_path / "v")
-    for n in range(FILES):
-        put(root, f"t/{n:02}.dat")
-    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
-    worker.later(10_801)
-    return worker
-
-
 def cut_off(rig: Rig, point: str, times: int = 1) -> None:
     """Run a round whose worker dies at a point."""
     with pytest.raises(Crash), installed(crash_at(point, times)):
         rig.round()
 
 
-@pytest.mark.parametrize(
-    ("point", "times", "listed", "gone"),
-    [("claim.committed", 1, FILES, 0), ("outcomes.recorded", 1, FILES, 10), ("outcomes.recorded", 2, FILES, 20)],
-)
-def test_counts_move_with_each_page(worker: Rig, point: str, times: int, listed: int, gone: int) -> None:
-    cut_off(worker, point, times)
-    [kind] = round_progress(worker.db, MarkerStore(worker.db).last_round("shop")).kinds
-    worker.db.close()
+def test_counts_move_with_each_page(worker: Rig) -> None:
+    seen: list[tuple[str, int | None, int]] = []
 
-    assert (kind.kind, kind.due, kind.claimed, kind.planned, kind.estimated) == ("dropped", 1, 1, 10, True)
-    assert (kind.listed, kind.objects, kind.expected) == (listed, gone, FILES)
+    def watch(point: str) -> None:
+        if point in ("claim.committed", "outcomes.recorded"):
+            [kind] = round_progress(worker.db, MarkerStore(worker.db).last_round("shop")).kinds
+            seen.append((point, kind.listed, kind.objects))
+            assert (kind.kind, kind.due, kind.claimed, kind.planned) == ("dropped", 1, 1, 10)
+            assert (kind.estimated, kind.expected) == (True, FILES)
+
+    with installed(watch):
+        worker.round()
+
+    pages = [("outcomes.recorded", FILES, gone) for gone in (10, 20, 30)]
+    assert seen == [("claim.committed", FILES, 0), *pages]
 
 
 def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +187,7 @@ def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: p
     cut_off(rig, "claim.committed", 2)
     [kind] = round_progress(rig.db, MarkerStore(rig.db).last_round("shop")).kinds
 
+    assert round_progress(rig.db, 2**40) == NOTHING
     assert [(s.due, s.claimed, s.finished) for s in kind.shards] == [
         (9, 9, True),
         (9, 9, False),
@@ -209,16 +203,11 @@ def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFix
     shown = run(worker, capsys, "round", "show", number).out
     status = run(worker, capsys, "status").out
     as_json = json.loads(run(worker, capsys, "round", "show", number, "--json").out)
-    worker.db.close()
 
     assert "20 of about 30 objects gone, about " in shown
     assert "is running since" in status
     assert ": 20 of about 30 objects deleted, about " in status
     assert as_json["progress"]["kinds"][0]["objects"] == 20
-
-
-def test_a_round_that_does_not_exist_has_no_progress(rig: Rig) -> None:
-    assert round_progress(rig.db, 2**40) == NOTHING
 
 
 def test_objects_are_a_guess_until_the_kind_was_listed(worker: Rig, tmp_path: Path) -> None:
@@ -227,22 +216,17 @@ def test_objects_are_a_guess_until_the_kind_was_listed(worker: Rig, tmp_path: Pa
     worker.mark("dropped", NewMark(id="q", vault="disk", prefix="u/"))
     worker.later(10_801)
     [second] = worker.plan().kinds
-    worker.db.close()
 
     assert (first.estimated, first.guessed, first.objects) == (True, True, 10)
     assert (second.estimated, second.guessed, second.objects) == (True, False, FILES)
 
 
-def test_a_guess_ends_with_the_first_listing() -> None:
+def test_counts_of_the_round_say_more_than_its_plan() -> None:
     planned = KindCounts(kind="dropped", due=9, planned=90, estimated=True, guessed=True)
+    half = KindCounts(kind="dropped", due=100, claimed=50, planned=1_000, estimated=True, listed=25_000, objects=20_000)
 
     assert planned.is_guess
     assert not planned.model_copy(update={"listed": 1}).is_guess
-
-
-def test_marks_of_this_round_say_more_than_the_plan() -> None:
-    half = KindCounts(kind="dropped", due=100, claimed=50, planned=1_000, estimated=True, listed=25_000, objects=20_000)
-
     assert half.expected == 50_000
     assert half.model_copy(update={"held": 50}).expected == 25_000
     assert half.model_copy(update={"kept": 40}).expected == 30_000

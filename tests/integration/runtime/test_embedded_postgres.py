@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def new(home: Path) -> postgres.PostgresServer:
     return postgres.PostgresServer(home, Ports(home), PASSWORD, {"fsync": "off"})
 
 
-def test_rows_survive_a_kill_and_a_restart(server: postgres.PostgresServer, tmp_path: Path) -> None:
+def test_a_restart_keeps_rows_and_completes_the_database(server: postgres.PostgresServer, tmp_path: Path) -> None:
     server.start()
     with psycopg.connect(server.url()) as c:
         c.execute("CREATE TABLE kept AS SELECT 1 AS one")
@@ -40,29 +41,33 @@ def test_rows_survive_a_kill_and_a_restart(server: postgres.PostgresServer, tmp_
 
     again = new(tmp_path)
     again.start()
-
     with psycopg.connect(again.url()) as c:
         assert c.execute("SELECT one FROM kept").fetchall() == [(1,)]
         assert c.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() == (False,)
+    with psycopg.connect(again.url("postgres", postgres.ADMIN), autocommit=True) as c:
+        c.execute(f"DROP DATABASE {postgres.DATABASE}".encode())  # as a start that was interrupted before it made one
     again.stop()
 
-
-def test_start_interrupted_before_the_database_is_completed(server: postgres.PostgresServer, tmp_path: Path) -> None:
-    server.start()
-    with psycopg.connect(server.url("postgres", postgres.ADMIN), autocommit=True) as c:
-        c.execute(f"DROP DATABASE {postgres.DATABASE}".encode())
-    server.stop()
-
-    again = new(tmp_path)
-    again.start()
-
-    psycopg.connect(again.url()).close()
-    again.stop()
+    last = new(tmp_path)
+    last.start()
+    psycopg.connect(last.url()).close()
+    last.stop()
 
 
-def test_only_the_password_opens_it_and_only_on_loopback(server: postgres.PostgresServer) -> None:
-    server.start()
+@pytest.mark.slow
+def test_a_first_start_passes_leftovers_and_listens_on_loopback(
+    server: postgres.PostgresServer,
+) -> None:
+    unfinished, taken = server.data.with_name("postgres.new"), server.port
+    unfinished.mkdir()
+    (unfinished / "PG_VERSION").write_text("18\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", taken))
+        other.listen()
+        server.start()
 
+    assert (server.port != taken, unfinished.exists()) == (True, False)
+    psycopg.connect(server.url()).close()
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(server.url().replace(PASSWORD, "wrong"))
     with psycopg.connect(server.url("postgres", "postgres")) as c:
@@ -71,31 +76,6 @@ def test_only_the_password_opens_it_and_only_on_loopback(server: postgres.Postgr
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
         }
-
-
-@pytest.mark.slow
-def test_taken_port_is_replaced(server: postgres.PostgresServer, tmp_path: Path) -> None:
-    import socket
-
-    taken = server.port
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", taken))
-        other.listen()
-        server.start()
-
-    assert server.port != taken
-    psycopg.connect(server.url()).close()
-
-
-def test_unfinished_cluster_is_made_again(server: postgres.PostgresServer) -> None:
-    unfinished = server.data.with_name("postgres.new")
-    unfinished.mkdir()
-    (unfinished / "PG_VERSION").write_text("18\n")
-
-    server.start()
-
-    assert not unfinished.exists()
-    psycopg.connect(server.url()).close()
 
 
 def test_server_ends_with_its_killed_parent(tmp_path: Path) -> None:

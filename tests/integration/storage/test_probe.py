@@ -7,7 +7,6 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -165,29 +164,37 @@ def test_a_conditional_vault_is_refused_where_etags_are_ignored(
     assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 1
 
 
-@pytest.mark.parametrize("versions", ["keep", "purge"])
-@pytest.mark.parametrize("conditional", [False, True])
-def test_contradictory_options_are_refused(
-    s3_rig: Rig, spec: VaultSpec, tmp_path: Path, versions: Literal["keep", "purge"], conditional: bool
-) -> None:
-    wanted = spec.model_copy(update={"versions": versions, "conditional": conditional})
-    place = tmp_path / "disk"
-    place.mkdir()
-    local = wanted.model_copy(update={"kind": "local", "location": str(place), "prefix": "", "name": "disk"})
+def test_contradictory_options_are_refused(s3_rig: Rig, spec: VaultSpec, tmp_path: Path) -> None:
+    for versions, conditional, refused_kinds in [
+        ("keep", False, []),
+        ("keep", True, ["local"]),
+        ("purge", False, ["local"]),
+        ("purge", True, ["s3", "local"]),
+    ]:
+        name = f"{versions}-{conditional}".lower()
+        wanted = spec.model_copy(update={"versions": versions, "conditional": conditional, "name": name})
+        place = tmp_path / name
+        place.mkdir()
+        local = {"kind": "local", "location": str(place), "prefix": "", "name": f"{name}-disk"}
 
-    refused = []
-    for one in (wanted, local):
-        try:
-            add(s3_rig, one)
-        except BadInput:
-            refused.append(one.name)
-    plain = (versions, conditional) == ("keep", False)
-    assert refused == ([] if plain else ["cold", "disk"] if (versions, conditional) == ("purge", True) else ["disk"])
+        refused = []
+        for one in (wanted.model_copy(update={"prefix": f"{name}/"}), wanted.model_copy(update=local)):
+            try:
+                add(s3_rig, one)
+            except BadInput:
+                refused.append(one.kind)
+        assert refused == refused_kinds, name
 
 
 def test_add_list_and_probe_print_the_result_of_the_probe(
     s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for words in [
+        ("--local", ".", "--conditional"),
+        ("--local", ".", "--versions", "purge"),
+        ("--s3", "bucket", "--versions", "all"),
+    ]:
+        assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64
     added = run(s3_rig, capsys, "vault", "add", "shop", "cold", "--s3", f"{spec.location}/wh", "--conditional")
     listed = json.loads(run(s3_rig, capsys, "vault", "list", "--json").out)["items"]
     table = run(s3_rig, capsys, "vault", "probe", "shop", "cold")
@@ -203,77 +210,55 @@ def test_add_list_and_probe_print_the_result_of_the_probe(
     assert stored.etag_multi is False
 
 
-def test_arguments_that_name_no_vault_are_wrong_usage(
-    s3_rig: Rig, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
-) -> None:
-    for words in [
-        ("--local", ".", "--conditional"),
-        ("--local", ".", "--versions", "purge"),
-        ("--s3", "bucket", "--versions", "all"),
-    ]:
-        with subtests.test(words=words):
-            assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64
+def _place(root: Path, name: str) -> VaultSpec:
+    """Return a vault that is not registered yet, in an empty directory."""
+    (root / name).mkdir()
+    return VaultSpec(instance="shop", name=name, kind="local", location=str(root / name))
 
 
-@pytest.fixture
-def new_spec(rig: Rig, tmp_path: Path) -> VaultSpec:
-    rig.registry.add_instance("lake")
-    place = tmp_path / "place"
-    place.mkdir()
-    return VaultSpec(instance="lake", name="cold", kind="local", location=str(place))
-
-
-def _leave_marker(new_spec: VaultSpec, **changes: object) -> Marker:
+def _leave_marker(spec: VaultSpec, **changes: object) -> Marker:
     """Leave a marker without a row, as a command that was killed before it stored the row did."""
-    marker = Marker(vault_uuid="9f0c", deployment=DEPLOYMENT, instance="lake", name="other")
+    marker = Marker(vault_uuid="9f0c", deployment=DEPLOYMENT, instance="shop", name="other")
     marker = marker.model_copy(update=changes)
-    LocalVault(new_spec).write_marker(marker)
+    LocalVault(spec).write_marker(marker)
     return marker
 
 
-def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, new_spec: VaultSpec) -> None:
-    for name in ("Cold", "_cold", "c" * 64, "c/d", ""):
-        with pytest.raises(BadInput, match="lower-case letters, digits, - and _"):
-            add_vault(rig.registry, new_spec.model_copy(update={"name": name}), DEPLOYMENT, "")
-
-    assert list(Path(new_spec.location).iterdir()) == []
-    assert add_vault(rig.registry, new_spec, DEPLOYMENT, "").name == "cold"
-
-
-def test_a_marker_without_a_row_is_taken_over_on_request(rig: Rig, new_spec: VaultSpec) -> None:
-    left = _leave_marker(new_spec)
+def test_a_marker_without_a_row_is_taken_over_on_request(rig: Rig, tmp_path: Path) -> None:
+    cold, ahead = _place(tmp_path, "cold"), _place(tmp_path, "ahead")
+    left = _leave_marker(cold)
+    _leave_marker(ahead, vault_uuid="9f0d", round=7, run="r7")
 
     with pytest.raises(BadInput, match=r"no such vault.*add --take-over"):
-        add_vault(rig.registry, new_spec, DEPLOYMENT, "")
-    added = add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
+        add_vault(rig.registry, cold, DEPLOYMENT, "")
+    added = add_vault(rig.registry, cold, DEPLOYMENT, "", take_over=True)
+    add_vault(rig.registry, ahead, DEPLOYMENT, "", take_over=True)
 
     assert added.uuid == left.vault_uuid
-    assert rig.vaults.get("lake", "cold").read_marker() == left.model_copy(update={"name": "cold"})
+    assert rig.vaults.get("shop", "cold").read_marker() == left.model_copy(update={"name": "cold"})
+    with pytest.raises(VaultFault, match="BEHIND"):  # its round is unknown
+        rig.vaults.get("shop", "ahead")
 
 
-def test_a_take_over_of_another_deployment_is_refused(rig: Rig, new_spec: VaultSpec) -> None:
-    left = _leave_marker(new_spec, deployment="test-another")
+def test_a_take_over_from_another_deployment_or_vault_is_refused(rig: Rig, tmp_path: Path) -> None:
+    registered = add_vault(rig.registry, _place(tmp_path, "cold"), DEPLOYMENT, "")
+    for name, changes, message in [
+        ("foreign", {"deployment": "test-another"}, "in deployment test-another"),
+        ("copy", {"vault_uuid": registered.uuid, "name": "cold"}, "which is registered"),
+    ]:
+        spec = _place(tmp_path, name)
+        left = _leave_marker(spec, **changes)
 
-    with pytest.raises(BadInput, match="in deployment test-another; two must not delete in one place"):
-        add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
-    assert LocalVault(new_spec).read_marker() == left
-
-
-def test_a_take_over_of_a_registered_vault_is_refused(rig: Rig, new_spec: VaultSpec, tmp_path: Path) -> None:
-    registered = add_vault(rig.registry, new_spec, DEPLOYMENT, "")
-    copy = new_spec.model_copy(update={"name": "copy", "location": str(tmp_path / "copy")})
-    Path(copy.location).mkdir()
-    left = _leave_marker(copy, vault_uuid=registered.uuid, name="cold")
-
-    with pytest.raises(BadInput, match="which is registered; two must not delete in one place"):
-        add_vault(rig.registry, copy, DEPLOYMENT, "", take_over=True)
-    assert LocalVault(copy).read_marker() == left
+        with pytest.raises(BadInput, match=f"{message}; two must not delete in one place"):
+            add_vault(rig.registry, spec, DEPLOYMENT, "", take_over=True)
+        assert LocalVault(spec).read_marker() == left
 
 
-def test_a_vault_taken_over_is_behind_if_its_round_is_unknown(rig: Rig, new_spec: VaultSpec) -> None:
-    _leave_marker(new_spec, round=7, run="r7")
+def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, tmp_path: Path) -> None:
+    spec = _place(tmp_path, "cold")
+    for name in ("Cold", "_cold", "c" * 64, "c/d", ""):
+        with pytest.raises(BadInput, match="lower-case letters, digits, - and _"):
+            add_vault(rig.registry, spec.model_copy(update={"name": name}), DEPLOYMENT, "")
 
-    add_vault(rig.registry, new_spec, DEPLOYMENT, "", take_over=True)
-
-    with pytest.raises(VaultFault, match="BEHIND"):
-        rig.vaults.get("lake", "cold")
+    assert list(Path(spec.location).iterdir()) == []
+    assert add_vault(rig.registry, spec, DEPLOYMENT, "").name == "cold"

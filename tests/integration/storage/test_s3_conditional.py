@@ -121,7 +121,6 @@ def test_a_refused_correct_etag_does_not_mean_changed(place: Bucket, vault: S3Va
 
 
 def test_a_missing_bucket_is_a_fault(place: Bucket, vault: S3Vault) -> None:
+    missing = S3Vault(vault.spec.model_copy(update={"location": "nowhere-at-all"}), place.endpoint_url)
     with pytest.raises(VaultFault, match="NO_BUCKET"):
-        S3Vault(vault.spec.model_copy(update={"location": "nowhere-at-all"}), place.endpoint_url).delete(
-            ["d/1"], [OTHER]
-        )
+        missing.delete(["d/1"], [OTHER])

@@ -70,19 +70,12 @@ def timed(rig: Rig, tmp_path: Path) -> Timed:
     return made
 
 
-def test_all_18_seed_metrics_have_samples_after_one_round(timed: Timed) -> None:
-    timed.round()
-
-    found = scrape(timed).names()
-    assert len(ARTICLE) == 18
-    assert [name for name in ARTICLE if name not in found] == []
-    assert {name for name in found if name.startswith("recycler_")} == set(ARTICLE)
-
-
-def test_the_last_round_has_the_figures_computed_by_hand(timed: Timed) -> None:
+def test_all_18_seed_metrics_have_the_figures_computed_by_hand(timed: Timed) -> None:
     report = timed.round()
 
     s = scrape(timed)
+    assert len(ARTICLE) == 18
+    assert {name for name in s.names() if name.startswith("recycler_")} == set(ARTICLE)
     dropped = {"instance_id": "shop", "resource_type": "dropped"}
     held = {"instance_id": "shop", "resource_type": "compacted"}
     assert s("recycler_instance_last_round_recycled_num", **dropped) == 1
@@ -109,16 +102,17 @@ def test_the_last_round_has_the_figures_computed_by_hand(timed: Timed) -> None:
     assert next_ts - INTERVAL * 1000 == pytest.approx(report.started_at, abs=5_000)
 
 
-def test_totals_survive_a_restart_of_the_process(timed: Timed, tmp_path: Path) -> None:
+def test_totals_survive_a_restart_and_equal_in_each_process(timed: Timed, tmp_path: Path) -> None:
     dropped = {"instance_id": "shop", "resource_type": "dropped"}
     timed.round()
     put(tmp_path / "v", "data/3/a.dat", 11)
     timed.mark("dropped", NewMark(id="d2", vault="disk", keys=("data/3/a.dat",)))
     timed.later(10_801)
     timed.round()
-
+    timed.controls.put(ControlKind.STOP, "shop", "a look")
     other = Database.open(timed.url)
-    s = scrape(collector(timed, db=other))
+
+    mine, s = scrape(timed), scrape(collector(timed, db=other))
     other.close()
     assert s("recycler_instance_last_round_recycled_bytes", **dropped) == 11
     assert s("recycler_instance_recycle_total_bytes_since_started", **dropped) == 111
@@ -128,26 +122,17 @@ def test_totals_survive_a_restart_of_the_process(timed: Timed, tmp_path: Path) -
     assert s("sexton_removed_marks_total", instance_id="shop", kind="dropped") == 2
     assert s("sexton_rounds_total", instance_id="shop") == 2
     assert s("sexton_freed_bytes_total", instance_id="shop", kind="prepared") == 0  # there before it counts
-
-
-def test_two_processes_export_the_same_figures(timed: Timed) -> None:
-    timed.round()
-    timed.controls.put(ControlKind.STOP, "shop", "a look")
-    other = Database.open(timed.url)
-
-    mine, theirs = scrape(timed), scrape(collector(timed, db=other))
-    other.close()
     # These are read some milliseconds apart; the database may change the files of its tables meanwhile.
     ages = re.compile(r"sexton_.*(age_seconds|stopped_seconds|seconds_since_success|table_bytes)")
-    assert {k: v for k, v in mine.samples.items() if not ages.fullmatch(k[0])} == {
-        k: v for k, v in theirs.samples.items() if not ages.fullmatch(k[0])
-    }
-    assert mine.samples.keys() == theirs.samples.keys()
+    compared, theirs = ({k: v for k, v in one.samples.items() if not ages.fullmatch(k[0])} for one in (mine, s))
+    assert compared == theirs
+    assert mine.samples.keys() == s.samples.keys()
 
 
-def test_due_kept_and_quarantined_marks_are_shown(timed: Timed) -> None:
+def test_due_kept_claimed_and_quarantined_marks_are_shown(timed: Timed) -> None:
     timed.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("x/y.dat",)))
     timed.mark("orphan", NewMark(id="new", vault="disk", keys=("x/z.dat",)))
+    timed.mark("dropped", NewMark(id="prefix", vault="disk", prefix="data/4/"))
     timed.later(10_801)
     timed.round()
 
@@ -165,13 +150,19 @@ def test_due_kept_and_quarantined_marks_are_shown(timed: Timed) -> None:
     assert s("sexton_oldest_hold_age_seconds", instance_id="shop") == pytest.approx(2 * 10_801, abs=60)
     assert s("sexton_round_interval_seconds") == INTERVAL
     assert s("sexton_rounds_failed_in_a_row", instance_id="shop") == 0
+    # A prefix that was listed waits for late uploads.
+    assert s("sexton_claimed_marks", instance_id="shop", stage="upload_grace") == 1
+    assert s("sexton_claimed_marks", instance_id="shop", stage="files") == 0
 
 
 def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
-    rig.instance("looker", enable=False)
+    rig.instance("looker", enable=False).instance("viewless")
     rig.later(7_200)
     before = scrape(rig)
     report = rig.round()
+    view = "public.sexton_live"
+    for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
+        rig.registry.set_live_view(name, live_view)
     rig.controls.put(ControlKind.STOP, "shop", "a look")
     rig.later(90_000)
 
@@ -186,32 +177,10 @@ def test_ages_restart_at_a_success_and_stops_are_timed(rig: Rig) -> None:
     assert after("sexton_instance_halted", instance_id="shop", by="stop") == 1
     assert after("sexton_instance_halted", instance_id="shop", by="blacklist") == 0
     assert after("sexton_stopped_seconds", instance_id="looker") == 0
-
-
-def test_a_check_that_never_was_complete_has_an_age(rig: Rig) -> None:
-    for name, enable in (("viewless", True), ("looker", False)):
-        rig.instance(name, enable=enable)
-    view = "public.sexton_live"
-    for name, live_view in (("shop", view), ("looker", view), ("viewless", "none")):
-        rig.registry.set_live_view(name, live_view)
-    rig.later(300_000)
-
-    ages = scrape(rig)
-
-    assert ages("sexton_seconds_since_complete_check", instance_id="shop") == pytest.approx(300_000, abs=60)
-    assert ages("sexton_seconds_since_complete_check", instance_id="viewless") is None
-    assert ages("sexton_seconds_since_complete_check", instance_id="looker") is None
-
-
-def test_prefixes_that_wait_for_late_uploads_are_separate(rig: Rig, tmp_path: Path) -> None:
-    put(rig.local(tmp_path / "v"), "data/1/a.dat")
-    rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/1/"))
-    rig.later(10_801)
-    rig.round()
-
-    s = scrape(rig)
-    assert s("sexton_claimed_marks", instance_id="shop", stage="upload_grace") == 1
-    assert s("sexton_claimed_marks", instance_id="shop", stage="files") == 0
+    # A check that never was complete has an age, where there is a view and the instance is enabled.
+    assert after("sexton_seconds_since_complete_check", instance_id="shop") == pytest.approx(97_200, abs=60)
+    assert after("sexton_seconds_since_complete_check", instance_id="viewless") is None
+    assert after("sexton_seconds_since_complete_check", instance_id="looker") is None
 
 
 def test_a_missing_vault_is_counted_as_a_fault_with_its_reason(timed: Timed, tmp_path: Path) -> None:
@@ -267,24 +236,19 @@ def test_waiting_approvals_and_unapproved_deletions_are_shown(rig: Rig, tmp_path
     assert expired("sexton_unapproved_objects", instance_id="shop") == 0
 
 
-def test_each_place_shows_its_rate_and_refusals_of_all_workers(rig: Rig) -> None:
+def test_places_and_owners_have_figures_of_their_own(rig: Rig) -> None:
     told = "INSERT INTO {}pace_share (place, worker, seen_at, requests, throttled, keys) SELECT "
     rig.sql(
         "INSERT INTO {}pace (place, keys_per_second, updated_at) SELECT 's3/cold/data', 700, created_at FROM {}instance"
     )
     rig.sql(f"{told} 's3/cold/data', 'w1', created_at, 10, 3, 900 FROM {{}}instance")
     rig.sql(f"{told} 's3/cold/data', 'w2', created_at, 10, 4, 900 FROM {{}}instance")
-
-    s = scrape(rig)
-    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
-    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
-
-
-def test_an_instance_has_figures_only_of_its_owners_kinds(rig: Rig) -> None:
     rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
     rig.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, {"tablet": 0, "table": 10_800})})
 
     s = scrape(rig)
+    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
+    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
     assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="tablet") == 0
     assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="dropped") == 0
     assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="tablet") is None
@@ -295,36 +259,26 @@ def test_an_instance_has_figures_only_of_its_owners_kinds(rig: Rig) -> None:
 ROWS = 5_000
 SMALLEST_ROW = 100
 """A mark of one key takes more bytes than this, without its indexes."""
+TABLES = {table.name for table in METADATA.sorted_tables}
 
 
 @pytest.mark.slow
-def test_a_table_grows_with_its_rows(rig: Rig) -> None:
+def test_each_table_has_a_size_with_its_rows_indexes_and_toast(rig: Rig) -> None:
     before = scrape(rig)
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(ROWS)))
-
-    after = scrape(rig)
-    sizes = [s("sexton_table_bytes", table="mark") for s in (before, after)]
-    assert sizes[0] is not None
-    assert sizes[1] is not None
-    assert sizes[1] - sizes[0] > ROWS * SMALLEST_ROW
-    assert after("sexton_table_bytes", table="pace") == before("sexton_table_bytes", table="pace")
-
-
-def test_indexes_and_toast_are_counted(rig: Rig) -> None:
-    before = scrape(rig)("sexton_table_bytes", table="file_list")
     rig.sql(
         "INSERT INTO {}file_list (batch, last, first, instance, first_key, last_key, files, results) "
         "VALUES (1, 1, 1, 'shop', 'a', 'b', convert_to(repeat('x', 1000000), 'UTF8'), '')"
     )
 
-    after = scrape(rig)("sexton_table_bytes", table="file_list")
-    assert (after or 0) - (before or 0) > 1_000_000  # outside of the row
-
-
-def test_every_table_has_one_sample(rig: Rig) -> None:
-    tables = {table.name for table in METADATA.sorted_tables}
-
-    assert scrape(rig).values("table") == tables
+    after = scrape(rig)
+    grown = {
+        t: (after("sexton_table_bytes", table=t) or 0) - (before("sexton_table_bytes", table=t) or 0) for t in TABLES
+    }
+    assert before.values("table") == TABLES
+    assert grown["mark"] > ROWS * SMALLEST_ROW
+    assert grown["file_list"] > 1_000_000  # outside of the row
+    assert grown["pace"] == 0
 
 
 def test_sizes_need_no_right_to_the_table(rig: Rig) -> None:

@@ -1,34 +1,18 @@
 """While a round runs, its gauges move with each page, and counters grow and never fall, also at its end."""
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import insert, text
 
 from sexton.check.model import RunState
-from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.recycle.model import RoundState
 from sexton.recycle.rounds.sql.reports import RUNNING
+from tests.integration.insight.conftest import FILES, SIZE
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 from tests.support.scrape import Scraped, collector, scrape
 
-FILES, PAGE, SIZE = 30, 10, 5
 DROPPED = {"instance_id": "shop", "kind": "dropped"}
-
-
-@pytest.fixture
-def worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    """A worker that deletes pages of ten keys one after the other; a prefix with thirty files is due."""
-    monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", PAGE)
-    worker = Rig(rig.url, threads=1, beside=False)
-    root = worker.local(tmp_path / "v")
-    for n in range(FILES):
-        put(root, f"t/{n:02}.dat", SIZE)
-    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
-    worker.later(10_801)
-    return worker
 
 
 def counters(s: Scraped) -> tuple[float | None, ...]:
@@ -36,39 +20,50 @@ def counters(s: Scraped) -> tuple[float | None, ...]:
     return tuple(s(name, **DROPPED) for name in names)
 
 
-@pytest.mark.slow
-def test_counters_grow_during_a_round_and_never_fall(worker: Rig) -> None:
-    seen: list[tuple[str, tuple[float | None, ...]]] = []
+def test_figures_move_during_a_round_and_counters_never_fall(worker: Rig) -> None:
+    cached = collector(worker, cache_seconds=3600)
+    scrape(cached)  # the only full reading
+    seen: list[tuple[str, tuple[float | None, ...], tuple[float | None, ...]]] = []
 
-    with installed(lambda point: seen.append((point, counters(scrape(worker))))):
+    def watch(point: str) -> None:
+        found = scrape(cached)
+        stages = (found("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining"))
+        seen.append((point, counters(scrape(worker)), (*stages, counters(found)[0])))
+
+    with installed(watch):
         worker.round()
-    values = [counts for _, counts in seen] + [counters(scrape(worker))]
+    values = [counts for _, counts, _ in seen] + [counters(scrape(worker))]
+    ended = scrape(cached)
     worker.later(worker.policy.upload_grace_seconds + 10_801)
     worker.round()  # the second pass of the prefix
     after = counters(scrape(worker))
-    worker.db.close()
 
     assert {counts[0] for counts in values} == {0, 10, 20, 30}
     assert values == sorted(values)
     assert values[-1][:2] == (FILES, FILES * SIZE)
     assert after == (FILES, FILES * SIZE, 1)
-    assert "round.closed" in {point for point, _ in seen}
+    assert "round.closed" in {point for point, *_ in seen}
+    assert {(10, 20, 10), (20, 10, 20), (30, 0, 30)} <= {between for *_, between in seen}
+    assert (ended("sexton_round_running", instance_id="shop"), counters(ended)[0]) == (0, FILES)
 
 
-def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
+def test_gauges_show_how_far_a_round_or_check_is(worker: Rig) -> None:
     before = scrape(worker)
     with pytest.raises(Crash), installed(crash_at("outcomes.recorded", 2)):
         worker.round()
     during = scrape(worker)
     worker.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at")
+    with worker.db.write() as c:
+        began = worker.db.now(c) - 60_000
+        c.execute(insert(worker.db.t.check_run).values(instance="shop", run="r", state=RunState.RUNNING, cutoff=began))
     paused = scrape(worker)
-    worker.db.close()
 
     assert before("sexton_round_running", instance_id="shop") == 0
     assert before.starting_with("sexton_round_objects") == {}
     assert during("sexton_round_running", instance_id="shop") == 1
     assert during("sexton_round_waiting", instance_id="shop") == 0
     assert paused("sexton_round_waiting", instance_id="shop") == 1
+    assert (paused("sexton_check_elapsed_seconds", instance_id="shop") or 0) >= 60
     objects = {s: during("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining")}
     assert objects == {"deleted": 20, "remaining": 10}
     assert during("sexton_round_objects", instance_id="shop", stage="expected") == FILES
@@ -77,40 +72,12 @@ def test_gauges_of_a_round_move_with_each_page(worker: Rig) -> None:
     assert (during("sexton_round_objects_per_second", instance_id="shop") or 0) > 0
 
 
-def test_a_running_round_moves_between_full_readings(worker: Rig) -> None:
-    cached = collector(worker, cache_seconds=3600)
-    scrape(cached)  # the only full reading
-    seen: list[tuple[float | None, ...]] = []
-
-    def watch(point: str) -> None:
-        found = scrape(cached)
-        stages = (found("sexton_round_objects", instance_id="shop", stage=s) for s in ("deleted", "remaining"))
-        seen.append((*stages, counters(found)[0]))
-
-    with installed(watch):
-        worker.round()
-    after = scrape(cached)
-    worker.db.close()
-
-    assert {(10, 20, 10), (20, 10, 20), (30, 0, 30)} <= set(seen)
-    assert (after("sexton_round_running", instance_id="shop"), counters(after)[0]) == (0, FILES)
-
-
-def test_a_running_check_shows_since_when_it_runs(rig: Rig) -> None:
-    with rig.db.write() as c:
-        began = rig.db.now(c) - 60_000
-        c.execute(insert(rig.db.t.check_run).values(instance="shop", run="r", state=RunState.RUNNING, cutoff=began))
-
-    assert (scrape(rig)("sexton_check_elapsed_seconds", instance_id="shop") or 0) >= 60
-
-
-def test_running_rounds_are_found_by_their_index(worker: Rig) -> None:
-    round_ = worker.db.t.round
+def test_running_rounds_are_found_by_their_index(rig: Rig) -> None:
+    round_ = rig.db.t.round
     query = f"SELECT instance FROM {round_.fullname} WHERE state = {RUNNING}"
-    with worker.db.read() as c:
+    with rig.db.read() as c:
         c.execute(text("SET LOCAL enable_seqscan = off"))
         plan = "\n".join(str(row) for row in c.execute(text("EXPLAIN " + query)))
-    worker.db.close()
 
     assert str(RUNNING) == f"'{RoundState.RUNNING}'"
     assert "round_running" in plan

@@ -4,37 +4,23 @@ import logging
 import socket
 import threading
 import urllib.request
-from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
 
-from config.sections import MetricsSection
-from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.insight.health import Health
 from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
 from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
-from sexton.interfaces.worker import control
 from sexton.kernel.errors import BadInput
 from sexton.marks.keepers import by_hold, by_owner_silence
-from sexton.operators.holds.model import Hold
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
-from tests.servers.postgres import new_database
-from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.support.scrape import Scraped, collector, scrape
+from tests.support.scrape import collector, scrape
 
 HEALTH = Health(live={}, ready={})
 NOTHING = Figures(now=0, interval_seconds=60)
-
-
-def _get(address: str) -> Scraped:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
-        assert answer.status == 200
-        return Scraped(answer.read().decode())
 
 
 @pytest.fixture
@@ -42,22 +28,9 @@ def address() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-def test_process_metrics_are_served_too(rig: Rig, address: str) -> None:
-    server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)), HEALTH)
-    assert server is not None
-
-    found = _get(address)
-    server.shutdown()
-    server.server_close()
-    assert found("sexton_up", deployment=DEPLOYMENT) == 1
-    assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
-    assert {"process_resident_memory_bytes", "sexton_build_info"} <= found.names()
-    assert {labels_ for _, labels_ in found.samples if ("deployment", DEPLOYMENT) not in labels_} == set()
-
-
-def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_in_use_is_only_logged(address: str, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.WARNING):
-        server = serve(address, DeploymentRegistry(DEPLOYMENT, collector(rig)), HEALTH)
+        server = serve(address, DeploymentRegistry(DEPLOYMENT), HEALTH)
 
     assert server is None
     [warning] = [r for r in caplog.records if r.levelno >= logging.WARNING]
@@ -65,18 +38,13 @@ def test_a_port_in_use_is_only_logged(rig: Rig, address: str, caplog: pytest.Log
     assert "SEXTON_METRICS__LISTEN" in warning.getMessage()
 
 
-@pytest.mark.parametrize("listen", ["127.0.0.1:99999", "no-such-host.invalid:9000"])
-def test_an_impossible_address_does_not_stop_the_worker(listen: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert serve(listen, DeploymentRegistry(DEPLOYMENT), HEALTH) is None
-    assert "cannot listen" in caplog.text
-
-
-def test_no_server_listens_without_an_address(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_an_address_that_is_possible_no_server_listens(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        server = serve("", DeploymentRegistry(DEPLOYMENT), HEALTH)
-
-    assert server is None
+        assert serve("", DeploymentRegistry(DEPLOYMENT), HEALTH) is None
     assert caplog.text == ""
+    for listen in ("127.0.0.1:99999", "no-such-host.invalid:9000"):
+        assert serve(listen, DeploymentRegistry(DEPLOYMENT), HEALTH) is None
+        assert f"cannot listen on {listen}" in caplog.text
 
 
 def test_a_scrape_without_database_shows_no_old_figures(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,9 +81,12 @@ def test_one_unreadable_report_costs_only_its_own_figures(rig: Rig) -> None:
     rig.instance("other")
     for name in ("shop", "other"):
         rig.round(name)
+    switched_off = scrape(collector(rig, stats=False))
     rig.sql("UPDATE {}round SET report = '{\"round\": \"no number\"}' WHERE instance = 'shop'")
 
     found = scrape(rig)
+    assert switched_off.starting_with("recycler_") == {}
+    assert switched_off("sexton_rounds_total", instance_id="shop") == 1
     assert found("sexton_up") == 1
     assert found("sexton_scrape_errors_total") == 1
     assert found("recycler_instance_recycle_end_ts", instance_id="shop") is None
@@ -123,21 +94,14 @@ def test_one_unreadable_report_costs_only_its_own_figures(rig: Rig) -> None:
     assert found("sexton_rounds_total", instance_id="shop") == 1
 
 
-def test_seed_metrics_can_be_switched_off(rig: Rig) -> None:
-    rig.round()
+def test_a_scrape_answers_despite_any_error() -> None:
+    for error in (BadInput("no"), RuntimeError("a defect")):
 
-    found = scrape(collector(rig, stats=False))
-    assert found.starting_with("recycler_") == {}
-    assert found("sexton_rounds_total", instance_id="shop") == 1
+        def read(error: Exception = error) -> Figures:
+            raise error
 
-
-@pytest.mark.parametrize("error", [BadInput("no"), RuntimeError("a defect")])
-def test_a_scrape_answers_despite_any_error(error: Exception) -> None:
-    def read() -> Figures:
-        raise error
-
-    found = scrape(FigureCollector(read, {}))
-    assert (found("sexton_up"), found("sexton_scrape_errors_total")) == (0, 1)
+        found = scrape(FigureCollector(read, {}))
+        assert (found("sexton_up"), found("sexton_scrape_errors_total")) == (0, 1)
 
 
 def test_scrapes_close_together_read_once() -> None:
@@ -174,41 +138,6 @@ def test_labels_stay_few_however_many_names_occur() -> None:
     assert found("sexton_last_round_held_marks", instance_id="shop", holder="hold") == 500
     assert found("sexton_quarantined_marks", instance_id="shop", reason="other") == 3
     assert found("recycler_vault_recycle_status", instance_id="shop", resource_id="cold", status="other") == 500
-
-
-def test_no_statement_of_a_scrape_reads_all_marks(rig: Rig) -> None:
-    """PostgreSQL knows of 50,000 marks that wait, and of a hold."""
-    plans: list[str] = []
-    rig.holds.place(Hold(instance="shop", scope="instance", reason="look"), 60)
-    rig.sql(
-        "INSERT INTO {}mark (instance, kind, id, vault, keys) "
-        "SELECT 'shop', 'dropped', 'm' || n, 'disk', jsonb_build_array('k' || n) FROM generate_series(1, 50000) n"
-    )
-    with rig.db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
-        c.execute(text("ANALYZE sexton.mark"))
-
-    def explain(conn: object, cursor: object, statement: str, parameters: object, *_: object) -> None:
-        if statement.startswith("SELECT"):
-            cursor.execute(f"EXPLAIN {statement}", parameters)  # type: ignore[attr-defined]
-            plans.append("\n".join(row[0] for row in cursor.fetchall()))  # type: ignore[attr-defined]
-
-    event.listen(rig.db.engine, "before_cursor_execute", explain)
-    scrape(rig)
-
-    of_marks = [p for p in plans if "mark" in p]
-    assert any("mark_due" in p for p in of_marks)
-    assert [p for p in of_marks if "Seq Scan on mark" in p] == []
-
-
-async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
-    rig = Rig(new_database()).instance()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
-    await control.build(await temporal_server.connect(), settings, rig.db)
-
-    found = _get(address)
-    assert found("sexton_up", deployment=DEPLOYMENT) == 1
-    assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
-    assert found("recycler_instance_running_counter", deployment=DEPLOYMENT) == 0
 
 
 def test_silent_connections_take_no_thread_from_the_worker(address: str) -> None:

@@ -1,9 +1,11 @@
-"""A worker's metrics contain those of Temporal's SDK, named and divided as the SDK's own exporter does it."""
+"""A worker exports Sexton's figures and those of Temporal's SDK, divided as it does, and is ready while it polls."""
 
 import asyncio
+import json
 import re
+import urllib.error
 import urllib.request
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -40,9 +42,13 @@ def collected(*updates: Update) -> Scraped:
     return scrape(SdkCollector(lambda: pending.pop() if pending else []))
 
 
-def read(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        return str(answer.read().decode())
+def read(port: int, path: str = "/metrics") -> tuple[int, str]:
+    """Return the status and the text of an answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
 
 
 def bounds(text: str) -> dict[str, set[float]]:
@@ -76,7 +82,7 @@ def test_the_number_of_series_is_bounded() -> None:
     assert len(found.samples) == MOST_SERIES
 
 
-async def test_a_worker_exports_what_the_sdk_would(tmp_path: Path, temporal_server: DevServer) -> None:
+async def test_a_worker_that_polls_is_ready_and_exports_its_metrics(temporal_server: DevServer) -> None:
     rig, port, other = Rig(new_database()).instance(), free_port(), free_port()
     settings = Settings(
         deployment=DEPLOYMENT,
@@ -91,16 +97,31 @@ async def test_a_worker_exports_what_the_sdk_would(tmp_path: Path, temporal_serv
     runtime = Runtime(telemetry=TelemetryConfig(metrics=theirs))
     await Client.connect(temporal_server.address, runtime=runtime)
 
-    async with await control.build(await connect(settings, sdk.runtime), settings, rig.db, sdk):
+    async def answers(code: int) -> bool:
+        return (await asyncio.to_thread(read, port, "/readyz"))[0] == code
 
-        async def complete() -> str:
-            text = await asyncio.to_thread(read, port)
-            return text if "ActivityWorker" in text and "/compare" in text else ""
+    async def complete() -> str:
+        _, text = await asyncio.to_thread(read, port)
+        return text if "ActivityWorker" in text and "/compare" in text else ""
 
+    worker = await control.build(await connect(settings, sdk.runtime), settings, rig.db, sdk)
+    before = await asyncio.to_thread(read, port, "/readyz")
+    async with worker:
+        await eventually_async("the worker is ready", partial(answers, 200))
+        live = await asyncio.to_thread(read, port, "/livez")
         text = await eventually_async("the workers poll", complete)
+    await eventually_async("the worker is not ready any more", partial(answers, 503))
+    after = await asyncio.to_thread(read, port, "/readyz")
     rig.db.close()
 
-    found, expected = Scraped(text), bounds(read(other))
+    assert (before[0], live[0]) == (503, 200)
+    assert [json.loads(body)["failed"] for _, body in (before, after)] == [["temporal"]] * 2
+    found, expected = Scraped(text), bounds(read(other)[1])
+    assert found("sexton_up", deployment=DEPLOYMENT) == 1
+    assert {"process_resident_memory_bytes", "sexton_build_info"} <= found.names()
+    assert {labels for _, labels in found.samples if ("deployment", DEPLOYMENT) not in labels} == set()
+    assert found("sexton_instance_enabled", deployment=DEPLOYMENT, instance_id="shop") == 1
+    assert found("recycler_instance_running_counter", deployment=DEPLOYMENT) == 0
     slots = {"namespace": "default", "task_queue": ids.control_queue(DEPLOYMENT), "worker_type": "ActivityWorker"}
     free = found("temporal_worker_task_slots_available", deployment=DEPLOYMENT, **slots)
     assert free is not None

@@ -59,24 +59,17 @@ def awaiting(rig: Rig, *, since: int = 0, cutoff: int = FAR_MS, lasts_ms: int = 
         return int(c.execute(insert(rig.db.t.plan).values(**values).returning(rig.db.t.plan.c.id)).scalar_one())
 
 
-def test_a_live_object_is_shown_as_live(worker: Rig) -> None:
-    with owner_write(worker.db) as c:
-        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
-        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
-        c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))
-
-    assert events(worker, KEY) == {"live": f"live: rowset 12, {KEY} in vault disk"}
-
-
 def test_n5_a_mark_shows_which_live_row_keeps_it(worker: Rig) -> None:
     with owner_write(worker.db) as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
         c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))
+    unmarked = events(worker, KEY)
     due(worker)
 
     [kept] = [e.text for told in stories_of(worker, KEY) for e in told.events if e.text.startswith("kept: its owner")]
 
+    assert unmarked == {"live": f"live: rowset 12, {KEY} in vault disk"}
     assert kept == f"kept: its owner lists it as live: rowset/12 shows {KEY}"
 
 
@@ -107,7 +100,7 @@ def test_a_catalog_key_leads_to_its_tablet_and_rowset(worker: Rig) -> None:
     assert sorted((s.kind, s.id) for s in of_the_catalog) == [("compacted", "ab-1"), ("tablet", "12")]
 
 
-def test_a_held_mark_shows_the_hold_and_the_way_out(worker: Rig) -> None:
+def test_a_held_or_fenced_mark_is_shown_so_with_the_way_out(worker: Rig) -> None:
     due(worker)
     held, _ = worker.holds.place(
         Hold(instance="shop", scope="prefix", vault="disk", prefix="data/9/a", reason="audit"), 3_600
@@ -117,10 +110,18 @@ def test_a_held_mark_shows_the_hold_and_the_way_out(worker: Rig) -> None:
 
     assert found.keys() >= {"due", "hold", "hold_ends", "next_round"}
     assert f"sexton hold release {held.id}" in found["hold"]
+    worker.holds.release(held.id)
+    worker.sql("UPDATE {}mark SET state = 'FENCED'")
+    assert events(worker, KEY).keys() >= {"fenced", "due", "next_round"}
 
 
-def test_a_mark_awaiting_approval_shows_its_plan(worker: Rig) -> None:
+def test_a_mark_awaiting_approval_shows_its_plan_and_no_other(worker: Rig) -> None:
     due(worker)
+    for over in ({"since": FAR_MS - 1}, {"cutoff": 1}, {"lasts_ms": 0}):
+        awaiting(worker, **over)
+        before = events(worker, KEY)
+        assert "awaits_approval" not in before, over
+        assert "next_round" in before
     plan = awaiting(worker)
 
     found = events(worker, KEY)
@@ -130,26 +131,6 @@ def test_a_mark_awaiting_approval_shows_its_plan(worker: Rig) -> None:
     )
     assert "approval_ends" in found
     assert "next_round" not in found
-
-
-@pytest.mark.parametrize("plan", [{"since": FAR_MS - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
-def test_a_plan_that_is_over_or_lacks_the_mark_is_not_named(worker: Rig, plan: dict[str, int]) -> None:
-    due(worker)
-    awaiting(worker, **plan)
-
-    found = events(worker, KEY)
-
-    assert "awaits_approval" not in found
-    assert "next_round" in found
-
-
-def test_a_fenced_mark_is_shown_as_fenced(worker: Rig) -> None:
-    due(worker)
-    worker.sql("UPDATE {}mark SET state = 'FENCED'")
-
-    found = events(worker, KEY)
-
-    assert found.keys() >= {"fenced", "due", "next_round"}
 
 
 def test_a_claimed_mark_shows_batch_round_plan_and_outcome(worker: Rig) -> None:
@@ -164,13 +145,7 @@ def test_a_claimed_mark_shows_batch_round_plan_and_outcome(worker: Rig) -> None:
     assert f"claimed in batch {with_.batch}, round {with_.round}" in found["claimed"]
     assert "irrevocable" in found["claimed"]
     assert found["file_failed"] == other["file_failed"] == "file data/9.dat in vault disk: failed: AccessDenied: no"
-
-
-def test_a_mark_claimed_with_its_parent_is_shown_so(worker: Rig) -> None:
-    due(worker, prefix=None, keys=(KEY,))
-    claim(worker, token(worker), "dropped", "9")
     worker.sql("UPDATE {}mark SET absorbed = true")
-
     assert "together with its parent" in events(worker, KEY)["claimed"]
 
 
@@ -188,7 +163,7 @@ def test_a_file_deleted_with_the_parent_shows_its_outcome(worker: Rig) -> None:
     assert events(worker, KEY)["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted")
 
 
-def test_a_deleted_object_shows_outcome_round_and_batch(worker: Rig) -> None:
+def test_a_deleted_object_is_shown_also_by_the_audit_alone(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY, "data/9/none"))
     report = worker.round()
 
@@ -198,20 +173,15 @@ def test_a_deleted_object_shows_outcome_round_and_batch(worker: Rig) -> None:
     assert gone["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted, 10 bytes, batch ")
     assert gone["object_deleted"].endswith(f"round {report.round}")
     assert never.keys() == {"marked", "claimed", "object_absent", "gone"}
-
-
-def test_a_file_under_a_prefix_shows_its_outcome(worker: Rig) -> None:
-    due(worker)
-    worker.round()
-
-    swept = events(worker, KEY)
-    worker.later(3_601)
-    worker.round()
-    gone = events(worker, KEY)
-
-    assert {"claimed", "object_deleted", "swept", "last_look"} <= swept.keys()
-    assert {"claimed", "object_deleted", "gone"} <= gone.keys()
-    assert swept["object_deleted"] == gone["object_deleted"]
+    worker.sql("DELETE FROM {}mark_history")
+    audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
+    [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_MS)
+    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_MS)
+    assert stories_of(worker, KEY) == []
+    assert (one.kind, one.id, by_id.kind, by_id.id) == ("dropped", "9", "dropped", "9")
+    assert len(by_id.events) == 2
+    assert one.events[0] in by_id.events
+    assert f"round {report.round}" in one.events[0].text
 
 
 def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_path: Path) -> None:
@@ -225,15 +195,16 @@ def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_pa
     worker.later(3_601)
     worker.stores.due_marks.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10, 0)
 
-    before, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    swept, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)
     last = worker.round()
     gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
 
     claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"
     assert taken != batch
-    assert (before["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
-    assert before["object_deleted"] == gone["object_deleted"]
+    assert (swept["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
+    assert {"swept", "last_look"} <= swept.keys()
+    assert swept["object_deleted"] == gone["object_deleted"]
     assert late["object_deleted"].endswith(f"round {last.round}")
     assert gone["gone"] == f"gone: 2 objects, 20 bytes, finished in round {last.round}"
 
@@ -254,40 +225,19 @@ def test_a_mark_in_a_capped_vault_shows_the_cap(worker: Rig, tmp_path: Path) -> 
     assert (waits["paced"], swept["paced"]) == (paced, paced)
 
 
-def test_many_objects_of_one_mark_are_summed(worker: Rig, tmp_path: Path) -> None:
+def test_many_objects_are_summed_and_an_unread_audit_is_named(worker: Rig, tmp_path: Path) -> None:
     for n in range(SHOWN):
         put(tmp_path / "v", f"data/9/{n}.dat")
+    worker.mark("dropped", NewMark(id="other", vault="disk", keys=("data/none",)))
     due(worker)
     worker.round()
 
     found = events(worker, "9")
+    (tmp_path / "v").rename(tmp_path / "unmounted")
+    unread = events(worker, "data/none")
 
     assert found["objects_deleted"].startswith(f"{SHOWN + 1} objects deleted in batch ")
     assert found["objects_deleted"].endswith(f"{10 * (SHOWN + 1)} bytes")
     assert "object_deleted" not in found
-
-
-def test_objects_missing_in_history_are_found_in_the_audit(worker: Rig) -> None:
-    due(worker, prefix=None, keys=(KEY,))
-    report = worker.round()
-    worker.sql("DELETE FROM {}mark_history")
-    audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
-
-    by_sql = stories_of(worker, KEY)
-    [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_MS)
-    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_MS)
-
-    assert by_sql == []
-    assert (one.kind, one.id, by_id) == ("dropped", "9", one)
-    assert f"round {report.round}" in one.events[0].text
-
-
-def test_an_unreadable_audit_is_reported_with_the_rest(worker: Rig, tmp_path: Path) -> None:
-    due(worker, prefix=None, keys=(KEY,))
-    worker.round()
-    (tmp_path / "v").rename(tmp_path / "unmounted")
-
-    found = events(worker, KEY)
-
-    assert found.keys() == {"marked", "claimed", "audit_unread", "gone"}
-    assert "NO_" in found["audit_unread"]
+    assert unread.keys() == {"marked", "claimed", "audit_unread", "gone"}
+    assert "NO_" in unread["audit_unread"]

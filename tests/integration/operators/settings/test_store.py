@@ -28,7 +28,7 @@ def live_of(rig: Rig) -> LiveSettings:
     return LiveSettings(load(), SettingStore(rig.db).all, max_age_seconds=0)
 
 
-def test_put_replaces_and_remove_is_repeatable(rig: Rig) -> None:
+def test_put_replaces_or_refuses_and_remove_is_repeatable(rig: Rig) -> None:
     store = SettingStore(rig.db)
     store.put(RETENTION, "7200", reason="audit", by="anna")
     store.put(RETENTION, "3600", "shop", by="ben")
@@ -40,12 +40,6 @@ def test_put_replaces_and_remove_is_repeatable(rig: Rig) -> None:
     ]
     assert replaced.set_at <= store.now()
     assert [store.remove(RETENTION), store.remove(RETENTION), store.remove(RETENTION, "shop")] == [True, False, True]
-    assert store.all() == []
-
-
-def test_unknown_instance_and_long_texts_are_refused(rig: Rig) -> None:
-    store = SettingStore(rig.db)
-
     with pytest.raises(UnknownInstance):
         store.put(RETENTION, "7200", "nobody")
     for key, value in (("k" * 101, "1"), ("", "1"), (RETENTION, "1" * 101), (RETENTION, "")):
@@ -56,15 +50,21 @@ def test_unknown_instance_and_long_texts_are_refused(rig: Rig) -> None:
     assert store.all() == []
 
 
-def test_next_round_deletes_by_the_retention_of_the_database(rig: Rig, tmp_path: Path) -> None:
+def test_next_round_deletes_by_a_safe_retention_of_the_database(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
     rig.drop(root, "data/a", "a")
     rig.later(3_700)
-    policy = live.current.map(Settings.policy)
+    policy, store = live.current.map(Settings.policy), SettingStore(rig.db)
     rig.policy = policy("shop")
     assert rig.round().deleted == 0
+    for instance in ("", "shop"):
+        store.put(RETENTION, "1", instance, by="another program")
+    rig.policy = policy("shop")
+    assert rig.round().deleted == 0  # both rows are unsafe
+    assert [entry.row.instance for entry in live.ignored()] == ["", "shop"]
 
-    SettingStore(rig.db).put(RETENTION, "3600", "shop")
+    store.remove(RETENTION)
+    store.put(RETENTION, "3600", "shop")
     rig.policy = policy("shop")
     [waits] = [k for k in rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna").kinds if k.marks]
 
@@ -72,19 +72,6 @@ def test_next_round_deletes_by_the_retention_of_the_database(rig: Rig, tmp_path:
     assert policy("bank").retention_seconds["dropped"] == 10_800
     assert rig.round().deleted == 0  # shortened, and nobody has agreed
     assert listing(root) == {"data/a": 10}
-
-
-def test_unsafe_row_deletes_nothing_earlier(rig: Rig, tmp_path: Path) -> None:
-    root, live = rig.local(tmp_path / "v"), live_of(rig)
-    rig.drop(root, "data/a", "a")
-    rig.later(3_700)
-    for instance in ("", "shop"):
-        SettingStore(rig.db).put(RETENTION, "1", instance, by="another program")
-
-    rig.policy = live.current.map(Settings.policy)("shop")
-
-    assert rig.round().deleted == 0
-    assert [entry.row.instance for entry in live.ignored()] == ["", "shop"]
 
 
 def test_due_instances_follow_their_own_interval(rig: Rig) -> None:
@@ -101,40 +88,30 @@ def test_due_instances_follow_their_own_interval(rig: Rig) -> None:
     assert schedule.next_round("bank") < schedule.next_round("shop")
 
 
-def test_fallback_retention_applies_to_kinds_without_one(rig: Rig, tmp_path: Path) -> None:
-    root, live = rig.local(tmp_path / "v"), live_of(rig)
-    put(root, "data/a")
-    rig.mark("snapshots", NewMark(id="a", vault="disk", keys=("data/a",)))
-    rig.later(7_300)
-    policy = live.current.map(Settings.policy)
-    rig.policy = policy("shop")
-    before = rig.round()
-
-    SettingStore(rig.db).put("recycle.fallback_retention_seconds", "7200")
-    rig.policy = policy("shop")
-
-    assert (before.deleted, sum(before.kept.values())) == (0, 1)
-    assert policy("shop").retention("dropped") == 10_800
-    assert rig.round().deleted == 1
-    assert listing(root) == {}
-
-
-def test_fallback_that_ends_keeps_marks_again(rig: Rig, tmp_path: Path) -> None:
+def test_fallback_retention_applies_to_kinds_until_it_ends(rig: Rig, tmp_path: Path) -> None:
     root, live = rig.local(tmp_path / "v"), live_of(rig)
     put(root, "data/a")
     rig.mark("snapshots", NewMark(id="a", vault="disk", keys=("data/a",)))
     rig.later(7_300)
     store, policy = SettingStore(rig.db), live.current.map(Settings.policy)
+    rig.policy = policy("shop")
+    without = rig.round()
+
     store.put("recycle.fallback_retention_seconds", "7200")
     plan = rig.rounds.plans.plan_for_operator("shop", policy("shop"), "anna")
     store.put("recycle.fallback_retention_seconds", "0", "shop")
-
     with pytest.raises(PlanRefused, match="settings changed"):
         rig.rounds.plans.approvals.check_apply(plan.id, "shop", policy("shop"))
     rig.policy = policy("shop")
+    ended = rig.round()
+    store.remove("recycle.fallback_retention_seconds", "shop")
+    rig.policy = policy("shop")
 
-    assert plan.marks == 1
-    assert rig.round().deleted == 0
+    assert (without.deleted, sum(without.kept.values())) == (0, 1)
+    assert (plan.marks, ended.deleted) == (1, 0)
+    assert policy("shop").retention("dropped") == 10_800
+    assert rig.round().deleted == 1
+    assert listing(root) == {}
 
 
 def test_fallback_applies_to_any_number_of_kinds(rig: Rig, tmp_path: Path) -> None:

@@ -27,16 +27,21 @@ def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
+def target(rig: Rig) -> ConnectionTarget:
+    """Return how executors reach a rig's database and store."""
+    return ConnectionTarget(
+        deployment=DEPLOYMENT,
+        database_url=without_password(rig.url),
+        live_database_url=without_password(rig.live_url),
+        endpoint_url=rig.endpoint_url,
+    )
+
+
 @pytest.fixture
 def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], SparkComparison]:
     def made(rig: Rig) -> SparkComparison:
-        where = ConnectionTarget(
-            deployment=DEPLOYMENT,
-            database_url=without_password(rig.url),
-            live_database_url=without_password(rig.live_url),
-            endpoint_url=rig.endpoint_url,
-        )
-        return SparkComparison(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
+        scratch = str(tmp_path / "scratch")
+        return SparkComparison(sessions, target(rig), rig.vaults, rig.live_side, rig.runs, scratch=scratch)
 
     return made
 
@@ -57,15 +62,8 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
 
     def made(rig: Rig) -> Recycler:
         rig.audit = ParquetAudit(audit_locations(rig), 400)
-        where = ConnectionTarget(
-            deployment=DEPLOYMENT,
-            database_url=without_password(rig.url),
-            live_database_url=without_password(rig.live_url),
-            endpoint_url=rig.endpoint_url,
-        )
-        rig.recycler = rig.recycler_of(
-            rig.owner, SparkDeleter(sessions, Work(where=where, requests=4), rig.stores.outcomes, 8)
-        )
+        work = Work(where=target(rig), requests=4)
+        rig.recycler = rig.recycler_of(rig.owner, SparkDeleter(sessions, work, rig.stores.outcomes, 8))
         return rig.recycler
 
     return made

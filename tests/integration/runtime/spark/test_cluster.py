@@ -14,16 +14,17 @@ from sqlalchemy import text
 from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
-from sexton.runtime.spark.locations import ConnectionTarget, without_password
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import Sessions
 from tests.fault.live.store import PAGE, Bucket
 from tests.fault.live.store import deletes as pages
 from tests.integration.check.conftest import Owned, file_keys, live_view
+from tests.integration.runtime.spark.conftest import target
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.servers.spark import Cluster
 from tests.support.eventually import eventually
-from tests.support.rig import DAY, DEPLOYMENT
+from tests.support.rig import DAY
 
 CONNECTIONS = 2
 PAGES = 8
@@ -107,12 +108,7 @@ def test_a_cluster_runs_the_code_sent_with_the_session(
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
     shop.live_rows(*((f"s3a://{bucket}/warehouse/{key}", 10) for key in keys), vault="cold")
     shop.later(3 * DAY)
-    where = ConnectionTarget(
-        deployment=DEPLOYMENT,
-        database_url=without_password(shop.url),
-        live_database_url=without_password(shop.live_url),
-        endpoint_url=s3_server.endpoint_url,
-    )
+    where = target(shop)
     running = Sessions(cluster.remote, {}, tmp_path / "home")
     try:
         how = SparkComparison(

@@ -13,25 +13,23 @@ from sexton.kernel.crash_points import installed
 from sexton.marks.model import Reason
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.pipeline import ranges, resolve
-from sexton.runtime.spark import deleter, deletion
-from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
+from sexton.runtime.spark import deleter
+from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
-from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions
 from sexton.storage.local.vault import LocalVault
 from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.recycle.pipeline.attempts import range_order
 from tests.integration.recycle.pipeline.refusing import refusing
-from tests.integration.runtime.spark.conftest import Deleting, audit_locations
+from tests.integration.runtime.spark.conftest import Deleting, audit_locations, target
 from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
-from tests.support.rig import DAY, DEPLOYMENT, RETENTION, Rig, listing, put
+from tests.support.rig import DAY, RETENTION, Rig, listing, put
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
-    rig.instance()
     root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")
     due = [f"data/t{n % 7}/r{n}_0.dat" for n in range(60)]
     for key in (*due, "data/t1/live_0.dat", "data/p/a.dat", "data/p/in/b.dat"):
@@ -61,7 +59,6 @@ def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: De
 def test_a_take_over_on_spark_passes_a_damaged_list(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig.instance()
     root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
     monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
     for key in keys:
@@ -109,21 +106,11 @@ def test_spark_keeps_an_orphan_written_again_after_its_claim(owned: Owned, delet
     assert owned.count("mark", quarantined_reason=Reason.CHANGED) == 1
 
 
-def where(rig: Rig) -> ConnectionTarget:
-    return ConnectionTarget(
-        deployment=DEPLOYMENT,
-        database_url=without_password(rig.url),
-        live_database_url=without_password(rig.live_url),
-        endpoint_url=rig.endpoint_url,
-    )
-
-
-def due(rig: Rig, root: Path, marks: int, vault: str = "disk") -> None:
-    for n in range(marks):
-        put(root, f"data/t{n:03}_0.dat")
-    rig.mark(
-        "dropped", *(NewMark(id=f"{vault}{n:03}", vault=vault, keys=(f"data/t{n:03}_0.dat",)) for n in range(marks))
-    )
+def due(rig: Rig, root: Path, marks: int) -> None:
+    keys = [f"data/t{n:03}_0.dat" for n in range(marks)]
+    for key in keys:
+        put(root, key)
+    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(key,)) for n, key in enumerate(keys)))
     rig.later(RETENTION["dropped"] + 1)
 
 
@@ -131,7 +118,6 @@ def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This process can use the vault, its executors cannot: whole ranges were claimed, and nothing was deleted."""
-    rig.instance()
     root = rig.local(tmp_path / "disk")
     due(rig, root, 60)
     monkeypatch.setattr(ranges, "GROUP_FILES", 10)
@@ -151,44 +137,13 @@ def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     assert report.faults > 0
 
 
-def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
-    rig: Rig, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another copy of the part may have deleted what this one could not, and would have been told by nobody."""
-    rig.instance()
-    root = rig.local(tmp_path / "disk")
-    due(rig, root, 3)
-    told = []
-
-    class Here(SparkDeletion):
-        """Deletes in this process, first on a machine where the disk is not mounted."""
-
-        def wait_for(self, to: int) -> None:
-            order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
-            (root / "_sexton/vault.json").rename(tmp_path / "away")
-            told.append(deletion._delete(order, 0, to))
-            (tmp_path / "away").rename(root / "_sexton/vault.json")
-            told.append(deletion._delete(order, 0, to))
-            self._sent_to = self._tried_to = to
-
-    deleter_on_spark = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.stores.outcomes, 1)
-    monkeypatch.setattr(deleter, "SparkDeletion", Here)
-    rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
-    rig.round()
-
-    one = [t for t in told if t.faults]
-    assert one == [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
-    assert told[told.index(one[0]) + 1] == PartResult(faults={}, logged=True)
-    assert not listing(root)
-
-
 def test_an_audit_folder_is_not_written_on_other_machines(
     rig: Rig, sessions: Sessions, deleting: Deleting, tmp_path: Path
 ) -> None:
     away = SimpleNamespace(local=False, cores=None, of=sessions.of)
     for audit_url in ("file:///audits", "/audits"):
         work = Work(
-            where=where(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
+            where=target(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
         )
         assert not SparkDeleter(away, work, rig.stores.outcomes, 4).work.audits  # type: ignore[arg-type]
         assert SparkDeleter(sessions, work, rig.stores.outcomes, 4).work.audits
@@ -196,9 +151,8 @@ def test_an_audit_folder_is_not_written_on_other_machines(
         away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.stores.outcomes, 4
     ).work.audits  # type: ignore[arg-type]
 
-    rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)
-    deleting(rig)._parts.deleter.work = Work(where=where(rig), requests=1, audits=False)  # type: ignore[attr-defined]
+    deleting(rig)._parts.deleter.work = Work(where=target(rig), requests=1, audits=False)  # type: ignore[attr-defined]
     report = rig.round()
 
     assert report.deleted == 5

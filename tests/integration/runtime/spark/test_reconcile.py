@@ -12,6 +12,8 @@ from tests.integration.check.planted_faults import plant
 from tests.integration.runtime.spark.test_check_on_spark import OnIt
 
 ROWS, UNKNOWN = 400_000, 40_000
+SHUFFLE_TASKS = 4
+FAULTS = 1_000
 
 
 @pytest.mark.slow
@@ -32,9 +34,6 @@ def test_many_differing_rows_do_not_join_everything(sessions: Sessions) -> None:
     assert UNKNOWN <= joined <= ROWS // 2
 
 
-SHUFFLE_TASKS = 4
-
-
 def test_findings_are_distributed_only_after_the_join(sessions: Sessions) -> None:
     with sessions.of("plan") as session:
         left = session.range(100).withColumn("name", f.col("id").cast("string"))
@@ -48,23 +47,10 @@ def test_findings_are_distributed_only_after_the_join(sessions: Sessions) -> Non
     assert [number for kind, number, _ in exchanges if kind == "hashpartitioning"] == [str(SHUFFLE_TASKS)] * 2
 
 
-LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("database_url", "objects", "faults"),
-    [
-        ("postgresql", 10_000, 250),
-        pytest.param("postgresql", 1_000_000, 1_000, marks=LONG),
-    ],
-    ids=["10k", "1M"],
-    indirect=["database_url"],
-)
-def test_findings_on_spark_are_exactly_the_planted_faults(
-    owned: Owned, on_spark: OnIt, objects: int, faults: int
-) -> None:
-    planted = plant(owned, objects, faults)
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_findings_on_spark_are_exactly_the_planted_faults(owned: Owned, on_spark: OnIt) -> None:
+    planted = plant(owned, 1_000_000, FAULTS)
     report = owned.check(on_spark(owned))
 
     assert report.whole
@@ -73,4 +59,4 @@ def test_findings_on_spark_are_exactly_the_planted_faults(
         "SIZE_MISMATCH": planted.mismatched,
         "ORPHAN": planted.orphans,
     }
-    assert report.confirmed == {"LOST": faults, "SIZE_MISMATCH": faults}
+    assert report.confirmed == {"LOST": FAULTS, "SIZE_MISMATCH": FAULTS}

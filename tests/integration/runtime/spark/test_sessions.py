@@ -15,7 +15,6 @@ import pytest
 
 from sexton.runtime.spark import deletion, session
 from sexton.runtime.spark.session import Sessions, SparkFailed
-from tests.servers import spark
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.unit.runtime.spark.test_server import FOREIGN
 
@@ -83,9 +82,32 @@ def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [first.name]
 
 
-def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
-    running, file = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path), tmp_path / "runs"
-    runs = str(file)
+PROXY = "http://127.0.0.1:9"
+PROXIES = {"http_proxy": PROXY, "grpc_proxy": PROXY, "NO_PROXY": "", "no_proxy": ""}
+JAVA_VERSION = "select java_method('java.lang.System', 'getProperty', 'java.specification.version') as version"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave every program of the machine in the PATH, except Java, and set the variables of another Spark."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in os.get_exec_path():
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if program.name != "java" and not (programs / program.name).is_symlink():
+                (programs / program.name).symlink_to(program)
+    for name, value in (FOREIGN | PROXIES | {"CLASSPATH": "/nowhere", "PATH": str(programs)}).items():
+        monkeypatch.setenv(name, value)
+
+
+def _places(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"python": [sys.executable], "scratch": [tempfile.gettempdir()]})
+
+
+@pytest.mark.usefixtures("foreign")
+def test_spark_needs_no_java_and_a_lost_server_is_given_up(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "runs"
+    running, runs = Sessions("local[1]", {"spark.driver.memory": "512m"}, home), str(file)
 
     def sleeping(batches: Any) -> Any:
         Path(runs).touch()
@@ -94,65 +116,21 @@ def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
 
     try:
         with running.of("x") as one, ThreadPoolExecutor(1) as pool:
+            assert one.sql("select sum(id) as total from range(1000)").collect()[0].total == 499_500
+            [places] = one.range(0, 1, 1, 1).mapInArrow(_places, "python string, scratch string").collect()
+            assert (one.sql(JAVA_VERSION).collect()[0].version, places.python) == ("25", sys.executable)
+            assert Path(places.scratch).parent == home / "spark"
             told = pool.submit(
                 session.tagged, one, {"x"}, one.range(0, 1, 1, 1).mapInArrow(sleeping, "id long").collect
             )
             eventually("its job runs", file.exists)
             assert running._server is not None
             running._server.child.kill()
-            began = time.monotonic()
             ended = threading.Event()
             threading.Thread(target=lambda: (session.interrupt(one, "x", [told]), ended.set()), daemon=True).start()
             assert ended.wait(PATIENCE_SECONDS)
-        print(f"given up after {time.monotonic() - began:.0f} s")
         with pytest.raises(SparkFailed, match="server has ended"), running.of("y"):
             pass
     finally:
         running.close()
-
-
-PROXY = "http://127.0.0.1:9"
-JAVA_VERSION = "select java_method('java.lang.System', 'getProperty', 'java.specification.version') as version"
-
-
-@pytest.fixture
-def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave every program of the machine in the PATH, except Java."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for folder in os.get_exec_path():
-        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if program.name != "java" and not (programs / program.name).is_symlink():
-                (programs / program.name).symlink_to(program)
-    monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-
-
-def _places(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pydict({"python": [sys.executable], "scratch": [tempfile.gettempdir()]})
-
-
-def _works(sessions: Sessions) -> tuple[str, Any]:
-    """Let Java and Python compute; return Java's version, and where Python's workers run."""
-    with sessions.of("own-java") as session:
-        assert session.sql("select sum(id) as total from range(1000)").collect()[0].total == 499_500
-        [places] = session.range(0, 1, 1, 1).mapInArrow(_places, "python string, scratch string").collect()
-        return session.sql(JAVA_VERSION).collect()[0].version, places
-
-
-def test_spark_needs_no_java_of_the_machine(no_java: None, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with spark.sessions(home) as sessions:
-        version, places = _works(sessions)
-        assert (version, places.python) == ("25", sys.executable)
-        assert Path(places.scratch).parent == home / "spark"
-
     assert [path.name for path in (home / "spark").iterdir() if path.suffix != ".zip"] == []
-
-
-def test_variables_of_another_spark_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proxies = {"http_proxy": PROXY, "grpc_proxy": PROXY, "NO_PROXY": "", "no_proxy": ""}
-    for name, value in (FOREIGN | proxies | {"CLASSPATH": "/nowhere"}).items():
-        monkeypatch.setenv(name, value)
-    with spark.sessions(tmp_path) as sessions:
-        assert _works(sessions)[1].python == sys.executable
