@@ -231,7 +231,7 @@ def test_sessions_of_a_login_are_new_and_only_read(owners: Owners) -> None:
     assert (len(pids), read_only) == (3, {"on"})
 
 
-def test_login_whose_name_is_cut_or_of_another_database_is_refused(
+def test_login_that_is_cut_or_of_another_database_is_refused(
     postgres: Cluster, owners: Owners, database_url: str
 ) -> None:
     elsewhere = postgres.create_database()

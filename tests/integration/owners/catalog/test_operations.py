@@ -56,7 +56,7 @@ def test_each_commit_takes_the_next_version_of_its_partition(shop: Shop) -> None
     assert versions == [2, 3, 2, 3]
 
 
-def test_a_rowset_is_committed_once_written_and_never_written_again(shop: Shop) -> None:
+def test_a_rowset_is_written_once_and_before_its_commit(shop: Shop) -> None:
     tablets = shop.table()
     txn, [rowset] = shop.prepared(tablets), shop.loaded(tablets)
 

@@ -181,7 +181,7 @@ def test_a_live_file_and_undropped_ids_show_their_records(shop: Shop, loaded: tu
     assert (unknown, events(shop, tablet)) == ({}, {})  # of an instance that is no catalog
 
 
-def test_a_dropped_tables_file_shows_the_drop_and_what_it_waits_for(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_dropped_tables_file_shows_the_drop_and_its_wait(shop: Shop, loaded: tuple[str, str, str]) -> None:
     shop.catalog.drop_table("t")
     of_file, of_id = events(shop, loaded[2]), events(shop, "t")
     shop.later(RETAINED)

@@ -175,7 +175,7 @@ def test_a_changed_lake_is_kept_until_it_is_as_before(lake: AttachedLake, capsys
     assert (lake.command(capsys, "status").code, lake.round().deleted) == (0, 1)
 
 
-def test_the_printed_statements_attach_and_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
+def test_printed_statements_attach_and_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
     body = "AS $$BEGIN RAISE EXCEPTION 'code of another role runs'; END$$"
     execute(lake, f"CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE plpgsql IMMUTABLE {body}")

@@ -16,7 +16,7 @@ def add(lake: AttachedLake, table: str, path: object) -> None:
     lake.db.run(f"CALL ducklake_add_data_files('lake', '{table}', '{path}')")
 
 
-def test_files_are_deleted_after_their_last_snapshot_and_retention(lake: AttachedLake) -> None:
+def test_files_are_deleted_a_retention_after_their_last_snapshot(lake: AttachedLake) -> None:
     lake.db.run(
         "CREATE TABLE t(a INTEGER)", *["INSERT INTO t FROM range(100)"] * 3, "CREATE TABLE old AS FROM range(9)"
     )
