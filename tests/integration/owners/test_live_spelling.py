@@ -30,7 +30,6 @@ LOOSE = ENCODED | {
     "a prefix with doubled slash": ("data/t1/a.dat", "data//t1/"),
     "a colon before slashes": ("data/t1/a:/b.dat", "data/t1/a://b.dat"),
 }
-PREFIX = {"prefix": "data/t1/"}
 PREFIXES = ("data/t1/a b/", "data/t1/")
 VIEW = "CREATE VIEW shop_live AS SELECT 'file' AS kind, 'x' AS id, 'disk' AS vault, k AS key FROM shown"
 
@@ -40,9 +39,8 @@ def kept(rig: Rig, root: Path, key: str, shown: str) -> bool:
     with new_worker(rig) as worker:
         path, garbage = put(root, key), NewMark(id=f"x{worker.count('mark_history')}", vault="disk", keys=("other/x",))
         put(root, "other/x")
-        by_key, by_prefix = (
-            NewMark(id=i, vault="disk", **files) for i, files in (("k", {"keys": (key,)}), ("p", PREFIX))
-        )
+        by_key = NewMark(id="k", vault="disk", keys=(key,))
+        by_prefix = NewMark(id="p", vault="disk", prefix="data/t1/")
         worker.mark("dropped", by_key, by_prefix, garbage)
         show(worker, shown, "data/t2/plain.dat")
         worker.later(10_801)

@@ -300,7 +300,7 @@ def test_the_fence_aborts_a_running_load_and_marks_its_label(shop: Shop) -> None
 
 
 def test_a_part_is_fenced_alone_unless_its_load_is_committed(shop: Shop) -> None:
-    tablets, loads = shop.table(), {}
+    tablets, loads = shop.table(), dict[str, tuple[str, str, str]]()
     for label in ("unknown", "committed"):
         txn = shop.catalog.begin(label, 60)
         part = shop.catalog.begin_sub(txn)

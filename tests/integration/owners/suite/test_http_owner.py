@@ -252,6 +252,7 @@ def test_clear_text_to_another_machine_is_refused() -> None:
 
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     """Each workbench is in a new database of the PostgreSQL that the suite itself starts."""
-    for n, options in enumerate(({}, {"url": "http://127.0.0.1:1", "token": "s3cret"})):
+    wrong: list[dict[str, str]] = [{}, {"url": "http://127.0.0.1:1", "token": "s3cret"}]
+    for n, options in enumerate(wrong):
         with pytest.raises(BadInput, match="the options of owner http are wrong"):
             Workbench(tmp_path / str(n), "http", options)
