@@ -6,21 +6,18 @@ Every key has one meaning. A view that no instance names is not read either.
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners.plugins import add_instance
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.recycle.model import RoundReport
-from sexton.storage.model import VaultSpec
 from sexton.storage.object_names import url_roots
+from tests.integration.owners.views import COLUMNS, execute, show
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
-from tests.support.transactions import owner_write
 
 KEY, OTHER = "data/t1/a.dat", "data/t2/b.dat"
-COLUMNS = "kind text, id text, vault text, key text"
 
 
 @pytest.fixture
@@ -38,19 +35,27 @@ def run(rig: Rig) -> RoundReport:
     return rig.round()
 
 
-def execute(rig: Rig, *statements: str) -> None:
-    with owner_write(rig.db) as c:
-        for statement in statements:
-            c.execute(text(statement))
+COPIES = (
+    (f"CREATE TABLE sexton_live ({COLUMNS})", "DROP TABLE sexton_live"),
+    ("CREATE MATERIALIZED VIEW sexton_live AS SELECT * FROM file", "DROP MATERIALIZED VIEW sexton_live"),
+    (
+        "CREATE MATERIALIZED VIEW copy AS SELECT * FROM file; CREATE VIEW sexton_live AS SELECT * FROM copy",
+        "DROP VIEW sexton_live",
+    ),
+)
 
 
 def test_n1_a_copy_that_says_no_age_keeps_everything(rig: Rig, root: Path) -> None:
-    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", f"INSERT INTO sexton_live VALUES ('f', 'x', 'disk', '{KEY}')")
+    execute(rig, f"CREATE TABLE file ({COLUMNS})")
+    rig.later(10_801)
+    for create_copy, drop_copy in COPIES:
+        execute(rig, create_copy)
 
-    report = run(rig)
+        report = rig.round()
 
-    assert (report.claimed, len(listing(root))) == (0, 2)
-    assert all("is a copy" in why and "sexton_live_as_of" in why for why in kept_texts(report))
+        assert (report.claimed, len(listing(root))) == (0, 2)
+        assert all("is a copy" in why and "sexton_live_as_of" in why for why in kept_texts(report))
+        execute(rig, drop_copy)
 
 
 @pytest.mark.parametrize("place", ["column", "view"])
@@ -113,73 +118,35 @@ def test_n1_an_age_in_the_future_or_none_keeps_everything(rig: Rig, root: Path) 
     assert all("still to come" in why for why in kept_texts(ahead))
 
 
-@pytest.mark.parametrize("over", ["", "CREATE VIEW sexton_live AS SELECT * FROM copy"])
-def test_n1_a_materialized_view_is_a_copy(rig: Rig, tmp_path: Path, over: str) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, KEY)
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=(KEY,)))
-    execute(
-        rig,
-        f"CREATE TABLE file ({COLUMNS})",
-        f"CREATE MATERIALIZED VIEW {'copy' if over else 'sexton_live'} AS SELECT * FROM file",
-        *([over] if over else []),
-    )
-
-    report = run(rig)
-
-    assert (report.claimed, len(listing(root))) == (0, 1)
-    assert all("is a copy" in why for why in kept_texts(report))
-
-
-@pytest.mark.parametrize("shown", ["key", "prefix", "inside"])
-def test_n2_a_url_in_the_view_keeps_its_object(rig: Rig, root: Path, shown: str) -> None:
-    spec = rig.registry.vault("shop", "disk")
+def test_n2_a_url_in_the_view_keeps_its_object(rig: Rig, root: Path) -> None:
+    url = url_roots(rig.registry.vault("shop", "disk"))[0]
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/t1/"))
-    show_urls(rig, spec, {"key": KEY, "prefix": "data/", "inside": "data/t1/new.dat"}[shown])
+    rig.later(10_801)
+    for shown, marks, left in (("data/", 3, {KEY, OTHER}), (KEY, 2, {KEY}), ("data/t1/new.dat", 1, set())):
+        show(rig, url + shown)
 
-    report = run(rig)
-
-    kept = {"key": {KEY}, "prefix": {KEY, OTHER}, "inside": set()}[shown]
-    assert sum(kept_texts(report).values()) == {"key": 2, "prefix": 3, "inside": 1}[shown]
-    assert set(listing(root)) == kept
-
-
-def show_urls(rig: Rig, spec: VaultSpec, *keys: str) -> None:
-    """Create the view with URLs below the vault's root."""
-    rows = (f"('f', '{n}', 'disk', '{url_roots(spec)[0]}{key}')" for n, key in enumerate(keys))
-    execute(
-        rig,
-        f"CREATE TABLE file ({COLUMNS})",
-        f"INSERT INTO file VALUES {', '.join(rows)}",
-        "CREATE VIEW sexton_live AS SELECT * FROM file",
-    )
+        assert sum(kept_texts(rig.round()).values()) == marks
+        assert set(listing(root)) == left
 
 
-@pytest.mark.parametrize(
-    ("vault", "key"),
-    [
+def test_n2_a_key_that_means_no_object_keeps_everything(rig: Rig, root: Path) -> None:
+    url = url_roots(rig.registry.vault("shop", "disk"))[0]
+    rig.later(10_801)
+    for vault, key in (
         ("disk", "s3a://elsewhere/data/t1/a.dat"),
         ("disk", "file:///elsewhere/data/t1/a.dat"),
         ("disk", "/data/t1/a.dat"),
         ("disk", ""),
-        ("typo", "{root}data/t1/a.dat"),
-        ("disk", "{root}"),
-        ("disk", "{root}/data/t1/a.dat"),
-    ],
-)
-def test_n2_a_key_that_means_no_object_keeps_everything(rig: Rig, root: Path, vault: str, key: str) -> None:
-    key = key.format(root=url_roots(rig.registry.vault("shop", "disk"))[0])
-    execute(
-        rig,
-        f"CREATE TABLE file ({COLUMNS})",
-        f"INSERT INTO file VALUES ('f', '1', '{vault}', '{key}')",
-        "CREATE VIEW sexton_live AS SELECT * FROM file",
-    )
+        ("typo", f"{url}data/t1/a.dat"),
+        ("disk", url),
+        ("disk", f"{url}/data/t1/a.dat"),
+    ):
+        show(rig, key, vault=vault)
 
-    report = run(rig)
+        report = Rig(rig.url).round()
 
-    assert (report.claimed, len(listing(root))) == (0, 2)
-    assert all("write keys relative to the vault" in why for why in kept_texts(report))
+        assert (report.claimed, len(listing(root))) == (0, 2)
+        assert all("write keys relative to the vault" in why for why in kept_texts(report))
 
 
 VIEW = "public.sexton_live"
@@ -200,27 +167,10 @@ def test_a_view_that_is_not_named_keeps_everything(rig: Rig, root: Path) -> None
     assert all(f"sexton instance live-view shop {VIEW}" in why for why in kept_texts(report))
     with pytest.raises(OwnerSilent, match="names no live view"):
         rig.live_side.as_of("shop")
-
-
-def test_an_operator_may_say_that_there_is_no_view(rig: Rig, root: Path) -> None:
-    create(rig, VIEW)
-    rig.registry.set_live_view("shop", "none")
-
-    report = run(rig)
-
-    assert (report.claimed, listing(root)) == (2, {})
+    rig.registry.set_live_view("shop", "none")  # as an operator does who knows better
+    assert (rig.round().claimed, listing(root)) == (2, {})
     with pytest.raises(NoLiveSide, match="sexton instance live-view shop"):
         rig.live_side.as_of("shop")
-
-
-def test_only_the_named_view_is_read(rig: Rig, root: Path) -> None:
-    create(rig, VIEW)
-    create(rig, "public.ours", OTHER)
-    rig.registry.set_live_view("shop", "public.ours")
-
-    report = run(rig)
-
-    assert (kept_texts(report), set(listing(root))) == ({"live": 1}, {OTHER})
 
 
 def test_a_named_view_that_is_missing_keeps_everything(rig: Rig, root: Path) -> None:
@@ -236,7 +186,8 @@ def test_a_named_view_that_is_missing_keeps_everything(rig: Rig, root: Path) -> 
 def test_instances_with_views_of_their_own_share_no_rows(rig: Rig, root: Path) -> None:
     rig.instance("toys")
     create(rig, "public.ours", OTHER)
-    create(rig, "public.theirs")
+    for name in (VIEW, "public.theirs"):
+        create(rig, name)
     rig.registry.set_live_view("shop", "public.ours")
     rig.registry.set_live_view("toys", "public.theirs")
 
@@ -246,10 +197,7 @@ def test_instances_with_views_of_their_own_share_no_rows(rig: Rig, root: Path) -
 
 
 def test_the_age_of_a_copy_is_in_the_view_beside_it(rig: Rig, root: Path) -> None:
-    with owner_write(rig.db) as c:
-        c.exec_driver_sql("CREATE TABLE ours (kind text, id text, vault text, key text)")
-        as_of = "now()"
-        c.exec_driver_sql(f"CREATE VIEW ours_as_of AS SELECT {as_of} AS as_of")
+    execute(rig, f"CREATE TABLE ours ({COLUMNS})", "CREATE VIEW ours_as_of AS SELECT now() AS as_of")
     rig.registry.set_live_view("shop", "public.ours")
 
     report = run(rig)
@@ -258,13 +206,10 @@ def test_the_age_of_a_copy_is_in_the_view_beside_it(rig: Rig, root: Path) -> Non
     assert all("last true" in why or "no instant" in why for why in kept_texts(report))
 
 
-def test_a_name_that_is_no_owners_view_is_refused(rig: Rig) -> None:
+def test_only_an_owners_own_view_can_be_named(rig: Rig) -> None:
     for name in ["", "a b", "pg_temp.sexton_live", "sexton.mark", "a.b.c", "a;b"]:
         with pytest.raises(BadInput, match="no name of a live view"):
             rig.registry.set_live_view("shop", name)
-
-
-def test_the_catalog_takes_no_view(rig: Rig) -> None:
     add_instance(rig.db, rig.registry, "lake", "catalog")
     with pytest.raises(BadInput, match="needs no view"):
         rig.registry.set_live_view("lake", VIEW)

@@ -1,12 +1,11 @@
 """A live view that computes without an end, or that its owner has locked, is unreadable; nothing waits for it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
 
 from sexton.check.model import RunState
 from sexton.contract import NewMark
@@ -18,12 +17,12 @@ from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.story import story
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.stored import examine_roles, examine_work
-from sexton.marks.model import DueMark
+from sexton.marks.model import DueMark, Ref
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_reading, owner
+from tests.integration.owners.views import COLUMNS, execute
 from tests.support.kept import kept_texts
 from tests.support.rig import INTERVAL, Rig, listing, put, stores_of
-from tests.support.transactions import owner_write
 
 ENDLESS = "'file'::text AS kind, g::text AS id, 'disk'::text AS vault, 'k'::text AS key FROM generate_series(1, 1e15) g"
 TOO_SLOW = "did not answer within 2 s|was read for 2 s without an end"
@@ -51,9 +50,7 @@ def shop(rig: Rig, tmp_path: Path) -> Rig:
 def locked(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     """The instance's view reads a table that an open transaction of the owner has locked."""
     set_limits(monkeypatch, 60, 1)
-    with owner_write(shop.db) as c:
-        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
-        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
+    execute(shop, f"CREATE TABLE live ({COLUMNS})", "CREATE VIEW sexton_live AS SELECT * FROM live")
     connection = psycopg.connect(shop.url.replace("postgresql+psycopg", "postgresql"))
     connection.execute("LOCK TABLE public.live IN ACCESS EXCLUSIVE MODE")
     yield shop
@@ -62,24 +59,7 @@ def locked(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def endless(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, 2, 1)
-    with owner_write(shop.db) as c:
-        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {ENDLESS}"))
-
-
-@pytest.fixture
-def raising(shop: Rig) -> Rig:
-    """A view whose rows raise an error."""
-    with owner_write(shop.db) as c:
-        c.execute(text("CREATE TABLE live (id text, bytes bigint)"))
-        c.execute(text("INSERT INTO live VALUES ('x', 0)"))
-        rows = "'file'::text kind, id, 'disk'::text vault, (1 / bytes)::text AS key FROM live"
-        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {rows}"))
-    return shop
-
-
-def repair(raising: Rig) -> None:
-    with owner_write(raising.db) as c:
-        c.execute(text("UPDATE live SET bytes = 1"))
+    execute(shop, f"CREATE VIEW sexton_live AS SELECT {ENDLESS}")
 
 
 def live_objects(shop: Rig) -> DoctorFinding:
@@ -111,11 +91,10 @@ def test_an_endless_view_keeps_everything_and_is_named(
 
 def test_many_slow_statements_end_with_their_transaction(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_reading, "LOOK_SECONDS", -1)
-    with owner_write(shop.db) as c:
-        c.execute(text("CREATE VIEW sexton_live AS SELECT ''::text kind, ''::text id, ''::text vault, ''::text AS key"))
+    execute(shop, "CREATE VIEW sexton_live AS SELECT ''::text kind, ''::text id, ''::text vault, ''::text AS key")
 
     with pytest.raises(OwnerSilent, match="without an end"):
-        shop.owner.live("shop", [MARK], lambda: None)
+        ask(shop)
 
 
 @pytest.mark.slow
@@ -126,56 +105,55 @@ def test_a_locked_view_keeps_everything_and_is_named(locked: Rig, tmp_path: Path
     assert any("is locked by a transaction of its owner" in kept for kept in kept_texts(report))
     assert "is locked" in " ".join(checked.run.missing_inputs)
     assert "is locked" in why(locked)
-
-
-@pytest.mark.parametrize("silent_seconds", [0, 300])
-def test_a_view_that_is_slow_is_not_read_again_soon(
-    locked: Rig, silent_seconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner, "SILENT_SECONDS", silent_seconds)
-    with pytest.raises(OwnerSilent, match="is locked"):
-        locked.owner.live("shop", [MARK], lambda: None)
-    locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
-    set_limits(monkeypatch, 60, 60)
-
-    if silent_seconds:
-        with pytest.raises(OwnerSilent, match=r"is locked.*a worker reads it again 300 s later"):
-            locked.owner.live("shop", [MARK], lambda: None)
-    else:
-        assert locked.owner.live("shop", [MARK], lambda: None) == {}
-
-
-def test_the_doctor_names_a_locked_view(locked: Rig) -> None:
     finding = live_objects(locked)
-
     assert (finding.state, "shop keeps every mark: the live view is locked" in finding.detail) == ("FAIL", True)
     assert "correct the view" in finding.todo
 
 
-def test_a_view_that_fails_late_is_not_read_again_soon(raising: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def ask(worker: Rig) -> Mapping[Ref, str]:
+    """Ask a worker's owner whether the mark is live."""
+    return worker.owner.live("shop", [MARK], lambda: None)
+
+
+def test_a_view_that_is_slow_is_not_read_again_soon(locked: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = {silent_seconds: Rig(locked.url) for silent_seconds in (0, 300)}
+    for silent_seconds, worker in workers.items():
+        monkeypatch.setattr(owner, "SILENT_SECONDS", silent_seconds)
+        with pytest.raises(OwnerSilent, match="is locked"):
+            ask(worker)
+    locked.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted")
+    set_limits(monkeypatch, 60, 60)
+
+    assert ask(workers[0]) == {}
+    with pytest.raises(OwnerSilent, match=r"is locked.*a worker reads it again 300 s later"):
+        ask(workers[300])
+    for worker in workers.values():
+        worker.db.close()
+
+
+def test_a_view_that_fails_late_is_not_read_again_soon(shop: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "'file'::text kind, id, 'disk'::text vault, (1 / bytes)::text AS key FROM live"
+    execute(shop, "CREATE TABLE live (id text, bytes bigint)", "INSERT INTO live VALUES ('x', 0)")
+    execute(shop, f"CREATE VIEW sexton_live AS SELECT {rows}")
+    monkeypatch.setattr(owner, "SLOW_SECONDS", 1_000)
+    monkeypatch.setattr(owner, "SILENT_SECONDS", 300)
+    with pytest.raises(OwnerSilent, match="division by zero"):
+        ask(shop)
+    finding = live_objects(shop)
+    execute(shop, "UPDATE live SET bytes = 1")
+    mended = ask(shop)
+    execute(shop, "UPDATE live SET bytes = 0")
     monkeypatch.setattr(owner, "SLOW_SECONDS", 0)
     with pytest.raises(OwnerSilent, match="division by zero"):
-        raising.owner.live("shop", [MARK], lambda: None)
-    repair(raising)
-
-    with pytest.raises(OwnerSilent, match=r"division by zero.*a worker reads it again 300 s later"):
-        raising.owner.live("shop", [MARK], lambda: None)
-    assert stores_of(raising.db).owners.live("shop", [MARK], lambda: None) == {}
-
-
-def test_a_view_that_fails_at_once_is_read_again(raising: Rig) -> None:
-    with pytest.raises(OwnerSilent, match="division by zero"):
-        raising.owner.live("shop", [MARK], lambda: None)
-    repair(raising)
-
-    assert raising.owner.live("shop", [MARK], lambda: None) == {}
-
-
-def test_the_doctor_names_a_view_whose_rows_raise(raising: Rig) -> None:
-    finding = live_objects(raising)
+        ask(shop)
+    execute(shop, "UPDATE live SET bytes = 1")
 
     assert (finding.state, "shop keeps every mark" in finding.detail) == ("FAIL", True)
     assert "division by zero" in finding.detail
+    assert mended == {}
+    with pytest.raises(OwnerSilent, match=r"division by zero.*a worker reads it again 300 s later"):
+        ask(shop)
+    assert stores_of(shop.db).owners.live("shop", [MARK], lambda: None) == {}
 
 
 def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path: Path) -> None:
@@ -193,18 +171,16 @@ def test_a_locked_view_stops_no_other_instance_nor_command(locked: Rig, tmp_path
 
 
 def test_a_long_error_of_a_view_is_cut(shop: Rig) -> None:
-    with owner_write(shop.db) as c:
-        c.execute(text("CREATE TABLE live (id text)"))
-        c.execute(text("INSERT INTO live VALUES ('x')"))
-        c.execute(
-            text(
-                "CREATE VIEW sexton_live AS SELECT 'file'::text kind, id, 'disk'::text vault, id AS key FROM live "
-                "WHERE repeat(id, 5000000)::bigint > 0"
-            )
-        )
+    execute(
+        shop,
+        "CREATE TABLE live (id text)",
+        "INSERT INTO live VALUES ('x')",
+        "CREATE VIEW sexton_live AS SELECT 'file'::text kind, id, 'disk'::text vault, id AS key FROM live "
+        "WHERE repeat(id, 5000000)::bigint > 0",
+    )
 
     with pytest.raises(OwnerSilent, match="invalid input syntax") as silence:
-        shop.owner.live("shop", [MARK], lambda: None)
+        ask(shop)
 
     error: BaseException | None = silence.value
     while error is not None:

@@ -13,6 +13,7 @@ from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql import live_marks
 from sexton.recycle.model import RoundReport
+from tests.integration.owners.views import execute, new_worker
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
@@ -31,9 +32,11 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 
 
 def show(rig: Rig, columns: str) -> None:
-    with owner_write(rig.db) as c:
-        c.execute(text("CREATE TABLE live (instance text, kind text, id text, vault text, key text)"))
-        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {columns} FROM live"))
+    execute(
+        rig,
+        "CREATE TABLE live (instance text, kind text, id text, vault text, key text)",
+        f"CREATE VIEW sexton_live AS SELECT {columns} FROM live",
+    )
 
 
 def live(
@@ -67,21 +70,23 @@ TOUCHES = {
 }
 
 
-@pytest.mark.parametrize("how", TOUCHES)
-def test_a_mark_on_a_live_object_is_kept_while_it_is_live(rig: Rig, root: Path, how: str) -> None:
-    mark, row = TOUCHES[how]
-    rig.mark("dropped", mark)
-    live(rig, **row)
+def test_a_mark_on_a_live_object_is_kept_while_it_is_live(rig: Rig, root: Path) -> None:
+    for how, (mark, row) in TOUCHES.items():
+        for name in FILES:
+            put(root, name)
+        with new_worker(rig) as worker:
+            id_ = f"m{worker.count('mark_history')}"
+            worker.mark("dropped", mark.model_copy(update={"id": id_}))
+            live(worker, **row | ({"id": id_} if row.get("id") else {}))
 
-    report = run(rig)
+            report = run(worker)
 
-    assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1)
-    assert (len(listing(root)), rig.row("dropped", "m").state) == (3, "MARKED")
-    with owner_write(rig.db) as c:
-        c.execute(text("DELETE FROM live"))
-    again = rig.round()
-    assert (kept_texts(again), again.claimed) == ({}, 1)
-    assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3)
+            assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1), how
+            assert (len(listing(root)), worker.row("dropped", id_).state) == (3, "MARKED"), how
+            execute(worker, "DELETE FROM live")
+            again = worker.round()
+            assert (kept_texts(again), again.claimed) == ({}, 1), how
+            assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3), how
 
 
 def test_live_objects_of_another_vault_block_nothing(rig: Rig, root: Path) -> None:
@@ -99,16 +104,6 @@ def test_live_objects_of_another_vault_block_nothing(rig: Rig, root: Path) -> No
     assert set(listing(root)) == {"data/t2/c.dat"}
 
 
-def test_only_marks_that_touch_live_objects_are_kept(rig: Rig, root: Path) -> None:
-    rig.mark("dropped", BY_PREFIX, NewMark(id="other", vault="disk", keys=("data/t2/c.dat",)))
-    live(rig, key="data/t1/a.dat")
-
-    report = run(rig)
-
-    assert (kept_texts(report), report.removed) == ({"live": 1}, 1)
-    assert set(listing(root)) == {"data/t1/a.dat", "data/t1/b.dat"}
-
-
 def test_live_rows_block_only_marks_of_their_instance(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/t1/a.dat")
@@ -124,21 +119,17 @@ def test_live_rows_block_only_marks_of_their_instance(rig: Rig, tmp_path: Path) 
     assert set(listing(root)) == {"data/t2/c.dat"}
 
 
-@pytest.mark.parametrize("columns", ["kind, id", "kind, id, vault", "id, vault, key"])
-def test_a_broken_view_blocks_every_mark(rig: Rig, tmp_path: Path, columns: str) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "data/t1/a.dat")
-    put(root, "data/t2/c.dat")
-    show(rig, columns)
+def test_a_broken_view_blocks_every_mark(rig: Rig, root: Path) -> None:
     rig.mark("dropped", BY_PREFIX, NewMark(id="m2", vault="disk", keys=("data/t2/c.dat",)))
+    rig.later(10_801)
+    for columns in ("kind, id", "kind, id, vault", "id, vault, key"):
+        execute(rig, "DROP VIEW sexton_live", f"CREATE VIEW sexton_live AS SELECT {columns} FROM live")
 
-    report = run(rig)
+        report = rig.round()
 
-    assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 2, 2)
-    assert all(why.startswith("owner: the live view cannot be read: ") for why in kept_texts(report))
-    with owner_write(rig.db) as c:
-        c.execute(text("DROP VIEW sexton_live"))
-        c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
+        assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 3, 2)
+        assert all(why.startswith("owner: the live view cannot be read: ") for why in kept_texts(report))
+    execute(rig, "DROP VIEW sexton_live", "CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live")
     assert rig.round().claimed == 2
 
 
@@ -162,16 +153,6 @@ def test_a_lost_connection_to_the_view_costs_one_round(rig: Rig, tmp_path: Path)
     assert len(cut) == 1
     assert (report.claimed, ["cannot be read" in why for why in kept_texts(report)]) == (0, [True])
     assert (rig.round().claimed, listing(root)) == (1, {})
-
-
-def test_without_a_view_no_query_is_sent(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "data/t1/a.dat")
-    rig.mark("dropped", BY_PREFIX)
-
-    report = run(rig)
-
-    assert (kept_texts(report), report.claimed, listing(root)) == ({}, 1, {})
 
 
 def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
@@ -228,16 +209,16 @@ def test_n5_a_report_names_only_the_first_of_many_marks(rig: Rig, root: Path) ->
     assert len(report.kept) == NAMED_LIVE
 
 
-@pytest.mark.parametrize("separator", "/_=#: ~@+,é")
-def test_a_live_prefix_may_end_with_any_separator(separator: str) -> None:
-    assert f"data/t1{separator}" in covering_prefixes(f"data/t1{separator}a.dat")
+def test_a_live_prefix_may_end_with_any_separator() -> None:
+    separators = "/_=#: ~@+,é"
+
+    assert [s for s in separators if f"data/t1{s}" not in covering_prefixes(f"data/t1{s}a.dat")] == []
 
 
 @pytest.mark.slow
 def test_a_live_view_is_queried_for_deep_keys_in_pages(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_marks, "NAMES_AT_ONCE", 500)
-    with owner_write(rig.db) as c:
-        c.execute(text("CREATE INDEX live_by_key ON live (vault, key)"))
+    execute(rig, "CREATE INDEX live_by_key ON live (vault, key)")
     live(rig, key="00/")
     mark = DueMark("dropped", "m", 0, "disk", None, tuple(f"{n:02}/" + "d/" * 510 for n in range(50)), 0)
     characters: list[int] = []

@@ -41,7 +41,7 @@ def test_owners_that_cannot_be_loaded_are_listed_with_the_reason(rig: Rig, capsy
     assert "SQL transactions of a database" in re.sub(r"\s+", " ", printed)  # no package replaces an owner of Sexton
 
 
-def test_an_instance_needs_an_owner_that_works(rig: Rig) -> None:
+def test_an_instance_needs_an_owner_that_works_and_keeps_it(rig: Rig) -> None:
     for owner, options, says in [
         ("folder", {}, "not installed; installed are: broken, catalog, ducklake, http, sql, strange"),
         ("broken", {}, "owner broken of package .* cannot be loaded"),
@@ -50,6 +50,8 @@ def test_an_instance_needs_an_owner_that_works(rig: Rig) -> None:
     ]:
         with pytest.raises(BadInput, match=says):
             add_instance(rig.db, rig.registry, "lake", owner, options)
+    with pytest.raises(BadInput, match="is registered with owner sql"):
+        add_instance(rig.db, rig.registry, "shop", "catalog")
 
 
 def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +67,6 @@ def test_a_kind_states_its_retention(rig: Rig, monkeypatch: pytest.MonkeyPatch) 
         load()
     with pytest.raises(BadInput, match=r"owner forgetful .* cannot be loaded: BadInput: kind 'archived'"):
         add_instance(rig.db, rig.registry, "lake", "forgetful")
-
-
-def test_an_instance_never_changes_its_owner(rig: Rig) -> None:
-    with pytest.raises(BadInput, match="is registered with owner sql"):
-        add_instance(rig.db, rig.registry, "shop", "catalog")
 
 
 def test_options_are_corrected_until_the_list_is_read(

@@ -1,13 +1,33 @@
 """A ``Shop`` of a clean database."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from sexton.database.engine import Database
+from sexton.owners.catalog.tables import create
 from tests.integration.owners.catalog.shop import Shop
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import new_database, shared
 from tests.servers.s3 import RunningS3
+
+
+@cache
+def template() -> str:
+    """Create a database with Sexton's tables and the catalog's; return its URL."""
+    url = shared().keep(new_database())
+    db = Database.open(url)
+    create(db)
+    db.close()
+    return url
+
+
+@pytest.fixture
+def database_url() -> str:
+    """Return the URL of a copy of the template: tables that exist need not be created for each test."""
+    return shared().create_database(template())
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ from sexton.owners.plugins import add_instance
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import DAY, GRACE, RETENTION, Rig, listing, put
 
-IDS = {"table": "t", "index": "t-i", "partition": "t-p"}
-"""What ``Shop.table`` makes by default, and ``Shop.drop`` drops."""
+SUFFIXES = {"table": "", "index": "-i", "partition": "-p"}
+"""Kinds that can be dropped → how ``Shop.table`` names them: the table's name with a suffix."""
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
 RETAINED = 10_800 + 1
 """Seconds after which dropped objects are due."""
@@ -48,6 +48,11 @@ SCHEMAS = {
     "v1": Schema(format=IndexFormat.V1, inverted=("7", "8")),
     "v2": Schema(format=IndexFormat.V2, inverted=("7", "8")),
 }
+
+
+def id_of(kind: str, table: str = "t") -> str:
+    """Return the id of a table, or of the index or partition that it has by default."""
+    return table + SUFFIXES[kind]
 
 
 def no_heartbeat() -> None:
@@ -147,13 +152,13 @@ class Shop(Rig):
         self.catalog.create_table(new)
         return self.catalog.tablets(table=name)
 
-    def drop(self, kind: str) -> None:
-        """Drop the table ``t``, its index or its partition."""
-        getattr(self.catalog, f"drop_{kind}")(IDS[kind])
+    def drop(self, kind: str, table: str = "t") -> None:
+        """Drop a table, its index or its partition."""
+        getattr(self.catalog, f"drop_{kind}")(id_of(kind, table))
 
-    def undrop(self, kind: str) -> None:
+    def undrop(self, kind: str, table: str = "t") -> None:
         """Undrop what ``drop`` has dropped."""
-        getattr(self.catalog, f"undrop_{kind}")(IDS[kind])
+        getattr(self.catalog, f"undrop_{kind}")(id_of(kind, table))
 
     def due_tablet(self) -> str:
         """Return a tablet with a rowset, whose table ``t`` is dropped and due."""

@@ -17,7 +17,7 @@ from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
-from tests.integration.owners.catalog.shop import HOUR, IDS, OWN, PREPARED, RETAINED, Shop
+from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, SUFFIXES, Shop, id_of
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import DAY, DEPLOYMENT, GRACE, RETENTION
 
@@ -45,11 +45,19 @@ def reported(shop: Shop) -> set[str]:
     return {f"{text.kind}/{text.id}" for text in texts if re.search("^it (is|was|has).* no mark", text.text)}
 
 
-def expand_dropped(shop: Shop, kind: str) -> None:
-    """Drop something, and mark its tablets."""
-    shop.drop(kind)
+def expand_dropped(shop: Shop, **kinds: str) -> None:
+    """Drop something of each of these tables, and mark its tablets."""
+    for table, kind in kinds.items():
+        shop.drop(kind, table)
     shop.later(RETAINED)
     shop.expand_all()
+
+
+def table_for_each_kind(shop: Shop) -> dict[str, str]:
+    """Load a table of two tablets for each kind, which is its name; return kind → id of what is dropped."""
+    for kind in SUFFIXES:
+        shop.loaded(shop.table(kind, 2))
+    return {kind: id_of(kind, kind) for kind in SUFFIXES}
 
 
 def run_rounds(shop: Shop, number: int = 3) -> None:
@@ -58,20 +66,20 @@ def run_rounds(shop: Shop, number: int = 3) -> None:
         shop.second_pass()
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_what_was_dropped_and_discarded_stays(shop: Shop, kind: str) -> None:
-    shop.loaded(shop.table("t", 2))
+def test_what_was_dropped_and_discarded_stays(shop: Shop) -> None:
+    ids = table_for_each_kind(shop)
     objects = shop.objects()
-    shop.drop(kind)
+    for kind in ids:
+        shop.drop(kind, kind)
     before = reported(shop)
-    discard(shop, kind, IDS[kind])
-
-    with pytest.raises(contract.Refused, match=f"{IDS[kind]} is gone"):
-        shop.undrop(kind)
+    for kind, id_ in ids.items():
+        discard(shop, kind, id_)
+        with pytest.raises(contract.Refused, match=f"{id_} is gone"):
+            shop.undrop(kind, kind)
     shop.later(AN_HISTORY)
     shop.round()
 
-    assert (before, reported(shop)) == (set(), {f"{kind}/{IDS[kind]}"})
+    assert (before, reported(shop)) == (set(), {f"{kind}/{id_}" for kind, id_ in ids.items()})
     assert shop.objects() == objects != set()
 
 
@@ -98,37 +106,37 @@ def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
     assert reported(shop) == {f"txn/{txn}"}
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop, kind: str) -> None:
-    shop.loaded(shop.table("t", 2))
+def test_a_parent_with_marked_tablets_is_not_discarded(shop: Shop) -> None:
+    ids = table_for_each_kind(shop)
     objects = shop.objects()
-    expand_dropped(shop, kind)
-    quarantine(shop, kind, IDS[kind])
+    expand_dropped(shop, **{kind: kind for kind in ids})
 
-    with pytest.raises(BadInput, match="undrop it, or discard those first"):
-        Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, IDS[kind]), "anna")
-    shop.undrop(kind)
+    for kind, id_ in ids.items():
+        quarantine(shop, kind, id_)
+        with pytest.raises(BadInput, match="undrop it, or discard those first"):
+            Deployment(Settings(deployment=DEPLOYMENT), shop.db).discard("shop", Ref(kind, id_), "anna")
+        shop.undrop(kind, kind)
     shop.round()
 
     assert shop.objects() == objects
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_files_of_a_discarded_tablet_are_orphans(shop: Shop, kind: str) -> None:
-    tablets = shop.table("t", 2)
-    shop.loaded(tablets)
-    expand_dropped(shop, kind)
-    discard(shop, "tablet", tablets[0])
-    with pytest.raises(contract.Refused, match=f"tablet {tablets[0]} is gone"):
-        shop.undrop(kind)
+def test_files_of_a_discarded_tablet_are_orphans(shop: Shop) -> None:
+    kinds = table_for_each_kind(shop)
+    expand_dropped(shop, **{kind: kind for kind in kinds})
+    tablets = {kind: shop.catalog.tablets(table=kind)[0] for kind in kinds}
+    for kind, tablet in tablets.items():
+        discard(shop, "tablet", tablet)
+        with pytest.raises(contract.Refused, match=f"tablet {tablet} is gone"):
+            shop.undrop(kind, kind)
     run_rounds(shop, 2)
-    left = shop.objects()
+    left = sorted(shop.objects())
     shop.later(3 * DAY)
     shop.check()
 
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (0, 0)
-    assert [key.split("/")[1] for key in left] == [tablets[0]]
-    assert [(f.type, f.key) for f in shop.runs.findings("shop", 0, 100)] == [("ORPHAN", key) for key in left]
+    assert [key.split("/")[1] for key in left] == sorted(tablets.values())
+    assert sorted((f.type, f.key) for f in shop.runs.findings("shop", 0, 100)) == [("ORPHAN", key) for key in left]
 
 
 def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
@@ -163,15 +171,15 @@ def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
     assert reported(shop) == {f"rowset/{inputs[0]}"}
 
 
-@pytest.mark.parametrize("kind", ["index", "partition"])
-def test_a_discarded_part_of_a_dropped_table_stays_dropped(shop: Shop, kind: str) -> None:
-    shop.loaded(shop.table())
-    shop.drop(kind)
-    discard(shop, kind, IDS[kind])
-    shop.catalog.drop_table("t")
+def test_a_discarded_part_of_a_dropped_table_stays_dropped(shop: Shop) -> None:
+    for kind in ("index", "partition"):
+        shop.loaded(shop.table(kind))
+        shop.drop(kind, kind)
+        discard(shop, kind, id_of(kind, kind))
+        shop.catalog.drop_table(kind)
 
-    with pytest.raises(contract.Refused, match="ancestor table t"):
-        shop.undrop(kind)
+        with pytest.raises(contract.Refused, match=f"ancestor table {kind}"):
+            shop.undrop(kind, kind)
     shop.later(RETAINED)
     shop.round()
 
@@ -220,7 +228,7 @@ def test_a_discarded_index_with_a_deleted_tablet_stays_dropped(shop: Shop) -> No
 def test_compacted_rowsets_of_a_discarded_tablet_are_deleted(shop: Shop) -> None:
     [tablet] = shop.table()
     kept = set(shop.keys(shop.compacted(tablet, [shop.loaded([tablet])[0] for _ in range(2)])))
-    expand_dropped(shop, "table")
+    expand_dropped(shop, t="table")
     discard(shop, "tablet", tablet)
     for _ in range(3):
         shop.later(10 * DAY)
@@ -232,7 +240,7 @@ def test_compacted_rowsets_of_a_discarded_tablet_are_deleted(shop: Shop) -> None
 def test_no_tablet_is_marked_again_while_its_partition_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.loaded(shop.table("t", 1, i1=Schema(), i2=Schema()))
     [kept] = shop.catalog.tablets(index="i2")
-    expand_dropped(shop, "partition")
+    expand_dropped(shop, t="partition")
     discard(shop, "tablet", kept)
     shop.catalog.drop_index("i2")
     shop.round()
@@ -254,82 +262,86 @@ def test_no_tablet_is_marked_again_while_its_partition_ends(shop: Shop, monkeypa
     assert not list(shop.catalog_owner.contradictions("shop"))
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_an_id_of_something_deleted_is_refused(shop: Shop, kind: str) -> None:
-    shop.table("t")
-    shop.drop(kind)
+def test_an_id_of_something_deleted_is_refused(shop: Shop) -> None:
+    for kind in SUFFIXES:
+        shop.table(kind)
+        shop.drop(kind, kind)
     shop.later(RETAINED)
     run_rounds(shop, 1)
     create = {
-        "table": partial(shop.table, "t"),
-        "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"t-i": Schema()})),
-        "partition": partial(shop.catalog.add_partition, "t", "t-p", 1),
+        "table": partial(shop.table, "table"),
+        "index": partial(shop.catalog.create_table, NewTable(id="t2", indexes={"index-i": Schema()})),
+        "partition": partial(shop.catalog.add_partition, "partition", "partition-p", 1),
     }
 
-    with pytest.raises(contract.Refused):
-        shop.undrop(kind)
-    with pytest.raises(AlreadyThere, match="was used before"):
-        create[kind]()
+    for kind, create_again in create.items():
+        with pytest.raises(contract.Refused):
+            shop.undrop(kind, kind)
+        with pytest.raises(AlreadyThere, match="was used before"):
+            create_again()
+    assert shop.number(shop.t.tablets) == 0
 
 
-@pytest.mark.parametrize("is_discarded", [False, True])
-def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop, is_discarded: bool) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
-    _, [rowset] = shop.written([tablet])
-    [key] = shop.keys(rowset)
-    expand_dropped(shop, "table")
-    discard(shop, "tablet", tablet)
+def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop) -> None:
+    tablets = {name: shop.table(name)[0] for name in ("marked", "discarded")}
+    shop.loaded([*tablets.values()])
+    rowsets = {name: shop.written([tablet])[1][0] for name, tablet in tablets.items()}
+    keys = {name: shop.keys(rowset)[0] for name, rowset in rowsets.items()}
+    expand_dropped(shop, marked="table", discarded="table")
+    for tablet in tablets.values():
+        discard(shop, "tablet", tablet)
     shop.round()
     assert shop.number(shop.t.tables) == 0
     assert not list(shop.catalog_owner.contradictions("shop"))  # its mark deletes it
 
-    if is_discarded:
-        discard(shop, "prepared", rowset)
+    discard(shop, "prepared", rowsets["discarded"])
     for seconds in (PREPARED, 2 * RETAINED):
         shop.later(seconds)
         shop.round()
 
     texts = [text.text for text in shop.catalog_owner.contradictions("shop")]
-    assert (key in shop.objects()) == is_discarded
-    assert texts == ([f"its tablet has no record: {tablet}"] if is_discarded else [])
+    assert shop.objects() & {*keys.values()} == {keys["discarded"]}
+    assert texts == [f"its tablet has no record: {tablets['discarded']}"]
 
 
-@pytest.mark.parametrize("is_discarded", [False, True])
-def test_a_load_is_committed_whole_or_not(shop: Shop, is_discarded: bool) -> None:
-    shop.table("t", 1, partitions=("p1", "p2"))
-    [dropped], [used] = shop.catalog.tablets(partition="p1"), shop.catalog.tablets(partition="p2")
-    txn = shop.catalog.begin("l", 10 * DAY)
-    shop.write(*shop.catalog.prepare_rowsets(txn, [dropped, used], "disk"))
-    shop.catalog.drop_partition("p1")
+def test_a_load_is_committed_whole_or_not(shop: Shop) -> None:
+    loads = []
+    for name in ("deleted", "discarded"):
+        shop.table(name, 1, partitions=(f"{name}-1", f"{name}-2"))
+        txn = shop.catalog.begin(name, 10 * DAY)
+        shop.write(*shop.catalog.prepare_rowsets(txn, shop.catalog.tablets(table=name), "disk"))
+        shop.catalog.drop_partition(f"{name}-1")
+        loads.append(txn)
     shop.later(RETAINED)
     shop.expand_all()
-    if is_discarded:
-        discard(shop, "tablet", dropped)
+    discard(shop, "tablet", shop.catalog.tablets(partition="discarded-1")[0])
     run_rounds(shop, 2)
-    assert not shop.catalog.tablets(partition="p1")
+    assert shop.number(shop.t.tablets) == 2
 
-    with pytest.raises(SextonError):
-        shop.catalog.commit(txn)
+    for txn in loads:
+        with pytest.raises(SextonError):
+            shop.catalog.commit(txn)
 
 
 @pytest.mark.parametrize("is_round_between", [False, True])
-@pytest.mark.parametrize(("first", "second"), TWO_PARENTS)
-def test_both_undrops_keep_what_was_discarded(shop: Shop, first: str, second: str, is_round_between: bool) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
+def test_both_undrops_keep_what_was_discarded(shop: Shop, is_round_between: bool) -> None:
+    tables = {first: (first, second, shop.table(first)[0]) for first, second in TWO_PARENTS}
+    shop.loaded([tablet for *_, tablet in tables.values()])
     objects = shop.objects()
-    expand_dropped(shop, first)
-    shop.drop(second)
+    expand_dropped(shop, **{first: first for first in tables})
+    for table, (_, second, _) in tables.items():
+        shop.drop(second, table)
     shop.later(60)
-    discard(shop, "tablet", tablet)
-    with pytest.raises(contract.Refused, match=f"tablet {tablet} is gone"):
-        shop.undrop(first)
+    for table, (first, _, tablet) in tables.items():
+        discard(shop, "tablet", tablet)
+        with pytest.raises(contract.Refused, match=f"tablet {tablet} is gone"):
+            shop.undrop(first, table)
     shop.later(RETAINED)
     if is_round_between:
         run_rounds(shop)
-    with suppress(SextonError):  # refused if the round has ended it
-        shop.undrop(second)
+    for table, (_, second, _) in tables.items():
+        with suppress(SextonError):  # refused if the round has ended it
+            shop.undrop(second, table)
     run_rounds(shop)
 
     assert shop.objects() == objects != set()
@@ -343,7 +355,7 @@ def test_a_discard_is_not_trimmed_before_both_parents_ended(shop: Shop, first: s
     [tablet] = shop.table()
     shop.loaded([tablet])
     objects = shop.objects()
-    expand_dropped(shop, first)
+    expand_dropped(shop, t=first)
     shop.drop(second)
     discard(shop, "tablet", tablet)
     for _ in range(3):

@@ -1,9 +1,7 @@
 """A drop is one mark; its undrop restores the whole subtree also beside rounds, or is refused with a reason."""
 
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from sqlalchemy import event, update
@@ -18,7 +16,7 @@ from sexton.owners.catalog import kinds
 from sexton.owners.catalog.model import AlreadyDropped, NewTable, Schema
 from sexton.owners.catalog.records import CatalogTransaction
 from sexton.owners.catalog.store import Catalog
-from tests.integration.owners.catalog.shop import FAR_MS, IDS, RETAINED, Shop, recorded_statements
+from tests.integration.owners.catalog.shop import FAR_MS, RETAINED, SUFFIXES, Shop, id_of, recorded_statements
 from tests.support.crashes import Crash, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_until_blocked_or_ended
@@ -32,33 +30,30 @@ def claim(shop: Shop, kind: str, id_: str) -> None:
         assert c.execute(update(mark).where(mark.c.kind == kind, mark.c.id == id_).values(**values)).rowcount == 1
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop, kind: str) -> None:
-    tablets = shop.table(tablets=3)
-    id_ = IDS[kind]
-    shop.drop(kind)
+def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop) -> None:
+    tablets = {kind: shop.table(kind, 3) for kind in SUFFIXES}
+    for kind in SUFFIXES:
+        shop.drop(kind, kind)
     marked = shop.refs()
-    with pytest.raises(AlreadyDropped):
-        shop.prepared(tablets)
+    for kind in SUFFIXES:
+        with pytest.raises(AlreadyDropped):
+            shop.prepared(tablets[kind])
+        shop.undrop(kind, kind)
 
-    shop.undrop(kind)
-
-    assert marked == {Ref(kind, id_)}
+    assert marked == {Ref(kind, id_of(kind, kind)) for kind in SUFFIXES}
     assert shop.refs() == set()
-    assert shop.states(shop.loaded(tablets)) == {"visible"}
+    assert shop.states(shop.loaded([tablet for each in tablets.values() for tablet in each])) == {"visible"}
 
 
-def test_a_second_drop_is_refused(shop: Shop) -> None:
+def test_a_dropped_table_is_not_dropped_again_or_altered(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
 
-    for drop, id_ in (
-        (shop.catalog.drop_table, "t"),
-        (shop.catalog.drop_partition, "t-p"),
-        (shop.catalog.drop_index, "t-i"),
-    ):
+    for kind in SUFFIXES:
         with pytest.raises(AlreadyDropped):
-            drop(id_)
+            shop.drop(kind)
+    with pytest.raises(AlreadyDropped, match="t of the tables was dropped"):
+        shop.catalog.alter_index("t-i", 2, Schema())
 
     assert shop.refs() == {Ref("table", "t")}
 
@@ -85,25 +80,26 @@ def test_a_large_table_is_expanded_by_few_statements(shop: Shop, indexes: int) -
     assert statements["wide"] == statements["slim"]
 
 
-@pytest.mark.parametrize(("parents", "parts"), [(1, 5), (2, 4)])
-def test_many_tablets_are_marked_in_parts(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, parents: int, parts: int
-) -> None:
+def test_many_tablets_are_marked_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.table("large", 10)
     shop.table("small", 2)
     shop.catalog.drop_table("large")
     shop.catalog.drop_table("small")
-    monkeypatch.setattr(kinds, "PARENTS_AT_ONCE", parents)
     monkeypatch.setattr(kinds, "TABLETS_AT_ONCE", 3)
-    beats: list[int] = []
+    for parents, parts in ((1, 5), (2, 4)):
+        monkeypatch.setattr(kinds, "PARENTS_AT_ONCE", parents)
+        shop.sql("DELETE FROM {}mark WHERE kind = 'tablet'")
+        beats: list[int] = []
 
-    with recorded_statements(shop) as statements:
-        shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, lambda: beats.append(shop.count("mark", kind="tablet")))
+        def beat(beats: list[int] = beats) -> None:
+            beats.append(shop.count("mark", kind="tablet"))
 
-    assert shop.count("mark", kind="tablet") == 12
-    assert sum("INSERT" in s for s in statements) == parts
-    assert all(second - first <= 3 for first, second in pairwise(beats))
-    assert shop.marked("tablet") == sorted(shop.marked("tablet"), key=lambda mark: mark.id)
+        with recorded_statements(shop) as statements:
+            shop.catalog_owner.mark_due("shop", {"table": FAR_MS}, beat)
+
+        assert shop.count("mark", kind="tablet") == 12
+        assert sum("INSERT" in s for s in statements) == parts
+        assert all(second - first <= 3 for first, second in pairwise(beats))
 
 
 def test_a_large_parent_may_be_undropped_between_its_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,14 +219,6 @@ def test_a_dropped_index_and_a_dropped_partition_share_a_tablet(shop: Shop) -> N
     assert shop.row("tablet", tablets[0]).parent_id == "t-i"
 
 
-def test_an_index_of_a_dropped_table_is_not_altered(shop: Shop) -> None:
-    shop.table()
-    shop.catalog.drop_table("t")
-
-    with pytest.raises(AlreadyDropped, match="t of the tables was dropped"):
-        shop.catalog.alter_index("t-i", 2, Schema())
-
-
 def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
     tablets = shop.table()
     shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])
@@ -284,20 +272,17 @@ def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> N
 
 
 @pytest.fixture
-def loaded(database_url: str, tmp_path: Path) -> Iterator[Shop]:
-    """A shop on PostgreSQL, where two transactions may write at once."""
-    shop = Shop(database_url).register()
-    shop.local(tmp_path / "disk")
+def loaded(shop: Shop) -> Shop:
+    """A shop with a table of two rowsets."""
     shop.loaded(shop.table("t", 2))
-    yield shop
-    shop.close()
+    return shop
 
 
 def undropped_while_expanded(shop: Shop, kind: str) -> None:
     """Undrop in a connection of its own, while the transaction that marks the tablets is open."""
     undropping, expanding = Database.open(shop.url), Database.open(shop.url)
     undrop = getattr(Catalog(undropping, "shop"), f"undrop_{kind}")
-    thread = threading.Thread(target=undrop, args=[IDS[kind]])
+    thread = threading.Thread(target=undrop, args=[id_of(kind)])
     with expanding.write() as c:
         kinds.mark_tablets(CatalogTransaction(expanding, c, "shop"), kind, FAR_MS)
         thread.start()
@@ -307,13 +292,13 @@ def undropped_while_expanded(shop: Shop, kind: str) -> None:
     expanding.close()
 
 
-@pytest.mark.parametrize("kind", IDS)
-def test_no_mark_of_a_tablet_is_left(loaded: Shop, kind: str) -> None:
-    loaded.drop(kind)
+def test_no_mark_of_a_tablet_is_left(loaded: Shop) -> None:
+    for kind in SUFFIXES:
+        loaded.drop(kind)
 
-    undropped_while_expanded(loaded, kind)
+        undropped_while_expanded(loaded, kind)
 
-    assert loaded.marked("tablet") == []
+        assert loaded.marked("tablet") == []
 
 
 def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
@@ -329,7 +314,7 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
     assert (in_use, loaded.objects()) == (before, before)
 
 
-@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("kind", SUFFIXES)
 def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
     loaded.drop(kind)
     loaded.later(RETAINED)
@@ -339,7 +324,7 @@ def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: st
 
     def undrop() -> None:
         try:
-            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(IDS[kind])
+            getattr(Catalog(undropping, "shop"), f"undrop_{kind}")(id_of(kind))
         except (SextonError, OperationalError) as e:
             answers.append(e)
 

@@ -18,14 +18,6 @@ from sexton.owners.catalog.tables import create
 from tests.integration.owners.catalog.shop import HOUR, Shop
 
 
-def test_tables_can_be_created_twice(shop: Shop) -> None:
-    tablets = shop.table()
-
-    create(shop.db)
-
-    assert shop.catalog.tablets(table="t") == tablets
-
-
 def test_a_table_has_tablets_for_each_index_and_partition(shop: Shop) -> None:
     shop.catalog.create_table(
         NewTable(id="t", indexes={"base": Schema(), "rollup": Schema()}, partitions={"p1": 2, "p2": 3})
@@ -37,6 +29,9 @@ def test_a_table_has_tablets_for_each_index_and_partition(shop: Shop) -> None:
     counts = {p: len(shop.catalog.tablets(partition=p)) for p in ("p1", "p2", "p3")}
     assert counts == {"p1": 2 * 2 + 4, "p2": 2 * 3 + 4, "p3": 2 * 1 + 4}
     assert len(shop.catalog.tablets(index="late", partition="p2")) == 4
+    tablets = shop.catalog.tablets()
+    create(shop.db)  # the catalog's own tables, which exist
+    assert shop.catalog.tablets() == tablets
 
 
 def test_a_load_is_marked_until_its_commit(shop: Shop) -> None:
@@ -61,14 +56,19 @@ def test_each_commit_takes_the_next_version_of_its_partition(shop: Shop) -> None
     assert versions == [2, 3, 2, 3]
 
 
-def test_a_rowset_that_is_not_written_is_not_committed(shop: Shop) -> None:
-    txn = shop.prepared(shop.table())
+def test_a_rowset_is_written_once_and_before_its_commit(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, [rowset] = shop.prepared(tablets), shop.loaded(tablets)
 
     with pytest.raises(WrongState, match="not written yet"):
         shop.catalog.commit(txn)
+    with pytest.raises(WrongState, match=rowset):
+        shop.catalog.write_rowset(Written(rowset=rowset, segments=9))
 
     assert shop.record(shop.t.txns, txn).status == "PREPARED"
     assert len(shop.marked("prepared")) == 1
+    assert shop.record(shop.t.rowsets, rowset).segments == 1
+    assert shop.objects() == set(shop.keys(rowset))
 
 
 def test_a_commit_of_a_collected_rowset_changes_nothing(shop: Shop) -> None:
@@ -98,7 +98,7 @@ def test_a_part_of_a_load_is_committed_only_with_it(shop: Shop) -> None:
     assert shop.record(shop.t.txns, part).status == "VISIBLE"
 
 
-def test_a_label_is_free_again_only_after_an_abort(shop: Shop) -> None:
+def test_a_label_is_valid_and_free_again_only_after_an_abort(shop: Shop) -> None:
     first = shop.catalog.begin("daily", HOUR)
     with pytest.raises(LabelTaken, match="daily"):
         shop.catalog.begin("daily", HOUR)
@@ -110,20 +110,28 @@ def test_a_label_is_free_again_only_after_an_abort(shop: Shop) -> None:
     with pytest.raises(LabelTaken, match="daily"):
         shop.catalog.begin("daily", HOUR)
     assert shop.number(shop.t.labels, label="daily") == 2
+    for label, seconds in [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)]:
+        with pytest.raises(BadInput):
+            shop.catalog.begin(label, seconds)
+        assert shop.number(shop.t.txns) == 2
 
 
 def test_an_ended_load_cannot_be_committed_or_written(shop: Shop) -> None:
     tablets = shop.table()
-    txn, rowsets = shop.written(tablets)
-    shop.catalog.abort(txn)
-    shop.catalog.abort(txn)
+    (txn, aborted), (committed, _) = shop.written(tablets), shop.written(tablets)
+    part = shop.catalog.begin_sub(committed)
+    for _ in range(2):
+        shop.catalog.abort(txn)
+    shop.change(shop.t.txns, committed, status="COMMITTED")
 
     with pytest.raises(WrongState, match="is ABORTED"):
         shop.catalog.commit(txn)
-    with pytest.raises(WrongState, match="is ABORTED"):
-        shop.catalog.prepare_rowsets(txn, tablets, "disk")
+    for load, status in ((txn, "ABORTED"), (part, "COMMITTED")):
+        with pytest.raises(WrongState, match=f"is {status}"):
+            shop.catalog.prepare_rowsets(load, tablets, "disk")
 
-    assert shop.states(rowsets) == {"tmp"}
+    assert shop.states(aborted) == {"tmp"}
+    assert len(shop.marked("prepared")) == 2
     assert {r.kind for r in shop.refs()} == {"txn_label", "prepared"}
 
 
@@ -230,33 +238,3 @@ def test_an_unknown_object_is_named_in_the_error(shop: Shop) -> None:
             ask()
 
     assert shop.refs() == set()
-
-
-def test_a_rowset_is_not_written_twice_or_late(shop: Shop) -> None:
-    [rowset] = shop.loaded(shop.table())
-
-    with pytest.raises(WrongState, match=rowset):
-        shop.catalog.write_rowset(Written(rowset=rowset, segments=9))
-
-    assert shop.record(shop.t.rowsets, rowset).segments == 1
-    assert shop.objects() == set(shop.keys(rowset))
-
-
-def test_a_part_prepares_nothing_after_its_loads_commit(shop: Shop) -> None:
-    tablets = shop.table()
-    txn, _ = shop.written(tablets)
-    part = shop.catalog.begin_sub(txn)
-    shop.change(shop.t.txns, txn, status="COMMITTED")
-
-    with pytest.raises(WrongState, match="is COMMITTED"):
-        shop.catalog.prepare_rowsets(part, tablets, "disk")
-
-    assert len(shop.marked("prepared")) == 1
-
-
-def test_a_load_needs_a_valid_label_and_timeout(shop: Shop) -> None:
-    for label, seconds in [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)]:
-        with pytest.raises(BadInput):
-            shop.catalog.begin(label, seconds)
-
-        assert shop.number(shop.t.txns) == 0

@@ -23,12 +23,12 @@ FRESH = 10 * RETAINED
 class Copies:
     """The copies of one tablet."""
 
-    def __init__(self, shop: Shop, tablet: str, *backends: str) -> None:
+    def __init__(self, shop: Shop, tablet: str, *backends: str, part: str = "t-p") -> None:
         self.shop, self.tablet, self._sequence = shop, tablet, 0
         self.service = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
         copies = tuple(Copy(backend=b, uid=f"u{b}") for b in backends)
-        its = Tablet(tablet=tablet, part="t-p", copies=copies)
-        self.service.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
+        its = Tablet(tablet=tablet, part=part, copies=copies)
+        self.service.placements.place("shop", Placement(db="sales", table=part.removesuffix("-p"), tablets=(its,)))
 
     def have(self, version: int, *backends: str) -> None:
         """Let backends report that they have all up to a version."""
@@ -38,9 +38,9 @@ class Copies:
             self.service.reports.accept("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
 
 
-def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
+def compacted(shop: Shop, table: str = "t") -> tuple[str, list[str], set[str]]:
     """Return a tablet whose rowsets of versions 2 to 4 were compacted and are due, these, and all keys of them."""
-    [tablet] = shop.table()
+    [tablet] = shop.table(table)
     old = [r for _ in range(3) for r in shop.loaded([tablet])]
     keys = set(shop.keys(*old))
     shop.compacted(tablet, old)
@@ -97,20 +97,17 @@ def test_c17_a_tablet_without_copies_is_not_blocked(shop: Shop) -> None:
     assert not keys & shop.objects()
 
 
-@pytest.mark.parametrize("what", ["table", "partition"])
-def test_a_dropped_table_waits_for_no_copy(shop: Shop, what: str) -> None:
-    tablet, _, keys = compacted(shop)
-    Copies(shop, tablet, "b1", "b2")
-    if what == "table":
-        shop.catalog.drop_table("t")
-    else:
-        shop.catalog.drop_partition("t-p")
+def test_a_dropped_table_waits_for_no_copy(shop: Shop) -> None:
+    for kind in ("table", "partition"):
+        tablet, _, _ = compacted(shop, kind)
+        Copies(shop, tablet, f"{kind}1", f"{kind}2", part=f"{kind}-p")
+        shop.drop(kind, kind)
     shop.later(RETAINED)
 
     shop.round()
     shop.second_pass()
 
-    assert not keys & shop.objects()
+    assert shop.objects() == set()
 
 
 def test_a_copy_given_up_by_an_operator_blocks_nothing(shop: Shop) -> None:
@@ -163,21 +160,36 @@ def loaded(shop: Shop) -> tuple[str, str, str]:
     return tablet, rowset, f"data/{tablet}/{rowset}_0.dat"
 
 
-def test_a_visible_rowsets_file_is_shown_as_live(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_live_file_and_undropped_ids_show_their_records(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, rowset, key = loaded
+    stands = "the catalog has a record of it: not dropped"
 
-    told = events(shop, key)
+    of_file, of_ids, unknown = events(shop, key), dict[tuple[str, str], dict[str, str]](), events(shop, "nothing")
+    for name in ("t", "t-i", "t-p", tablet, rowset):
+        of_ids |= events(shop, name)
+    shop.sql("UPDATE {}instance SET owner = 'sql', knows_live = false")
 
-    assert told == {("", ""): {"live": f"live: rowset {rowset} of tablet {tablet}, table t, index t-i, partition t-p"}}
+    live = f"live: rowset {rowset} of tablet {tablet}, table t, index t-i, partition t-p"
+    assert of_file == {("", ""): {"live": live}}
+    assert of_ids == {
+        ("table", "t"): {"record": stands},
+        ("index", "t-i"): {"record": f"{stands}, table t"},
+        ("partition", "t-p"): {"record": f"{stands}, table t"},
+        ("tablet", tablet): {"record": f"{stands}, table t, index t-i, partition t-p"},
+        ("rowset", rowset): {"record": f"the catalog has a record of it: visible, tablet {tablet}, index t-i"},
+    }
+    assert (unknown, events(shop, tablet)) == ({}, {})  # of an instance that is no catalog
 
 
-def test_a_dropped_tables_file_shows_the_drop_and_due_time(shop: Shop, loaded: tuple[str, str, str]) -> None:
+def test_a_dropped_tables_file_shows_the_drop_and_its_wait(shop: Shop, loaded: tuple[str, str, str]) -> None:
     shop.catalog.drop_table("t")
+    of_file, of_id = events(shop, loaded[2]), events(shop, "t")
+    shop.later(RETAINED)
 
-    told = events(shop, loaded[2])
-
-    assert told.keys() == {("table", "t")}
-    assert "falls_due" in told["table", "t"]
+    assert of_file.keys() == of_id.keys() == {("table", "t")}
+    assert "falls_due" in of_file["table", "t"]
+    assert "record" not in of_id["table", "t"]
+    assert events(shop, "t")["table", "t"]["waits"] == "kept: it waits for its children"
 
 
 def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
@@ -193,44 +205,3 @@ def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tup
     assert told["below"] == "parents: table t"
     assert told["object_deleted"].startswith(f"gone: {key} in vault disk deleted")
     assert told["object_deleted"].endswith(f"round {report.round}")
-
-
-def test_an_undropped_id_shows_its_record_and_parents(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    tablet, rowset, _ = loaded
-    stands = "the catalog has a record of it: not dropped"
-
-    told = {}
-    for name in ("t", "t-i", "t-p", tablet, rowset):
-        told |= events(shop, name)
-
-    assert told == {
-        ("table", "t"): {"record": stands},
-        ("index", "t-i"): {"record": f"{stands}, table t"},
-        ("partition", "t-p"): {"record": f"{stands}, table t"},
-        ("tablet", tablet): {"record": f"{stands}, table t, index t-i, partition t-p"},
-        ("rowset", rowset): {"record": f"the catalog has a record of it: visible, tablet {tablet}, index t-i"},
-    }
-
-
-def test_an_unknown_id_or_foreign_instance_shows_nothing(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    tablet, _, _ = loaded
-    unknown = events(shop, "nothing")
-    shop.sql("UPDATE {}instance SET owner = 'sql', knows_live = false")
-
-    assert (unknown, events(shop, tablet)) == ({}, {})
-
-
-def test_a_marked_id_shows_only_its_mark(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    shop.catalog.drop_table("t")
-
-    told = events(shop, "t")
-
-    assert told.keys() == {("table", "t")}
-    assert "record" not in told["table", "t"]
-
-
-def test_what_a_due_mark_waits_for_is_shown(shop: Shop, loaded: tuple[str, str, str]) -> None:
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-
-    assert events(shop, "t")["table", "t"]["waits"] == "kept: it waits for its children"

@@ -102,16 +102,6 @@ def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_be
     assert (shop.row("tablet", tablet) is not None, records[1]) == (is_kept, int(is_kept))
 
 
-def test_an_empty_tablet_leaves_no_record(shop: Shop) -> None:
-    [tablet] = shop.table()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    shop.round()
-    shop.second_pass()
-
-    assert (shop.row("tablet", tablet), shop.number(shop.t.tablets)) == (None, 0)
-
-
 def test_a_mark_discarded_before_its_end_keeps_its_records(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     tablet, order = tablet_in_second_pass(shop)
     records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)

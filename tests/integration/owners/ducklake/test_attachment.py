@@ -23,9 +23,11 @@ pytestmark = pytest.mark.slow
 Capsys = pytest.CaptureFixture[str]
 
 
-def execute(lake: AttachedLake, statement: str) -> Any:
+def execute(lake: AttachedLake, statement: str, *, rows: bool = False) -> list[Any]:
+    """Execute a statement; return its rows."""
     with lake.rig.db.write() as c:
-        return c.exec_driver_sql(statement)
+        result = c.exec_driver_sql(statement)
+        return [tuple(row) for row in result] if rows else []
 
 
 class ScriptFailed(Exception):
@@ -41,207 +43,185 @@ def run_script(lake: AttachedLake, script: str, *options: str) -> None:
 
 
 def scheduled(lake: AttachedLake) -> list[tuple[str, bool]]:
-    with lake.rig.db.read() as c:
-        rows = c.exec_driver_sql(
-            "SELECT path, path_is_relative FROM lake.ducklake_files_scheduled_for_deletion ORDER BY path"
-        )
-        return [(row[0], row[1]) for row in rows]
+    columns = "path, path_is_relative"
+    return execute(lake, f"SELECT {columns} FROM lake.ducklake_files_scheduled_for_deletion ORDER BY path", rows=True)
 
 
-def test_what_the_lake_scheduled_before_is_marked(unattached: AttachedLake, capsys: Capsys) -> None:
-    lake = unattached
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
-    [(key, _)] = scheduled(lake)
-
-    lake.attach(capsys)
-
-    assert (lake.marks(), scheduled(lake)) == ({key: "dropped"}, [])
-
-
-def test_attaching_again_changes_nothing(lake: AttachedLake, capsys: Capsys) -> None:
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
-    marks = lake.marks()
-
-    again, status = lake.command(capsys, "attach"), lake.command(capsys, "status")
-
-    assert (again.code, status.code, lake.marks()) == (0, 0, marks)
-    assert "attached: yes" in status.out.splitlines()
-
-
-def test_a_data_path_through_a_link_is_attached_again(database_url: str, tmp_path: Path, capsys: Capsys) -> None:
+def test_an_attached_lake_deletes_nothing_itself(database_url: str, tmp_path: Path, capsys: Capsys) -> None:
+    """Its data path leads through a link, and it has scheduled a file before."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk", target_is_directory=True)
     lake = AttachedLake(database_url, tmp_path / "home")
-
-    codes = [lake.command(capsys, verb).code for verb in ("attach", "attach", "status")]
-    lake.close()
-
-    assert codes == [0, 0, 0]
-
-
-def test_the_lakes_own_cleaners_delete_nothing(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
-    before = lake.files()
+    [(key, _)] = scheduled(lake)
+    lake.attach(capsys)
+    attached = lake.marks(), scheduled(lake)
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE late AS FROM range(3)", "DROP TABLE late")
+    lake.db.expire()
+    [live], files, marks = lake.listed("t"), lake.files(), lake.marks()
 
+    again, status = lake.command(capsys, "attach"), lake.command(capsys, "status")
     lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)", "CHECKPOINT")
+    printed = run(lake.rig, capsys, "why", live)
 
-    assert (len(before), lake.files()) == (1, before)
+    assert (attached, len(marks)) == (({key: "dropped"}, []), 2)
+    assert (again.code, status.code, lake.marks()) == (0, 0, marks)
+    assert "attached: yes" in status.out.splitlines()
+    assert (len(files), lake.files()) == (3, files)
+    assert f"{live} in vault lake" in printed.out.partition("live: ducklake_data_file ")[2]
+    lake.close()
 
 
 def test_a_detached_lake_cleans_itself_again(lake: AttachedLake, capsys: Capsys) -> None:
     outside = lake.data.parent / "outside.parquet"
     lake.db.run("CREATE TABLE old AS FROM range(3)", "CREATE TABLE v(a INTEGER)", "CREATE TABLE kept AS FROM range(2)")
     lake.db.run(f"COPY (SELECT 5 AS a) TO '{outside}'", f"CALL ducklake_add_data_files('lake', 'v', '{outside}')")
-    [key] = lake.listed("old")
+    [key], [live] = lake.listed("old"), lake.listed("kept")
     lake.db.run("DROP TABLE old", "DROP TABLE v")
     lake.db.expire()
+    lake.rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, vault, keys, owner_txn) "
+        "VALUES ('shop', 'dropped', 'file-9', 'lake', :keys, '9')",
+        keys=f'["{live}"]',
+    )
 
     detached, listed = lake.command(capsys, "detach"), scheduled(lake)
     lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
 
     assert (detached.code, lake.marks()) == (0, {})
-    assert listed == [(str(outside), False), (key, True)]
-    assert (lake.files(), outside.exists()) == (lake.listed("kept"), False)
+    assert listed == [(str(outside), False), (key, True)]  # not the live file that was marked by mistake
+    assert (lake.files(), outside.exists()) == ({live}, False)
     assert lake.db.sql("FROM lake.options() WHERE option_name = 'delete_older_than'") == []
 
 
-@pytest.mark.parametrize("place", ["_sexton/own.parquet", "{other}"], ids=["reserved", "two spellings"])
-def test_what_no_mark_can_name_is_listed_again(unattached: AttachedLake, capsys: Capsys, place: str) -> None:
+def test_a_lake_can_be_detached_and_attached_again(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached
+    lake.db.run("CALL lake.set_option('delete_older_than', '7 days')")
+    lake.attach(capsys)
+    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(10)", "DROP TABLE old")
+    lake.db.expire()
+
+    other_vault = lake.command(capsys, "attach", "--vault", "other")
+    codes = [lake.command(capsys, verb).code for verb in ("attach", "detach")]
+    option = "SELECT value FROM lake.ducklake_metadata WHERE key = 'delete_older_than'"
+    own = execute(lake, option, rows=True)
+    codes.append(lake.command(capsys, "attach").code)
+
+    assert (other_vault.code, codes, own) == (1, [0, 0, 0], [("7 days",)])
+    assert lake.round().deleted == 1
+    assert lake.files() == lake.listed("t")
+
+
+def test_what_no_mark_can_name_is_listed_again(unattached: AttachedLake, capsys: Capsys) -> None:
     lake, other = unattached, unattached.data.parent / "other.parquet"
-    path = f"{lake.data}/{place.format(other=other)}"
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    reserved, two_spellings = (f"{lake.data}/{name}" for name in ("_sexton/own.parquet", f"{other}"))
     other.write_text("not the lake's")
-    lake.db.run(f"COPY (FROM range(10)) TO '{path}'", "CREATE TABLE t(range BIGINT)")
-    lake.db.run(f"CALL ducklake_add_data_files('lake', 't', '{path}')", "DROP TABLE t")
+    for path in (reserved, two_spellings):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        lake.db.run(f"COPY (FROM range(10)) TO '{path}'", "CREATE TABLE t(range BIGINT)")
+        lake.db.run(f"CALL ducklake_add_data_files('lake', 't', '{path}')", "DROP TABLE t")
     lake.db.expire()
 
     codes = lake.command(capsys, "attach").code, lake.command(capsys, "detach").code
     lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
 
-    assert (codes, Path(path).exists(), other.exists()) == ((0, 0), False, True)
+    assert codes == (0, 0)
+    assert [Path(path).exists() for path in (reserved, two_spellings, other)] == [False, False, True]
 
 
-def test_detach_waits_for_a_round_that_deletes(lake: AttachedLake, capsys: Capsys) -> None:
+METADATA = "lake.ducklake_metadata"
+DATA_FILES = "ALTER TABLE lake.ducklake_data_file"
+CHANGES = [
+    (
+        f"{DATA_FILES} DISABLE TRIGGER sexton_data_file",
+        f"{DATA_FILES} ENABLE TRIGGER sexton_data_file",
+        "triggers are missing or disabled: sexton_data_file",
+    ),
+    (
+        f"UPDATE {METADATA} SET key = 'away' WHERE key = 'delete_older_than'",
+        f"UPDATE {METADATA} SET key = 'delete_older_than' WHERE key = 'away'",
+        "its option delete_older_than is not set",
+    ),
+    (
+        f"UPDATE {METADATA} SET value = '2.0' WHERE key = 'version'",
+        f"UPDATE {METADATA} SET value = '1.0' WHERE key = 'version'",
+        "its catalog has version 2.0; known: 1.0",
+    ),
+    (
+        f"UPDATE {METADATA} SET value = '/elsewhere' || value WHERE key = 'data_path'",
+        f"UPDATE {METADATA} SET value = substr(value, 11) WHERE key = 'data_path'",
+        "its data path is /elsewhere/",
+    ),
+]
+"""What somebody changed, how it is changed back, and what `sexton ducklake status` says."""
+
+
+def test_a_changed_lake_is_kept_until_it_is_as_before(lake: AttachedLake, capsys: Capsys) -> None:
     lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     lake.db.expire()
-    lake.rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 1")
+    for change, back, problem in CHANGES:
+        execute(lake, change)
+        report, status, doctor = lake.round(), lake.command(capsys, "status"), run(lake.rig, capsys, "doctor").out
+        execute(lake, back)
+        way_out = (
+            "attach it again: sexton ducklake attach shop" if "trigger" in problem else "ducklake status shop shows"
+        )
 
-    refused = lake.command(capsys, "detach")
-
-    assert (refused.code, scheduled(lake)) == (1, [])
-    assert "SX001 collected" in refused.err
-    assert "try again when the round has ended" in refused.err
-    assert lake.command(capsys, "status").code == 0
-
-
-def test_without_a_trigger_everything_is_kept(lake: AttachedLake, capsys: Capsys) -> None:
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
-    execute(lake, "ALTER TABLE lake.ducklake_data_file DISABLE TRIGGER sexton_data_file")
-
-    report, status = lake.round(), lake.command(capsys, "status")
-    doctor = run(lake.rig, capsys, "doctor").out
-
-    assert (report.deleted, status.code) == (0, 1)
-    assert "FAIL live objects shop keeps every mark:" in " ".join(doctor.split())
-    assert "triggers are missing or disabled: sexton_data_file" in status.out
-    assert "attach it again: sexton ducklake attach shop" in "".join(kept_texts(report))
+        assert (report.deleted, status.code) == (0, 1)
+        assert problem in status.out
+        assert way_out in "".join(kept_texts(report))
+        assert "FAIL live objects shop keeps every mark:" in " ".join(doctor.split())
+    assert (lake.command(capsys, "status").code, lake.round().deleted) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ("DELETE FROM {} WHERE key = 'delete_older_than'", "its option delete_older_than is not set"),
-        ("UPDATE {} SET value = '2.0' WHERE key = 'version'", "its catalog has version 2.0; known: 1.0"),
-        ("UPDATE {} SET value = '/elsewhere/' WHERE key = 'data_path'", "its data path is /elsewhere/, but it was"),
-    ],
-    ids=["option", "version", "data path"],
-)
-def test_a_changed_lake_is_kept(lake: AttachedLake, capsys: Capsys, change: str, problem: str) -> None:
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
-    execute(lake, change.format("lake.ducklake_metadata"))
-
-    report, status = lake.round(), lake.command(capsys, "status")
-
-    assert (report.deleted, status.code) == (0, 1)
-    assert problem in status.out
-    assert "sexton ducklake status shop shows" in "".join(kept_texts(report))
-
-
-def test_the_printed_statements_do_the_same(unattached: AttachedLake, capsys: Capsys) -> None:
-    lake = unattached
-    printed = lake.command(capsys, "attach", "--print-sql").out
-    before = lake.command(capsys, "status").code
-    run_script(lake, printed)
-
-    assert (before, lake.command(capsys, "status").code) == (1, 0)
-
-
-def test_the_printed_statements_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
+def test_printed_statements_attach_and_call_no_code_of_others(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
     body = "AS $$BEGIN RAISE EXCEPTION 'code of another role runs'; END$$"
     execute(lake, f"CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE plpgsql IMMUTABLE {body}")
+    printed, before = lake.command(capsys, "attach", "--print-sql").out, lake.command(capsys, "status")
 
-    run_script(lake, lake.command(capsys, "attach", "--print-sql").out)
+    run_script(lake, printed)
     lake.db.run("CREATE TABLE t AS FROM range(3)")
-    first = lake.command(capsys, "status")
+    after = lake.command(capsys, "status")
     execute(
         lake,
         "CREATE OR REPLACE VIEW lake.sexton_live AS SELECT instance, kind, id, vault, "
         "CASE WHEN public.length(CAST(key AS varchar)) > 0 THEN key END AS key, bytes "
         "FROM (SELECT '' AS instance, '' AS kind, '' AS id, '' AS vault, '' AS key, CAST(NULL AS bigint) AS bytes) v",
     )
-    second = lake.command(capsys, "status")
+    replaced = lake.command(capsys, "status")
 
-    assert (first.code, second.code) == (0, 1)
-    assert "Sexton cannot read the live view" in second.out
+    assert (before.code, after.code, replaced.code) == (1, 0, 1)
+    assert "Sexton cannot read the live view" in replaced.out
 
 
-@pytest.mark.parametrize("schema", ["My Lake", "lake-1", "sexton_lake", 'a"b'])
-def test_a_schema_that_no_view_can_name_registers_nothing(
-    unattached: AttachedLake, capsys: Capsys, schema: str
-) -> None:
+def test_a_schema_that_no_view_can_name_registers_nothing(unattached: AttachedLake, capsys: Capsys) -> None:
     lake = unattached
-    execute(lake, f'ALTER SCHEMA lake RENAME TO "{schema.replace(chr(34), chr(34) * 2)}"')
-    lake.schema = schema
+    for schema in ("My Lake", "lake-1", "sexton_lake", 'a"b'):
+        old, new = (name.replace('"', '""') for name in (lake.schema, schema))
+        execute(lake, f'ALTER SCHEMA "{old}" RENAME TO "{new}"')
+        lake.schema = schema
 
-    refused = lake.command(capsys, "attach")
+        refused = lake.command(capsys, "attach")
 
-    assert (refused.code, list(lake.rig.registry.instances())) == (1, [])
-    assert "is no name of a live view" in refused.err
+        assert (refused.code, list(lake.rig.registry.instances())) == (1, [])
+        assert "is no name of a live view" in refused.err
 
 
-def test_what_cannot_be_attached_says_why(database_url: str, tmp_path: Any, capsys: Capsys) -> None:
-    rig = Rig(database_url).instance()
+def test_what_cannot_be_attached_says_why(rig: Rig, capsys: Capsys) -> None:
+    attach = ("ducklake", "attach", "x")
+    no_lake, other = run(rig, capsys, *attach), run(rig, capsys, "ducklake", "status", "shop")
+    elsewhere = [
+        run(rig, capsys, *attach, "--lake-url", url)
+        for url in ("sqlite:///lake.db", "metadata.ducklake", "mysql://lake@db/lake")
+    ]
 
-    no_lake, other = run(rig, capsys, "ducklake", "attach", "x"), run(rig, capsys, "ducklake", "status", "shop")
-
-    assert (no_lake.code, other.code) == (1, 1)
+    assert (no_lake.code, other.code, [refused.code for refused in elsewhere]) == (1, 1, [1, 1, 1])
     assert "it has no table ducklake_metadata" in no_lake.err
     assert "instance shop is no DuckLake; its owner is sql" in other.err
-
-
-@pytest.mark.parametrize("url", ["sqlite:///lake.db", "metadata.ducklake", "mysql://lake@db/lake"])
-def test_a_catalog_that_is_not_in_postgresql_is_refused(database_url: str, capsys: Capsys, url: str) -> None:
-    rig = Rig(database_url)
-
-    refused = run(rig, capsys, "ducklake", "attach", "x", "--lake-url", url)
-
-    assert (refused.code, list(rig.registry.instances())) == (1, [])
-    assert "copy the lake's tables (ducklake_…) into a schema there" in refused.err
-
-
-def test_why_names_the_row_that_keeps_a_file(lake: AttachedLake, capsys: Capsys) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(3)")
-    [key] = lake.listed("t")
-
-    printed = run(lake.rig, capsys, "why", key)
-
-    assert f"live: ducklake_data_file 0, {key} in vault lake" in printed.out
+    assert all("copy the lake's tables (ducklake_…) into a schema there" in refused.err for refused in elsewhere)
+    assert [instance.id for instance in rig.registry.instances()] == ["shop"]
 
 
 def mark_orphans(lake: AttachedLake) -> None:
@@ -260,47 +240,31 @@ def approved_round(lake: AttachedLake) -> RoundReport:
     return lake.rig.round(plan=plans[0]) if plans else report
 
 
-def test_orphans_of_a_killed_writer_are_deleted(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(3)")
-    with lake.another() as writer:
-        writer.run("BEGIN", "INSERT INTO t FROM range(100)")
-        writer.kill()
-    orphans = lake.files() - lake.listed("t")
-    mark_orphans(lake)
-
-    report = approved_round(lake)
-
-    assert (len(orphans), report.deleted) == (1, 1)
-    assert lake.files() == lake.listed("t")
-
-
-def test_a_late_commit_takes_the_mark_of_its_file_back(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(3)")
-    with lake.another() as writer:
-        writer.run("BEGIN", "INSERT INTO t FROM range(100)")
+def test_orphans_are_deleted_and_late_commits_keep_theirs(lake: AttachedLake) -> None:
+    """A writer that was killed, one that commits before its file is deleted, and one that commits afterwards."""
+    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE twin(range BIGINT)")
+    with lake.another() as killed:
+        killed.run("BEGIN", "INSERT INTO t FROM range(100)")
+        killed.kill()
+    [orphan] = lake.files() - lake.listed("t")
+    link = lake.data.parent / "link"
+    link.symlink_to(lake.data, target_is_directory=True)
+    with pytest.raises(DuckDbError, match="SX006"):
+        lake.db.run(f"CALL ducklake_add_data_files('lake', 'twin', '{link / orphan}')")
+    with lake.another() as early, lake.another() as late:
+        for writer in (early, late):
+            writer.run("BEGIN", "INSERT INTO t FROM range(100)")
         mark_orphans(lake)
         marked = len(lake.marks())
-        writer.run("COMMIT")
+        early.run("COMMIT")
 
-        report = approved_round(lake)
-
-    assert (marked, report.deleted) == (1, 0)
-    assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103]]
-
-
-def test_a_commit_after_the_deletion_of_its_file_is_refused(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(3)")
-    with lake.another() as writer:
-        writer.run("BEGIN", "INSERT INTO t FROM range(100)")
-        mark_orphans(lake)
         report = approved_round(lake)
 
         with pytest.raises(DuckDbError, match="SX001 collected"):
-            writer.run("COMMIT")
-
-    assert report.deleted == 1
-    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[3]]
+            late.run("COMMIT")
+    assert (marked, report.deleted) == (3, 2)
+    assert lake.files() == lake.listed("t")
+    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[103]]
 
 
 @pytest.fixture

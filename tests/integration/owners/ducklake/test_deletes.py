@@ -8,116 +8,90 @@ from sexton.owners.ducklake.lake_sql import LakeSql, uuid
 from sexton.owners.ducklake.model import ELSEWHERE, Lake
 from tests.servers.postgres import Cluster
 from tests.support.command import run
-from tests.support.lake import AttachedLake
+from tests.support.lake import LATER, AttachedLake
 
 
-@pytest.mark.slow
-def test_files_of_an_expired_table_are_deleted(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE old AS FROM range(10)", "CREATE TABLE kept AS FROM range(5)", "DROP TABLE old")
-    lake.db.expire()
-
-    early, late = lake.round(60), lake.round()
-
-    assert (early.deleted, late.deleted) == (0, 1)
-    assert lake.files() == lake.listed("kept")
-    assert lake.db.sql("SELECT coalesce(len(list(kept)), 0) FROM kept") == [[5]]
+def add(lake: AttachedLake, table: str, path: object) -> None:
+    """Register a file in a table of the lake."""
+    lake.db.run(f"CALL ducklake_add_data_files('lake', '{table}', '{path}')")
 
 
-def test_nothing_is_deleted_while_a_snapshot_needs_it(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(10)")
+def test_files_are_deleted_a_retention_after_their_last_snapshot(lake: AttachedLake) -> None:
+    lake.db.run(
+        "CREATE TABLE t(a INTEGER)", *["INSERT INTO t FROM range(100)"] * 3, "CREATE TABLE old AS FROM range(9)"
+    )
     [[before]] = lake.db.sql("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")
-    lake.db.run("DELETE FROM t WHERE range < 3", "INSERT INTO t FROM range(100, 105)", "DROP TABLE t")
-
-    report = lake.round()
-
-    assert (report.deleted, lake.marks()) == (0, {})
-    assert lake.db.sql(f"SELECT coalesce(len(list(t)), 0) FROM t AT (VERSION => {before})") == [[10]]
-
-
-@pytest.mark.slow
-def test_inputs_of_a_merge_are_compacted(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t(a INTEGER)", *["INSERT INTO t FROM range(100)"] * 3)
+    lake.db.run("DELETE FROM old WHERE range < 3", "INSERT INTO old FROM range(100, 105)", "DROP TABLE old")
+    needed, marks = lake.round(), lake.marks()
+    rows = lake.db.sql(f"SELECT coalesce(len(list(old)), 0) FROM old AT (VERSION => {before})")
     lake.db.run("CALL ducklake_merge_adjacent_files('lake')")
     lake.db.expire()
-    kinds = set(lake.marks().values())
+    kinds = sorted(lake.marks().values())
 
-    report = lake.round(1_801)
+    rounds = [lake.round(seconds).deleted for seconds in (60, 1_801, LATER)]
 
-    assert (kinds, report.deleted) == ({"compacted"}, 3)
-    assert lake.files() == lake.listed("t")
+    assert (needed.deleted, marks, rows) == (0, {}, [[9]])
+    assert kinds == ["compacted"] * 3 + ["dropped"] * 3
+    assert (rounds, lake.files()) == ([0, 3, 3], lake.listed("t"))
     assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[300]]
 
 
-def test_delete_files_are_deleted_with_what_they_delete_from(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(1000)", "DELETE FROM t WHERE range < 10")
-    lake.db.run("CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
-    lake.db.expire()
-
-    lake.round()
-
-    assert lake.files() == lake.listed("t")
-    assert lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[990]]
-
-
-@pytest.mark.slow
-def test_a_file_of_two_tables_is_kept_for_the_second(lake: AttachedLake) -> None:
+def test_a_file_that_another_table_names_is_kept(lake: AttachedLake) -> None:
     shared = lake.data / "shared.parquet"
     lake.db.run(f"COPY (SELECT 5 AS a) TO '{shared}'")
     for table in ("v1", "v2"):
-        lake.db.run(f"CREATE TABLE {table}(a INTEGER)", f"CALL ducklake_add_data_files('lake', '{table}', '{shared}')")
-    lake.db.run("DROP TABLE v1")
+        lake.db.run(f"CREATE TABLE {table}(a INTEGER)")
+        add(lake, table, shared)
+    for table in ("t", "u"):
+        lake.db.run(f"CREATE TABLE {table} AS FROM range(10)", f"CREATE TABLE {table}2(range BIGINT)")
+    [twin], [again] = lake.listed("t"), lake.listed("u")
+    add(lake, "t2", lake.data / twin)
+    lake.db.run("DROP TABLE v1", "DROP TABLE t", "DROP TABLE u")
     lake.db.expire()
     lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-    report, of_one = lake.round(), lake.db.sql("FROM v2")
+    marked = lake.marks()
+    add(lake, "u2", lake.data / again)
+
+    kept = lake.round()
+
+    assert (marked, lake.marks(), kept.deleted) == ({again: "dropped"}, {}, 0)
+    assert lake.files() == {"shared.parquet", twin, again}
+    assert lake.db.sql("FROM v2") == [[5]]
+    for table in ("t2", "u2"):
+        assert lake.db.sql(f"SELECT coalesce(len(list({table})), 0) FROM {table}") == [[10]]
     lake.db.run("DROP TABLE v2")
     lake.db.expire()
-
-    unmarked, last = lake.round(60), lake.round()
-
-    assert (report.deleted, of_one) == (0, [[5]])
-    assert (unmarked.deleted, last.deleted, lake.files()) == (0, 1, set())
+    assert [lake.round(60).deleted, lake.round().deleted] == [0, 1]
+    assert lake.files() == {twin, again}
 
 
-def test_a_file_with_a_name_of_its_own_is_deleted(lake: AttachedLake) -> None:
-    file = lake.data / "main" / "mine.parquet"
-    file.parent.mkdir(exist_ok=True)
-    lake.db.run(f"COPY (SELECT 5 AS a) TO '{file}'", "CREATE TABLE v(a INTEGER)", "CREATE TABLE kept AS FROM range(3)")
-    lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{file}')", "DROP TABLE v")
+def test_a_named_file_is_deleted_and_one_elsewhere_quarantined(
+    lake: AttachedLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named, outside, other = (
+        lake.data / "main" / "mine.parquet",
+        lake.data.parent / "outside",
+        lake.data.parent / "other",
+    )
+    for directory in (named.parent, other):
+        directory.mkdir(exist_ok=True)
+    for table, file in (("v", named), ("w", outside)):
+        lake.db.run(f"COPY (SELECT 5 AS a) TO '{file}' (FORMAT parquet)", f"CREATE TABLE {table}(a INTEGER)")
+        add(lake, table, file)
+    lake.db.run("CREATE TABLE old AS FROM range(3)", *(f"DROP TABLE {table}" for table in ("v", "w", "old")))
     lake.db.expire()
 
-    report = lake.round()
+    report, refused = lake.round(), run(lake.rig, capsys, "vault", "add", "shop", ELSEWHERE, "--local", str(other))
 
-    assert (report.deleted, file.exists()) == (1, False)
-
-
-def test_an_own_file_in_two_tables_is_kept(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE twin(range BIGINT)")
-    [key] = lake.listed("t")
-    lake.db.run(f"CALL ducklake_add_data_files('lake', 'twin', '{lake.data / key}')", "DROP TABLE t")
-    lake.db.expire()
-
-    report = lake.round()
-
-    assert (report.deleted, lake.marks(), lake.files()) == (0, {}, {key})
-    assert lake.db.sql("SELECT coalesce(len(list(twin)), 0) FROM twin") == [[10]]
+    assert (report.deleted, outside.exists(), lake.files()) == (2, True, set())
+    assert lake.rig.count("mark", quarantined_reason="UNKNOWN_VAULT") == 1
+    assert refused.code != 0
+    assert [vault.name for vault in lake.rig.registry.vaults("shop")] == ["lake"]
 
 
-def test_a_file_that_is_added_again_loses_its_mark(lake: AttachedLake) -> None:
-    lake.db.run("CREATE TABLE t AS FROM range(10)")
-    [key] = lake.listed("t")
-    lake.db.run("DROP TABLE t")
-    lake.db.expire()
-    marked = lake.marks()
-    lake.db.run("CREATE TABLE again(range BIGINT)")
-    lake.db.run(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
-
-    report = lake.round()
-
-    assert (marked, lake.marks(), report.deleted) == ({key: "dropped"}, {}, 0)
-    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[10]]
-
-
-def test_a_claimed_file_cannot_be_added_again(lake: AttachedLake) -> None:
+def test_a_claimed_file_cannot_be_added_again_or_detached(
+    lake: AttachedLake, capsys: pytest.CaptureFixture[str]
+) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
     [key] = lake.listed("t")
     lake.db.run("DROP TABLE t")
@@ -129,29 +103,12 @@ def test_a_claimed_file_cannot_be_added_again(lake: AttachedLake) -> None:
         lake.db.sql(f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
 
     assert not any(word in str(refused.value).lower() for word in ("conflict", "unique", "primary key", "concurrent"))
-    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[0]]
-
-
-def test_a_file_elsewhere_is_quarantined(lake: AttachedLake) -> None:
-    outside = lake.data.parent / "outside.parquet"
-    lake.db.run(f"COPY (SELECT 5 AS a) TO '{outside}'", "CREATE TABLE v(a INTEGER)")
-    lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{outside}')", "CREATE TABLE old AS FROM range(3)")
-    lake.db.run("DROP TABLE v", "DROP TABLE old")
-    lake.db.expire()
-
-    report = lake.round()
-
-    assert (report.deleted, outside.exists(), lake.files()) == (1, True, set())
-    assert lake.rig.count("mark", quarantined_reason="UNKNOWN_VAULT") == 1
-
-
-def test_no_vault_can_have_the_name_of_elsewhere(lake: AttachedLake, capsys: pytest.CaptureFixture[str]) -> None:
-    other = lake.data.parent / "other"
-    other.mkdir()
-    refused = run(lake.rig, capsys, "vault", "add", "shop", ELSEWHERE, "--local", str(other))
-
-    assert refused.code != 0
-    assert [vault.name for vault in lake.rig.registry.vaults("shop")] == ["lake"]
+    detached, status = lake.command(capsys, "detach"), lake.command(capsys, "status")
+    assert (detached.code, status.code, lake.marks()) == (1, 0, {key: "dropped"})
+    assert "SX001 collected" in detached.err
+    assert "try again when the round has ended" in detached.err
+    lake.db.run("INSERT INTO again FROM range(4)")
+    assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[4]]
 
 
 @pytest.mark.slow
@@ -168,21 +125,17 @@ def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setup", ["ALTER TABLE t SET PARTITIONED BY (part)", "CREATE SCHEMA s2"])
-def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake, setup: str) -> None:
-    lake.db.run("CREATE TABLE t(a BIGINT, part VARCHAR)", setup)
+def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake) -> None:
+    lake.db.run("CREATE TABLE t(a BIGINT, part VARCHAR)", "ALTER TABLE t SET PARTITIONED BY (part)")
     lake.db.run("INSERT INTO t SELECT range, 'ä b/' || range % 3 FROM range(9)")
-    if "SCHEMA" in setup:
-        lake.db.run("CREATE TABLE s2.t AS FROM t")
-    lake.db.run("CREATE TABLE old AS FROM t", "DROP TABLE old")
+    lake.db.run("CREATE SCHEMA s2", "CREATE TABLE s2.t AS FROM t", "CREATE TABLE old AS FROM t", "DROP TABLE old")
     lake.db.expire()
-    tables = ("t", "s2.t") if "SCHEMA" in setup else ("t",)
 
     report = lake.round()
     check = lake.rig.check()
 
     assert report.deleted == 1
-    assert lake.files() == lake.listed(*tables)
+    assert lake.files() == lake.listed("t", "s2.t")
     assert (check.found, lake.db.sql("SELECT coalesce(len(list(t)), 0) FROM t")) == ({}, [[9]])
 
 
@@ -200,61 +153,40 @@ def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path,
     lake.close()
 
 
-@pytest.mark.slow
-def test_a_second_engine_is_part_of_the_same_lake(lake: AttachedLake) -> None:
-    with lake.another() as other:
-        lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE u AS FROM range(10)")
-        other.run("INSERT INTO t FROM range(5)", "DROP TABLE u")
-        other.expire()
-
-        report = lake.round()
-
-        assert (report.deleted, lake.files()) == (1, lake.listed("t"))
-        assert other.sql("SELECT coalesce(len(list(t)), 0) FROM t") == [[15]]
-
-
-def value(postgres: Cluster, expression: str, path: str) -> object:
-    """Return the value of an expression of the path ``p``."""
+def values(postgres: Cluster, expression: str, *paths: str) -> list[object]:
+    """Return the values of an expression of the path ``p``."""
     with psycopg.connect(postgres.url().replace("+psycopg", "")) as c:
-        row = c.execute(f"SELECT {expression} FROM (SELECT %s::text) AS t (p)".encode(), (path,)).fetchone()
-    assert row is not None
-    return row[0]
+        query = f"SELECT {expression} FROM unnest(%s::text[]) WITH ORDINALITY AS t (p, n) ORDER BY n".encode()
+        return [row[0] for row in c.execute(query, (list(paths),))]
 
 
-@pytest.mark.parametrize(
-    ("data_path", "path", "unclear"),
-    [
-        ("/srv/data/", "/srv/data/main/t/a.parquet", False),
-        ("/srv/data/", "/other/a.parquet", False),
-        ("/srv/data/", "s3://bucket/a.parquet", False),
-        ("/srv/data/", "file:///srv/data/a.parquet", True),
-        ("/srv/data/", "data/a.parquet", True),
-        ("/srv/data/", "/srv/data//a.parquet", True),
-        ("s3://b/p/", "s3://b/p/main/t/a.parquet", False),
-        ("s3://b/p/", "s3://other/a.parquet", False),
-        ("s3://b/p/", "/srv/a.parquet", False),
-        ("s3://b/p/", "s3://b/p/a.parquet?s3_region=x", True),
-        ("s3://b/p/", "s3://b//p/a.parquet", True),
-        ("s3://b/p/", "s3a://b/p/a.parquet", True),
-        ("s3://b/p/", "https://b.s3.amazonaws.com/p/a.parquet", True),
-    ],
-)
-def test_paths_that_may_name_a_file_twice_are_unclear(
-    postgres: Cluster, data_path: str, path: str, unclear: bool
-) -> None:
-    sql = LakeSql(Lake("lake", "lake", "lake", data_path))
-
-    assert value(postgres, sql.is_unclear("p"), path) is unclear
+CLEAR = {
+    "/srv/data/": ("/srv/data/main/t/a.parquet", "/other/a.parquet", "s3://bucket/a.parquet"),
+    "s3://b/p/": ("s3://b/p/main/t/a.parquet", "s3://other/a.parquet", "/srv/a.parquet"),
+}
+UNCLEAR = {
+    "/srv/data/": ("file:///srv/data/a.parquet", "data/a.parquet", "/srv/data//a.parquet"),
+    "s3://b/p/": (
+        "s3://b/p/a.parquet?s3_region=x",
+        "s3://b//p/a.parquet",
+        "s3a://b/p/a.parquet",
+        "https://b.s3.amazonaws.com/p/a.parquet",
+    ),
+}
+"""Data path → paths that may name a file twice."""
 
 
-@pytest.mark.parametrize("name", ["ducklake-{}.parquet", "ducklake-{}-delete.parquet", "ducklake-{}-delete.puffin"])
-def test_the_uuid_of_a_name_is_found(postgres: Cluster, name: str) -> None:
+@pytest.mark.parametrize("data_path", CLEAR)
+def test_paths_that_may_name_a_file_twice_are_unclear(postgres: Cluster, data_path: str) -> None:
+    is_unclear = LakeSql(Lake("lake", "lake", "lake", data_path)).is_unclear("p")
+
+    assert values(postgres, is_unclear, *CLEAR[data_path]) == [False] * len(CLEAR[data_path])
+    assert values(postgres, is_unclear, *UNCLEAR[data_path]) == [True] * len(UNCLEAR[data_path])
+
+
+def test_the_uuid_of_a_name_is_found(postgres: Cluster) -> None:
     number = "01a21dda-828e-74f0-934a-f4262593c5c6"
-    paths = (
-        f"/srv/data/t/{name.format(number)}",
-        f"/{name.format(number.upper())}",
-        f"/x{name.format(number)}",
-        "/a",
-    )
+    for name in ("ducklake-{}.parquet", "ducklake-{}-delete.parquet", "ducklake-{}-delete.puffin"):
+        right, upper, longer = name.format(number), name.format(number.upper()), "x" + name.format(number)
 
-    assert [value(postgres, uuid("p"), path) for path in paths] == [number, None, None, None]
+        assert values(postgres, uuid("p"), f"/srv/{right}", f"/{upper}", f"/{longer}", "/a") == [number, *[None] * 3]

@@ -18,8 +18,9 @@ from sexton.owners.caller import OwnerCaller
 from sexton.owners.http.messages import LiveCount
 from sexton.owners.plugin import CallOptions
 from sexton.owners.port import OwnerSilent
-from sexton.testing import OwnerDriver, OwnerSuite, Workbench
+from sexton.testing import OwnerDriver, Workbench
 from sexton.testing.workbench import VAULT
+from tests.integration.owners.suite.test_every_owner import Everywhere
 from tests.servers.certificate import certificate
 from tests.servers.go_owner import GoOwner
 from tests.support.eventually import PATIENCE_SECONDS
@@ -59,7 +60,7 @@ class GoDriver:
 
 
 @pytest.mark.slow
-class TestHttp(OwnerSuite):
+class TestHttp(Everywhere):
     """The server is killed for its silence, and started again with its file."""
 
     owner = "http"
@@ -71,11 +72,8 @@ class TestHttp(OwnerSuite):
         yield
         self._server.kill()
 
-    @pytest.fixture
-    def bench(self, server: None, tmp_path: Path) -> Iterator[Workbench]:
-        bench = Workbench(tmp_path, "http", {"url": self._server.url})
-        yield bench
-        bench.close()
+    def options(self, directory: Path) -> Mapping[str, str]:
+        return {"url": self._server.url}
 
     def drive(self, bench: Workbench, directory: Path) -> OwnerDriver:
         return GoDriver(bench, self._server)
@@ -122,6 +120,14 @@ def scripted() -> Iterator[str]:
     server.shutdown()
 
 
+@pytest.fixture
+def bench(scripted: str, tmp_path: Path, database_url: str) -> Iterator[Workbench]:
+    """An instance whose owner is the scripted server."""
+    bench = Workbench(tmp_path, "http", {"url": scripted}, database_url)
+    yield bench
+    bench.close()
+
+
 def dropped(bench: Workbench) -> str:
     """Mark one object as garbage; return its key."""
     bench.put("lake/t/0.parquet")
@@ -135,46 +141,43 @@ def never() -> bytes:
     return b"{}"
 
 
-@pytest.mark.parametrize(
-    ("path", "answer", "says"),
-    [
-        ("/v1/live/search", never, "does not answer"),
-        ("/v1/live/search", lambda: b"<html>", "is no JSON"),
-        ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
-        ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
-        ("/v1/garbage", lambda: b'{"entries": [{"kind": "a", "id": "b"}], "end": ""}', "does not move on"),
-        (
-            "/v1/garbage",
-            lambda: b'{"entries": [{"kind": "a", "id": "b", "extra_retention_second": 9}], "end": "1"}',
-            "entries.0.extra_retention_second: Extra inputs are not permitted",
-        ),
-        ("/v1/fence", lambda: b'{"answers": [{"kind": "d", "id": "1", "answer": "yes"}]}', "answers.0.answer"),
-    ],
-    ids=["slow", "no-json", "field-missing", "searched-nothing", "stuck-list", "unknown-field", "unknown-answer"],
-)
-def test_a_wrong_answer_keeps_everything_and_is_named(
-    scripted: str, tmp_path: Path, path: str, answer: Callable[[], bytes], says: str
-) -> None:
-    Scripted.answers[path] = answer
-    ASKED_NO_LONGER.clear()
-    bench = Workbench(tmp_path, "http", {"url": scripted})
+WRONG_ANSWERS: list[tuple[str, Callable[[], bytes], str]] = [
+    ("/v1/live/search", never, "does not answer"),
+    ("/v1/live/search", lambda: b"<html>", "is no JSON"),
+    ("/v1/live/search", lambda: b'{"live": []}', "searched: Field required"),
+    ("/v1/live/search", lambda: b'{"live": [], "searched": 0}', "searched 0 of 1 marks"),
+    ("/v1/garbage", lambda: b'{"entries": [{"kind": "a", "id": "b"}], "end": ""}', "does not move on"),
+    (
+        "/v1/garbage",
+        lambda: b'{"entries": [{"kind": "a", "id": "b", "extra_retention_second": 9}], "end": "1"}',
+        "entries.0.extra_retention_second: Extra inputs are not permitted",
+    ),
+    ("/v1/fence", lambda: b'{"answers": [{"kind": "d", "id": "1", "answer": "yes"}]}', "answers.0.answer"),
+]
+"""Path, a wrong answer to it, and a part of the reason why every mark is kept."""
+
+
+def test_a_wrong_answer_keeps_everything_and_is_named(bench: Workbench) -> None:
     key = dropped(bench)
+    for path, answer, says in WRONG_ANSWERS:
+        Scripted.answers.clear()
+        Scripted.answers[path] = answer
+        ASKED_NO_LONGER.clear()
+        bench.restart()
 
-    report = bench.round()
-    ASKED_NO_LONGER.set()
-    bench.close()
+        report = bench.round()
+        ASKED_NO_LONGER.set()
 
-    assert bench.keys() == {key}
-    assert any(says in why for why in kept_texts(report)), kept_texts(report)
-    assert report.faults > 0
+        assert bench.keys() == {key}
+        assert any(says in why for why in kept_texts(report)), kept_texts(report)
+        assert report.faults > 0
 
 
-def test_extra_retention_of_a_listed_mark_is_kept(scripted: str, tmp_path: Path) -> None:
+def test_extra_retention_of_a_listed_mark_is_kept(bench: Workbench) -> None:
     mark = {"kind": "dropped", "id": "1", "vault": VAULT, "keys": ["lake/t/0.parquet"]}
     entry = mark | {"extra_retention_seconds": YEAR}
     pages = [{"entries": [entry], "end": "1"}]
     Scripted.answers["/v1/garbage"] = lambda: json.dumps(pages.pop() if pages else {"entries": [], "end": "1"}).encode()
-    bench = Workbench(tmp_path, "http", {"url": scripted})
     bench.put("lake/t/0.parquet")
     bench.round()
     bench.later()
@@ -182,18 +185,15 @@ def test_extra_retention_of_a_listed_mark_is_kept(scripted: str, tmp_path: Path)
     report = bench.round()
     with bench.db.read() as c:
         waits = c.execute(select(bench.db.t.mark.c.extra_retention_seconds)).scalar_one()
-    bench.close()
 
     assert (report.claimed, waits, bench.keys()) == (0, YEAR, {"lake/t/0.parquet"})
 
 
-def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(scripted: str, tmp_path: Path) -> None:
+def test_an_owner_that_lies_about_live_is_stopped_by_its_fence(bench: Workbench) -> None:
     """It shows nothing as live, and does not fence: no mark without an answer is deleted."""
-    bench = Workbench(tmp_path, "http", {"url": scripted})
     key = dropped(bench)
 
     report = bench.round()
-    bench.close()
 
     assert (bench.keys(), report.deleted) == ({key}, 0)
 
@@ -250,7 +250,9 @@ def test_clear_text_to_another_machine_is_refused() -> None:
         caller.get("live/count", LiveCount)
 
 
-@pytest.mark.parametrize("options", [{}, {"url": "http://127.0.0.1:1", "token": "s3cret"}])
-def test_wrong_options_are_refused(tmp_path: Path, options: Mapping[str, str]) -> None:
-    with pytest.raises(BadInput, match="the options of owner http are wrong"):
-        Workbench(tmp_path, "http", options)
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    """Each workbench is in a new database of the PostgreSQL that the suite itself starts."""
+    wrong: list[dict[str, str]] = [{}, {"url": "http://127.0.0.1:1", "token": "s3cret"}]
+    for n, options in enumerate(wrong):
+        with pytest.raises(BadInput, match="the options of owner http are wrong"):
+            Workbench(tmp_path / str(n), "http", options)
