@@ -33,7 +33,7 @@ PASSING: dict[str, tuple[Callable[[FaultProxy, str], None], Sequence[int]]] = {
 """Faults that pass within a round, and the keys of each delete request then."""
 
 
-def test_r38_request_with_a_passing_fault_is_repeated_in_the_round(faulty: Faulty) -> None:
+def test_r38_request_with_a_passing_fault_is_repeated(faulty: Faulty) -> None:
     for number, (name, (fail, sizes)) in enumerate(PASSING.items()):
         keys, before = _twenty(faulty, str(number)), len(faulty.deletes())
         fail(faulty.proxy, keys[3])

@@ -15,7 +15,7 @@ NEEDED = [f"data/{n}/live.dat" for n in range(3)]
 CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
 
 
-def test_r16_r38_doris_47475_keys_with_errors_in_200_are_deleted_later(cold: Faulty) -> None:
+def test_r16_r38_doris_47475_refused_keys_are_deleted_later(cold: Faulty) -> None:
     keys_by_mark = {f"m{n:03}": [f"data/{n % 3}/{n:03}-{k}.dat" for k in range(3)] for n in range(60)}
     cold.put(*NEEDED, *(key for mark_keys in keys_by_mark.values() for key in mark_keys), size=7)
     cold.rig.mark(

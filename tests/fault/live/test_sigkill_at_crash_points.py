@@ -85,7 +85,7 @@ TELLING = {"claim.guarded", "claim.written", "resolve.stored", "files.deleted", 
 
 @pytest.mark.parametrize("point", [pytest.param(p, marks=() if p in TELLING else pytest.mark.soak) for p in POINTS])
 @side_by_side(15)
-async def test_r31_another_worker_ends_a_round_after_a_sigkill_at_any_point(live: LiveTest, point: str) -> None:
+async def test_r31_another_worker_ends_a_round_after_any_sigkill(live: LiveTest, point: str) -> None:
     async with live.deployment(cold=False) as deployment:
         rig = deployment.rig
         root = rig.local(live.home / "v")
