@@ -21,13 +21,10 @@ from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import TabletReport
 from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.support.crashes import Crash, crash_at
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
 POINTS = ("guarded", "written", "committed", "propagated", "removed")
-
-
-class Crash(Exception):
-    """The process dies here."""
 
 
 class Reader:
@@ -243,14 +240,9 @@ class BinlogWorld(BinlogInstance):
     @contextmanager
     def dying(self, *points: str) -> Iterator[list[bool]]:
         """Sometimes die at one of these points; the yielded list is then not empty."""
-        at, died = self.random.choice(points) if self.random.random() < 0.3 else None, list[bool]()
-
-        def crash(name: str) -> None:
-            if name == at:
-                raise Crash
-
+        at, died = self.random.choice(points) if self.random.random() < 0.3 else "", list[bool]()
         try:
-            with installed(crash):
+            with installed(crash_at(at)):
                 yield died
         except Crash:
             died.append(True)

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark, undrop
+from sexton.contract import NewMark
 from sexton.storage.port import Vault
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 
 @dataclass
@@ -30,6 +31,12 @@ class Faulty:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda key: client.put_object(Bucket=self.bucket, Key=key, Body=b"x" * size), keys))
 
+    def drop(self, id_: str, *keys: str, prefix: str | None = None) -> None:
+        """Write objects of one mark, by their keys or by a prefix, and let it fall due."""
+        self.put(*keys)
+        self.rig.mark("dropped", NewMark(id=id_, vault="cold", keys=None if prefix else keys, prefix=prefix))
+        self.rig.later(10_801)
+
     def listing(self) -> dict[str, int]:
         """List the bucket without the proxy and without Sexton."""
         pages = self.server.client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
@@ -40,21 +47,16 @@ class Faulty:
         return [e.keys for e in self.proxy.log if e.operation == "DeleteObjects"]
 
 
+@contextmanager
+def faulty_rig(server: RunningS3, bucket: str, **options: Any) -> Iterator[Faulty]:
+    """Yield an enabled instance ``shop`` with the vault ``cold``, a bucket behind the fault proxy."""
+    with FaultProxy(server.endpoint_url, server.access_key, server.secret_key) as proxy:
+        rig = Rig(new_database(), endpoint_url=proxy.url, **options).instance()
+        yield Faulty(rig, proxy, server, bucket, rig.s3(bucket))
+        rig.db.close()
+
+
 @pytest.fixture
-def faulty(tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
-        rig = Rig(new_database(), endpoint_url=proxy.url).instance()
-        yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))
-
-
-def rig_and_backup_before_an_undrop(tmp_path: Path) -> tuple[Rig, Rig, Path]:
-    """Return a rig, a rig over its backup in which ``a.dat`` is still due, and the directory of vault ``disk``."""
-    rig = Rig(new_database()).instance()
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-    rig.later(10_801)
-    restored = rig.copy()
-    with rig.db.write() as c:
-        undrop(c, "shop", "dropped", ["a"])
-    return rig, restored, root
+def faulty(s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
+    with faulty_rig(s3_server, bucket) as made:
+        yield made

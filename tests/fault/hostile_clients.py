@@ -66,17 +66,14 @@ class HostileClients:
         head = self._head("PUT", "/v1/instances/shop/protections/evil/chunks/0")
         head += b"Content-Type: application/json\r\n"
         requests = [head + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in bodies()]
-        return self._repeating("uploads", requests)
-
-    def _repeating(self, kind: str, requests: list[bytes]) -> list[Client]:
         senders, turns = itertools.cycle(SENDERS), itertools.cycle(requests)
-        return [(self._repeat, (kind, next(senders), next(turns))) for _ in range(NUMBER[kind])]
+        return [(self._upload, (next(senders), next(turns))) for _ in range(NUMBER["uploads"])]
 
-    def _repeat(self, kind: str, sender: str, request: bytes) -> None:
+    def _upload(self, sender: str, request: bytes) -> None:
         """Send a request, over and over."""
         while True:
             with suppress(OSError), self._connect(sender) as plain, self._secured(plain) as connection:
-                self.begun[kind] += 1
+                self.begun["uploads"] += 1
                 connection.sendall(request)
                 while connection.recv(65_536):
                     pass

@@ -19,13 +19,10 @@ from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
 from tests.fault.shop import INSTANCE, Barrier
+from tests.support.crashes import Crash
 from tests.support.rig import GRACE, Rig
 
 MAX_LEASES = 3
-
-
-class Crash(BaseException):
-    """The process dies here; no product code may catch this."""
 
 
 class Process(Rig):

@@ -1,14 +1,13 @@
 """A database that does not know the last claim of a vault deletes nothing in it; one that is ahead of it goes on."""
 
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert
 
 from sexton.contract import NewMark, undrop
 from sexton.kernel.crash_points import installed
@@ -19,16 +18,15 @@ from sexton.storage.model import ClaimId, Marker
 from sexton.storage.port import VaultFault
 from tests.servers.postgres import new_database
 from tests.support.command import run
+from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
+from tests.support.locks import wait_until_blocked_or_ended
 from tests.support.rig import GRACE, Rig, listing, put
 
 FILES = {"a.dat": 10, "b.dat": 10, "c.dat": 10}
 LEASE_SECONDS = 61
 """After so long the lease of a dead worker has ended."""
-
-
-class Crash(BaseException):
-    """The worker ends here."""
+TRUST = ("vault", "trust", "shop", "disk", "--reason", "restored", "--yes")
 
 
 @pytest.fixture
@@ -44,66 +42,68 @@ def root(rig: Rig, tmp_path: Path) -> Path:
     root = rig.local(tmp_path / "v")
     rig.round()
     for name in FILES:
-        put(root, name)
-        rig.mark("dropped", NewMark(id=name[0], vault="disk", keys=(name,)))
+        rig.drop(root, name, name[0])
     rig.later(10_801)
     return root
 
 
-def at(point: str, times: int, do: Callable[[], object]) -> Any:
-    """Do something when a round reaches a point for the so-manieth time."""
+def restore(root: Path) -> None:
+    """Write the deleted files again: a copy of the database still shows them."""
+    for name in FILES:
+        put(root, name)
+
+
+def copies_at(
+    rig: Rig, point: str, *visits: int, meanwhile: Callable[[], object] = lambda: None
+) -> tuple[Any, list[Rig]]:
+    """Return a hook that copies the database at these visits of a point, and the list of its copies."""
     reached: list[str] = []
+    copies: list[Rig] = []
 
     def hook(name: str) -> None:
         reached.append(name)
-        if name == point and reached.count(point) == times:
-            do()
+        if name == point and reached.count(point) in visits:
+            meanwhile()
+            copies.append(rig.copy())
 
-    return installed(hook)
-
-
-def crash() -> None:
-    raise Crash
+    return installed(hook), copies
 
 
-@pytest.mark.parametrize("claims", [0, 1, 2])
-def test_r55_copy_made_before_a_claim_of_a_round_is_behind(rig: Rig, root: Path, claims: int) -> None:
-    copies: list[Rig] = []
-    with at("claim.asked", claims + 1, lambda: copies.append(rig.copy())):
+def assert_behind(copy: Rig, root: Path, rounds: int = 1, files: Sequence[str] = tuple(FILES)) -> None:
+    """Assert that rounds of a copy delete nothing, because the vault has a claim that it does not know."""
+    for report in [copy.round() for _ in range(rounds)]:
+        assert (report.vaults, report.deleted, report.absent) == ({"disk": "BEHIND"}, 0, 0)
+    assert set(listing(root)) == set(files)
+
+
+def test_r55_copy_made_before_a_claim_of_a_round_is_behind(rig: Rig, root: Path) -> None:
+    copying, copies = copies_at(rig, "claim.asked", 1, 2, 3)
+    with copying:
         rig.round()
     deleted = listing(root)
-    for name in FILES:
-        put(root, name)  # what was deleted is restored, because the copy still shows it
-    copy = copies[0]
-    with copy.db.write() as c:
-        undrop(c, "shop", "dropped", ["c"])
-    copy.later(LEASE_SECONDS)
-    reports = [copy.round() for _ in range(2)]
+    restore(root)
 
-    assert deleted == {}
-    assert [(r.vaults, r.deleted, r.absent) for r in reports] == [({"disk": "BEHIND"}, 0, 0)] * 2
-    assert listing(root) == FILES
+    assert (deleted, len(copies)) == ({}, 3)
+    for copy in copies:
+        with copy.db.write() as c:
+            undrop(c, "shop", "dropped", ["c"])
+        copy.later(LEASE_SECONDS)
+        assert_behind(copy, root, 2)
 
 
 def test_r55_copy_made_while_the_next_round_waits_is_behind(rig: Rig, root: Path) -> None:
-    copies: list[Rig] = []
-
     def begin_next() -> None:
         with pytest.raises(LeaseBusy):
             rig.rounds.open("shop", "next", None, rig.policy)
-        copies.append(rig.copy())
 
-    with at("claim.asked", 2, begin_next):
+    copying, copies = copies_at(rig, "claim.asked", 2, meanwhile=begin_next)
+    with copying:
         rig.round(run="this")
     rig.round(run="next")
-    for name in FILES:
-        put(root, name)
+    restore(root)
     copies[0].later(LEASE_SECONDS)
 
-    report = copies[0].round()
-
-    assert (report.vaults, report.deleted) == ({"disk": "BEHIND"}, 0)
-    assert listing(root) == FILES
+    assert_behind(copies[0], root)
 
 
 @pytest.mark.slow
@@ -112,9 +112,13 @@ def test_r55_copy_before_a_claim_without_files_is_behind(rig: Rig, root: Path, m
     rig.round()
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="t1/"))
     rig.later(10_801)
-    copies: list[Rig] = []
-    with suppress(Crash), monkeypatch.context() as patch, at("claim.asked", 1, lambda: copies.append(rig.copy())):
-        patch.setattr(rig.rounds, "close", lambda *_: crash())
+
+    def die(*_: object) -> None:
+        raise Crash
+
+    copying, copies = copies_at(rig, "claim.asked", 1)
+    with suppress(Crash), monkeypatch.context() as patch, copying:
+        patch.setattr(rig.rounds, "close", die)
         rig.round(run="same")
     rig.later(GRACE + 1)
     put(root, "t1/late.dat")
@@ -123,16 +127,15 @@ def test_r55_copy_before_a_claim_without_files_is_behind(rig: Rig, root: Path, m
     put(root, "t1/late.dat")
     copies[0].later(20_000)
 
-    report = copies[0].round()
-
-    assert (emptied, report.vaults, report.deleted) == ({}, {"disk": "BEHIND"}, 0)
+    assert emptied == {}
+    assert_behind(copies[0], root, files=["t1/late.dat"])
 
 
 def test_claim_of_a_round_is_named_after_a_trust(rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     number = announced(rig)
     with pytest.raises(LeaseBusy):
         rig.rounds.open("shop", "next", None, rig.policy)
-    assert run(rig, capsys, "vault", "trust", "shop", "disk", "--reason", "restored", "--yes").code == 0
+    assert run(rig, capsys, *TRUST).code == 0
 
     claim = ClaimId(new_claim(rig, number), number)
     rig.vaults.name_claim("shop", "disk", claim)
@@ -142,8 +145,8 @@ def test_claim_of_a_round_is_named_after_a_trust(rig: Rig, root: Path, capsys: p
 
 @pytest.mark.slow
 def test_copy_that_knows_every_claim_goes_on(rig: Rig, root: Path) -> None:
-    copies: list[Rig] = []
-    with at("claim.committed", 3, lambda: copies.append(rig.copy())):
+    copying, copies = copies_at(rig, "claim.committed", 3)
+    with copying:
         rig.round()
     put(root, "a.dat")
     copies[0].later(LEASE_SECONDS)
@@ -156,7 +159,7 @@ def test_copy_that_knows_every_claim_goes_on(rig: Rig, root: Path) -> None:
 
 @pytest.mark.slow
 def test_worker_that_died_before_its_marker_is_followed(rig: Rig, root: Path) -> None:
-    with suppress(Crash), at("claim.committed", 2, crash):
+    with suppress(Crash), installed(crash_at("claim.committed", 2)):
         rig.round()
     before = listing(root)
     rig.later(LEASE_SECONDS)
@@ -168,10 +171,8 @@ def test_worker_that_died_before_its_marker_is_followed(rig: Rig, root: Path) ->
     assert listing(root) == {}
 
 
-@pytest.mark.parametrize("next_run", ["", "same", "other"])
-def test_no_delete_precedes_the_marker_of_its_claim(
-    rig: Rig, root: Path, next_run: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_delete_precedes_the_marker_of_its_claim(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a round, nor in the next attempt of a dead one, nor in the round that takes it over."""
     claims: dict[str, ClaimId] = {}
     late: list[str] = []
     deleted: list[str] = []
@@ -186,20 +187,25 @@ def test_no_delete_precedes_the_marker_of_its_claim(
     def compare(vault: LocalVault, keys: Any, *rest: Any) -> Any:
         marker = vault.read_marker()
         assert marker is not None
-        late.extend(key for key in keys if marker.last_claim < claims[key[0]])
+        late.extend(key for key in keys if marker.last_claim < claims[key.removesuffix(".dat")])
         deleted.extend(keys)
         return delete(vault, keys, *rest)
 
     monkeypatch.setattr(rig.stores.claims, "claim", remember)
     monkeypatch.setattr(LocalVault, "delete", compare)
-    if next_run:
-        with suppress(Crash), at("claim.asked", 3, crash):
-            rig.round(run="same")
-        rig.later(LEASE_SECONDS)
-        rig.round(run=next_run)
     rig.round()
+    for next_run in ("same", "other"):
+        for name in "abc":
+            rig.drop(root, f"{next_run}-{name}.dat", f"{next_run}-{name}")
+        rig.later(10_801)
+        with suppress(Crash), installed(crash_at("claim.asked", 3)):
+            rig.round(run=f"{next_run} first")
+        rig.later(LEASE_SECONDS)
+        rig.round(run=f"{next_run} {'first' if next_run == 'same' else 'second'}")
+        rig.round()
 
-    assert (sorted(deleted), late) == (sorted(FILES), [])
+    assert sorted(deleted) == sorted([*FILES, *(f"{run}-{name}" for run in ("same", "other") for name in FILES)])
+    assert late == []
 
 
 def test_writer_of_an_older_claim_hides_no_newer_one(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +218,7 @@ def test_writer_of_an_older_claim_hides_no_newer_one(rig: Rig, root: Path, monke
         if not newer:
             newer.append(ClaimId(new_claim(rig, number), number))
             thread.start()
-            wait_until(lambda: not thread.is_alive() or waits_for_a_lock(rig))
+            wait_until_blocked_or_ended(rig.db, thread)
         replace(vault, marker)
 
     thread = threading.Thread(target=lambda: other.vaults.name_claim("shop", "disk", newer[0]))
@@ -243,7 +249,7 @@ def test_trusted_copy_of_a_round_shuts_out_its_original(
     announced(rig)
     copy = rig.copy()
 
-    trusted = run(copy, capsys, "vault", "trust", "shop", "disk", "--reason", "restored", "--yes")
+    trusted = run(copy, capsys, *TRUST)
 
     assert trusted.code == 0
     copy.vaults.confirm("shop", "disk")
@@ -270,16 +276,3 @@ def marker_of(rig: Rig) -> Marker:
     marker = rig.vaults.get("shop", "disk").read_marker()
     assert marker is not None
     return marker
-
-
-def waits_for_a_lock(rig: Rig) -> bool:
-    """Return whether a session of the rig's database waits for a lock."""
-    waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with rig.db.read() as c:
-        return c.execute(text(waiting)).first() is not None
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that becomes true."""
-    while not condition():
-        time.sleep(0.01)

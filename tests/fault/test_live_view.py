@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
 from tests.fault.conftest import Faulty
-from tests.fault.test_crashes import Crash, CrashAt
-from tests.servers.postgres import new_database
+from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 from tests.support.transactions import owner_write
@@ -24,14 +22,12 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
     with owner_write(rig.db) as c:
         c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
-    faulty.put("p/a")
-    rig.mark("dropped", NewMark(id="p", vault="cold", prefix="p/"))
-    rig.later(10_801)
+    faulty.drop("p", "p/a", prefix="p/")
     rig.round()
     faulty.put("p/late")
     rig.later(3_601)
     faulty.proxy.fail_keys({"p/late": "AccessDenied"}, times=1)
-    with installed(CrashAt("marks.removed")), pytest.raises(Crash):
+    with installed(crash_at("marks.removed")), pytest.raises(Crash):
         rig.round()
     with owner_write(rig.db) as c:
         c.execute(text("INSERT INTO live VALUES ('rowset', 'r', 'cold', 'p/late')"))
@@ -43,8 +39,7 @@ def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> 
     assert (report.deleted, kept_texts(report)) == (0, {"live": 1})
 
 
-def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
-    rig = Rig(new_database()).instance()
+def test_unreadable_live_view_raises_instead_of_a_count(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     owner = SqlOwner(OwnerContext(rig.db, rig.registry))
     assert owner.live_objects("shop") is None

@@ -1,8 +1,8 @@
 """The random histories detect a missing safety piece."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -35,180 +35,152 @@ NOT_COVERED = """
 CREATE OR REPLACE FUNCTION sexton.is_covered(instance text, prefixes text[])
 RETURNS boolean LANGUAGE sql AS 'SELECT false'
 """
+NO_RETENTION = (policy, "cutoff", lambda kind, policy, now: now)
+LOADS = (op.Enable(), *(op.Load(files=1, table=None) for _ in range(6)))
 LISTED_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(270_000), op.Round(), op.Upload())
-Patch = Callable[[pytest.MonkeyPatch], None]
+Patch = tuple[object, str, Any]
+"""An object, the name of its attribute, and what replaces that."""
 
 
-def holds_block_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HoldKeeper, "blocking", lambda *_: {})
+class Missing(NamedTuple):
+    """A missing safety piece, and a history that detects it."""
+
+    patches: Sequence[Patch]
+    operations: tuple[Any, ...]
+    view: str = ""
 
 
-def no_retention(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(policy, "cutoff", lambda kind, policy, now: now)
-
-
-def claim_skips_the_due_check(patch: pytest.MonkeyPatch) -> None:
-    real = ClaimStore.claim
-
+def _claim_any(claim: Callable[..., ClaimResult]) -> Callable[..., ClaimResult]:
     def claim_any(self: ClaimStore, request: ClaimRequest) -> ClaimResult:
         candidates = [candidate._replace(retention_starts_at=None) for candidate in request.candidates]
-        return real(self, request._replace(cutoff=2**60, candidates=candidates))
+        return claim(self, request._replace(cutoff=2**60, candidates=candidates))
 
-    patch.setattr(ClaimStore, "claim", claim_any)
-
-
-def old_write_token_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, owner_marks, settlement, files, outcomes, quarantine):
-        patch.setattr(module, "verify", lambda *_, **__: None)
+    return claim_any
 
 
-def taken_over_batch_keeps_unchecked_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(files, "sort_leftovers", lambda _rows, _claimed, second_pass: files.Leftovers([], [], 0))
+def _without_prefix(progress: Callable[..., DeletionProgress]) -> Callable[..., DeletionProgress]:
+    return lambda mark, sums: replace(progress(mark, sums), prefix=None)
 
 
-def no_second_pass(patch: pytest.MonkeyPatch) -> None:
-    real = DeletionProgress.of
-    patch.setattr(DeletionProgress, "of", lambda mark, sums: replace(real(mark, sums), prefix=None))
-
-
-def second_pass_checks_no_keeper(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Resolver, "drop_blocked", lambda *_: None)
-
-
-def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProvenVaults, "_prove", lambda *_: None)
-    patch.setattr(ProvenVaults, "name_claim", lambda *_: None)  # it reads the marker
-
-
-def nothing_is_adopted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BatchStore, "unfinished", lambda *_: ())
-
-
-def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(settlement, "add_to_round", lambda *_: None)
-
-
-def loads_block_no_prefix(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PreparedKeeper, "blocking", lambda *_: {})
-
-
-def nothing_is_above_a_load(patch: pytest.MonkeyPatch) -> None:
-    real = World.owner
-
-    def owner(w: World) -> Shop:
-        shop = real(w)
+def _nothing_above(owner: Callable[[World], Shop]) -> Callable[[World], Shop]:
+    def own(w: World) -> Shop:
+        shop = owner(w)
         shop.execute(NOT_COVERED)
         return shop
 
-    patch.setattr(World, "owner", owner)
+    return own
 
 
-def no_load_is_refused(patch: pytest.MonkeyPatch) -> None:
-    nothing_is_above_a_load(patch)
-
-
-DETECTING: dict[Patch, tuple[Any, ...]] = {
-    holds_block_nothing: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
-    no_retention: (*BEGIN, op.Drop(), op.Round()),
-    claim_skips_the_due_check: (
-        *BEGIN,
-        op.Drop(),
-        op.Later(DUE),
-        op.Round(meanwhile=((("resolve.stored", 1), op.Undrop(again=True)),)),
-    ),
-    old_write_token_is_accepted: (
-        *BEGIN,
-        op.Drop(),
-        op.Later(DUE),
-        op.Round(meanwhile=((("resolve.stored", 1), op.Later(61)),)),
-    ),
-    taken_over_batch_keeps_unchecked_files: (
-        *LISTED_PREFIX,
-        op.Later(3_601),
-        op.Round(dies=(("resolve.stored", 1),), then="adopted"),
-        op.Hold("place"),
-        op.Round(),
-    ),
-    no_second_pass: (
-        op.Enable(),
-        op.Load(fate="dies before committing"),
-        op.Later(270_000),
-        op.Round(meanwhile=((("claim.committed", 1), op.Upload()),)),
-    ),
-    second_pass_checks_no_keeper: (*LISTED_PREFIX, op.Hold("place"), op.Later(3_601), op.Round()),
-    vaults_are_trusted: (
-        *BEGIN,
-        op.Drop(how="keys"),
-        op.Later(DUE),
-        op.Round(meanwhile=((("claim.committed", 1), op.Unmount()),)),
-    ),
-    nothing_is_adopted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round(dies=(("claim.committed", 1),), then="adopted")),
-    nothing_is_counted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round()),
-    loads_block_no_prefix: (*BEGIN, NESTED, op.DropTable(), op.Later(DUE), op.Round()),
-    no_load_is_refused: (*BEGIN, op.DropTable(), op.Later(DUE), op.Round(), op.Load(nested=True)),
-    nothing_is_above_a_load: (*BEGIN, NESTED, op.DropTable(), op.Commit(), op.Later(DUE), op.Round()),
-}
-
-
-def copies_are_always_current(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live_moment, "require_recent", lambda *_: None)
-    patch.setattr(live_moment, "precedes", lambda *_: False)
-
-
-def spelling_is_exact(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(loose_keys, "read", lambda *_: loose_keys.NONE)
-
-
-def urls_are_no_keys(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live_keys, "names_in_view", lambda _vaults, _vault, name: [name])
-
-
-def lost_view_shows_nothing(patch: pytest.MonkeyPatch) -> None:
-    real = SqlOwner.live
-
-    def live(*arguments: Any) -> Any:
+def _or_nothing(live: Callable[..., Any]) -> Callable[..., Any]:
+    def live_or_nothing(*arguments: Any) -> Any:
         try:
-            return real(*arguments)
+            return live(*arguments)
         except OwnerSilent:
             return {}
 
-    patch.setattr(SqlOwner, "live", live)
+    return live_or_nothing
 
 
-LOADS = (op.Enable(), *(op.Load(files=1, table=None) for _ in range(6)))
-DETECTING_VIEWS: dict[Patch, tuple[str, tuple[Any, ...]]] = {
-    copies_are_always_current: ("copy", (op.Refresh(), *LOADS, op.Mistake(), op.Later(270_000), op.Round())),
-    spelling_is_exact: ("spelled", (*LOADS, op.Mistake(n=4, how="keys"), op.Later(270_000), op.Round())),
-    urls_are_no_keys: ("spelled", (*LOADS, op.Mistake(n=1, how="keys"), op.Later(270_000), op.Round())),
-    lost_view_shows_nothing: ("view", (*LOADS, op.Mistake(), op.Later(270_000), op.LoseView(), op.Round())),
+def _nothing(*_: object, **__: object) -> None:
+    """Do nothing, in the place of a check."""
+
+
+VERIFYING = (batches, claim, owner_marks, settlement, files, outcomes, quarantine)
+NOTHING_ABOVE: Patch = (World, "owner", _nothing_above(World.owner))
+DETECTING: dict[str, Missing] = {
+    "holds block nothing": Missing(
+        [(HoldKeeper, "blocking", lambda *_: {})], (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round())
+    ),
+    "no retention": Missing([NO_RETENTION], (*BEGIN, op.Drop(), op.Round())),
+    "a claim skips the due check": Missing(
+        [(ClaimStore, "claim", _claim_any(ClaimStore.claim))],
+        (*BEGIN, op.Drop(), op.Later(DUE), op.Round(meanwhile=((("resolve.stored", 1), op.Undrop(again=True)),))),
+    ),
+    "an old write token is accepted": Missing(
+        [(module, "verify", _nothing) for module in VERIFYING],
+        (*BEGIN, op.Drop(), op.Later(DUE), op.Round(meanwhile=((("resolve.stored", 1), op.Later(61)),))),
+    ),
+    "a batch that is taken over keeps unchecked files": Missing(
+        [(files, "sort_leftovers", lambda _rows, _claimed, second_pass: files.Leftovers([], [], 0))],
+        (
+            *LISTED_PREFIX,
+            op.Later(3_601),
+            op.Round(dies=(("resolve.stored", 1),), then="adopted"),
+            op.Hold("place"),
+            op.Round(),
+        ),
+    ),
+    "no second pass": Missing(
+        [(DeletionProgress, "of", _without_prefix(DeletionProgress.of))],
+        (
+            op.Enable(),
+            op.Load(fate="dies before committing"),
+            op.Later(270_000),
+            op.Round(meanwhile=((("claim.committed", 1), op.Upload()),)),
+        ),
+    ),
+    "a second pass checks no keeper": Missing(
+        [(Resolver, "drop_blocked", _nothing)], (*LISTED_PREFIX, op.Hold("place"), op.Later(3_601), op.Round())
+    ),
+    "vaults are trusted": Missing(
+        [(ProvenVaults, "_prove", _nothing), (ProvenVaults, "name_claim", _nothing)],  # which reads the marker
+        (*BEGIN, op.Drop(how="keys"), op.Later(DUE), op.Round(meanwhile=((("claim.committed", 1), op.Unmount()),))),
+    ),
+    "nothing is adopted": Missing(
+        [(BatchStore, "unfinished", lambda *_: ())],
+        (*BEGIN, op.Drop(), op.Later(DUE), op.Round(dies=(("claim.committed", 1),), then="adopted")),
+    ),
+    "nothing is counted": Missing(
+        [(settlement, "add_to_round", _nothing)], (*BEGIN, op.Drop(), op.Later(DUE), op.Round())
+    ),
+    "loads block no prefix": Missing(
+        [(PreparedKeeper, "blocking", lambda *_: {})], (*BEGIN, NESTED, op.DropTable(), op.Later(DUE), op.Round())
+    ),
+    "no load is refused": Missing(
+        [NOTHING_ABOVE], (*BEGIN, op.DropTable(), op.Later(DUE), op.Round(), op.Load(nested=True))
+    ),
+    "nothing is above a load": Missing(
+        [NOTHING_ABOVE], (*BEGIN, NESTED, op.DropTable(), op.Commit(), op.Later(DUE), op.Round())
+    ),
+    "copies are always current": Missing(
+        [(live_moment, "require_recent", _nothing), (live_moment, "precedes", lambda *_: False)],
+        (op.Refresh(), *LOADS, op.Mistake(), op.Later(270_000), op.Round()),
+        "copy",
+    ),
+    "a spelling is exact": Missing(
+        [(loose_keys, "read", lambda *_: loose_keys.NONE)],
+        (*LOADS, op.Mistake(n=4, how="keys"), op.Later(270_000), op.Round()),
+        "spelled",
+    ),
+    "URLs are no keys": Missing(
+        [(live_keys, "names_in_view", lambda _vaults, _vault, name: [name])],
+        (*LOADS, op.Mistake(n=1, how="keys"), op.Later(270_000), op.Round()),
+        "spelled",
+    ),
+    "a lost view shows nothing": Missing(
+        [(SqlOwner, "live", _or_nothing(SqlOwner.live))],
+        (*LOADS, op.Mistake(), op.Later(270_000), op.LoseView(), op.Round()),
+        "view",
+    ),
 }
 
 
-@pytest.mark.parametrize("remove_safety", DETECTING_VIEWS, ids=lambda s: s.__name__)
-def test_known_history_detects_an_overlooked_live_object(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, operations = DETECTING_VIEWS[remove_safety]
+@pytest.mark.parametrize("name", DETECTING)
+def test_known_history_detects_a_missing_safety_piece(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches, operations, view = DETECTING[name]
     history = History(operations, view=view)
-    play(history)
-    remove_safety(monkeypatch)
-
-    with pytest.raises(Violation, match="that the owner references"):
-        play(history)
-
-
-@pytest.mark.parametrize("remove_safety", DETECTING, ids=lambda s: s.__name__)
-def test_known_history_detects_a_missing_safety_piece(remove_safety: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(DETECTING[remove_safety])
     unbroken = play(history)
-    remove_safety(monkeypatch)
+    for patch in patches:
+        monkeypatch.setattr(*patch)
 
-    with pytest.raises(Violation):
+    with pytest.raises(Violation, match="that the owner references" if view else None):
         play(history)
 
-    assert unbroken.witness.gone
+    assert view or unbroken.witness.gone
 
 
 def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_retention(monkeypatch)
+    monkeypatch.setattr(*NO_RETENTION)
 
     @settings(
         max_examples=100,

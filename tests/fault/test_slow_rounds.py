@@ -1,8 +1,8 @@
 """A round survives a store that throttles everything, and a stop ends it; plans and waits of a round are recorded."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, Halted
-from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
@@ -20,24 +19,21 @@ from tests.servers.fault_proxy import FaultProxy, _Fault
 from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
 from tests.support.eventually import PATIENCE_SECONDS, eventually
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
 
 
-def test_plan_of_an_observing_round_can_be_applied(tmp_path: Path) -> None:
-    rig = Rig(new_database()).instance(enable=False)
-    put(rig.local(tmp_path / "v"), "a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
-    rig.later(10_801)
+def test_plan_of_an_observing_round_can_be_applied(rig: Rig, tmp_path: Path) -> None:
+    rig.registry.observe("shop")
+    rig.drop(rig.local(tmp_path / "v"), "a.dat", "m", later=10_801)
     observed = rig.round()
     rig.registry.enable("shop")
 
     assert rig.round(plan=observed.plan).deleted == 1
 
 
-def test_round_waits_for_its_lease_since_its_first_attempt(tmp_path: Path) -> None:
-    rig = Rig(new_database()).instance()
+def test_round_waits_for_its_lease_since_its_first_attempt(rig: Rig) -> None:
     rig.rounds.open("shop", "first", None, rig.policy)
     for _ in range(2):
         with pytest.raises(Exception, match="is running"):
@@ -83,76 +79,55 @@ class Storm(FaultProxy):
 
 
 @pytest.fixture
-def stormy(
-    request: pytest.FixtureRequest, tmp_path: Path, s3_server: RunningS3, bucket: str
-) -> Iterator[tuple[Rig, Storm]]:
+def stormy(s3_server: RunningS3, bucket: str) -> Iterator[tuple[Rig, Storm]]:
     """One instance with a vault ``cold`` behind the proxy, and due marks whose keys nobody wrote: S3 deletes those."""
     with Storm(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         rig = Rig(new_database(), endpoint_url=proxy.url).instance()
-        if getattr(request, "param", "paced") == "paced":
-            rig.deleter.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
+        rig.deleter.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
         rig.vaults._clock = time.monotonic  # the rig's own clock passes quickly where several threads look at it
         rig.s3(bucket)
         names = [tuple(f"data/{mark}/{n}.dat" for n in range(KEYS)) for mark in range(MARKS)]
         rig.mark("dropped", *(NewMark(id=f"t{n}", vault="cold", keys=keys) for n, keys in enumerate(names)))
         rig.later(10_801)
         yield rig, proxy
+        rig.db.close()
 
 
-def in_background(act: Callable[[], RoundReport]) -> tuple[threading.Thread, list[RoundReport | BaseException]]:
-    ended: list[RoundReport | BaseException] = []
-
-    def run() -> None:
-        try:
-            ended.append(act())
-        except BaseException as e:  # noqa: BLE001  # the test looks at it
-            ended.append(e)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread, ended
-
-
-@pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
-def test_r39_store_outage_fails_no_mark_and_slows_requests(
-    stormy: tuple[Rig, Storm],
-) -> None:
+def test_r39_store_outage_fails_no_mark_and_slows_requests(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.begin(STORM_SECONDS)
     rates: list[int] = []
 
-    thread, ended = in_background(rig.round)
-    while thread.is_alive():
-        rates += [f.keys_per_second for f in PaceStore(rig.db).figures()]
-        thread.join(0.1)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(rig.round)
+        while not wait([ended], timeout=0.1).done:
+            rates += [f.keys_per_second for f in PaceStore(rig.db).figures()]
 
-    [report] = ended
-    assert isinstance(report, RoundReport), report
+    report = ended.result()
     refused = [e for e in proxy.log if e.operation == "DeleteObjects" and e.status == 503]
     assert (report.removed, report.failed, report.waiting, report.faults) == (MARKS, 0, 0, 0), report
     assert report.vaults == {"cold": "normal"}
     assert 0 < len(refused) <= 20
-    if rates:
-        assert min(rates) < policy.FIRST_RATE / 4
-        [figures] = PaceStore(rig.db).figures()
-        rig.deleter.pacer.reserve(
-            {figures.place: 1}, time.monotonic() + 3
-        )  # what it learned is told with the next request
-        [figures] = PaceStore(rig.db).figures()
-        assert figures.keys_per_second > 2 * min(rates)
-        assert figures.throttled > 0
+    assert min(rates) < policy.FIRST_RATE / 4
+    [figures] = PaceStore(rig.db).figures()
+    rig.deleter.pacer.reserve(
+        {figures.place: 1}, time.monotonic() + 3
+    )  # it tells what it learned with its next request
+    [figures] = PaceStore(rig.db).figures()
+    assert figures.keys_per_second > 2 * min(rates)
+    assert figures.throttled > 0
 
 
 def test_stop_ends_a_round_during_a_store_outage(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.begin(3_600)
-    thread, ended = in_background(rig.round)
-    eventually("the store refuses", lambda: proxy.raging)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(rig.round)
+        eventually("the store refuses", lambda: proxy.raging)
+        rig.controls.put(ControlKind.STOP, "shop", "drill")
+        with pytest.raises(Halted):
+            ended.result(PATIENCE_SECONDS)
 
-    rig.controls.put(ControlKind.STOP, "shop", "drill")
-    thread.join(PATIENCE_SECONDS)
-
-    assert isinstance(ended[0], Halted)
     assert rig.count("mark", state="CLAIMED") > 0
     rig.controls.remove(ControlKind.STOP, "shop")
     proxy.seconds = 0.0
@@ -178,10 +153,8 @@ def test_vault_with_a_long_outage_is_excluded(stormy: tuple[Rig, Storm], monkeyp
 
 def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", 3)
-    faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")
-    faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
-    faulty.rig.mark("dropped", NewMark(id="t2", vault="cold", keys=("data/2/a.dat",)))
-    faulty.rig.later(10_801)
+    faulty.drop("t1", "data/1/a.dat", "data/1/b.dat")
+    faulty.drop("t2", "data/2/a.dat")
     faulty.proxy.fail_keys({"data/1/b.dat": "InternalError"})
 
     report = faulty.rig.round()
@@ -194,9 +167,7 @@ def test_always_refused_key_blocks_no_other_mark_of_its_vault(faulty: Faulty, mo
     assert faulty.rig.round().removed == 1
 
 
-def test_store_too_slow_for_full_pages_gets_smaller_ones(
-    stormy: tuple[Rig, Storm],
-) -> None:
+def test_store_too_slow_for_full_pages_gets_smaller_ones(stormy: tuple[Rig, Storm]) -> None:
     rig, proxy = stormy
     proxy.reset_next("DeleteObjects", times=2)
 

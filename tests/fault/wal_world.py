@@ -29,15 +29,12 @@ from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
+from tests.support.crashes import Crash, crash_at
 
 TOPICS = ("wal-a", "wal-b")
 NODES = ("n", "m")
 UNDROP_SECONDS, PIN_SECONDS = 3_600, 300
 TERMS = WalSettings(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seconds=PIN_SECONDS, pin_max_seconds=3_000)
-
-
-class Crash(Exception):
-    """The purging process dies."""
 
 
 @dataclass
@@ -276,16 +273,8 @@ class World:
 
     def purge(self, topic: str, dies_at: str = "", meanwhile: Callable[[], None] | None = None) -> None:
         """Purge, or die on the way; ``meanwhile`` runs after the log was read and before the decision."""
-
-        def hook(point: str) -> None:
-            if point == dies_at:
-                raise Crash
-
-        try:
-            with installed(hook):
-                Purger(Meanwhile(self.log, meanwhile), self.floors).purge(topic)
-        except Crash:
-            return
+        with suppress(Crash), installed(crash_at(dies_at)):
+            Purger(Meanwhile(self.log, meanwhile), self.floors).purge(topic)
 
     def wait(self, seconds: int) -> None:
         self.clock += seconds

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sexton.kernel.crash_points import installed
-from tests.fault.local_round import Crash, LocalRound, Process
+from tests.fault.local_round import LocalRound, Process
 from tests.fault.shop import INSTANCE, Shop, Thing
 from tests.fault.witness import Place, Witness
 from tests.servers.postgres import driver_url
+from tests.support.crashes import Crash
 from tests.support.reader import DatabaseReader
 from tests.support.rig import Rig
 

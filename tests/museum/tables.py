@@ -18,10 +18,10 @@ def rows(rig: Rig, query: str) -> Rows:
         return connection.execute(query.replace("{}", "sexton.").encode()).fetchall()
 
 
-def waits_for_a_lock(rig: Rig) -> bool:
-    """Return whether somebody waits for a lock in the rig's database."""
+def lock_waiters(rig: Rig) -> int:
+    """Return how many sessions wait for a lock in the rig's database."""
     waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    return bool(rows(rig, f"{waiting} AND backend_type = 'client backend'"))
+    return len(rows(rig, f"{waiting} AND backend_type = 'client backend'"))
 
 
 def marks(rig: Rig) -> dict[str, str]:

@@ -16,7 +16,6 @@ from tests.support.rig import Rig, listing, put
 from tests.support.scrape import scrape
 
 HOUR, DAY = 3_600, 86_400
-RULES = Path(__file__).parents[2] / "config" / "prometheus" / "sexton.rules.yml"
 
 
 @pytest.fixture
@@ -76,14 +75,3 @@ def test_cockroachdb_103831_finished_protection_always_ends(
     assert soft("sexton_soft_protections", instance_id="shop") == 1
     assert listing(root) == {}
     assert scrape(rig)("sexton_protections_ended_total", instance_id="shop", why=str(why)) == 1
-
-
-def test_cockroachdb_103831_an_alert_reports_it(rig: Rig) -> None:
-    rules = RULES.read_text()
-
-    for alert, metric in (
-        ("SextonProtectionOld", "sexton_oldest_protection_age_seconds"),
-        ("SextonProtectionLost", 'sexton_protections_ended_total{why="OVERDUE"}'),
-    ):
-        rule = rules.partition(f"- alert: {alert}\n")[2].partition("- alert:")[0]
-        assert metric in rule

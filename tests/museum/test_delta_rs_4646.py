@@ -10,12 +10,11 @@ import pytest
 
 from sexton.contract import NewMark
 from tests.fault.conftest import Faulty
-from tests.integration.check.conftest import Owned, file_keys, owned
+from tests.integration.check.conftest import Owned, file_keys
 from tests.museum.orphans import find_and_delete_orphans
 from tests.museum.peers import run_peer
 from tests.support.rig import DAY, Rig, listing, put
 
-__all__ = ["owned"]
 PARTITIONS = ("a b", "a%20b", "a%2520b", "a+b", "a~b", "2026-01-01 00%3A00%3A00", "2026-01-01 00:00:00")
 """Each means another one to whoever escapes or unescapes a name."""
 

@@ -5,11 +5,9 @@ files before it uploads them; no round deletes them before the announced time is
 """
 
 from sexton import contract
-from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import Owned
 from tests.support.rig import DAY
 from tests.support.transactions import owner_write
-
-__all__ = ["owned"]
 
 
 def test_distribution_3045_a_push_in_progress_is_not_collected(owned: Owned) -> None:

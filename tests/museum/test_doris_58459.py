@@ -5,7 +5,7 @@ committed or held before the claim is not claimed, and claimed data is never com
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,14 +17,16 @@ from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import TooLate
-from tests.museum.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds, waits_for_a_lock
+from sexton.recycle.model import RoundReport
+from tests.museum.tables import check_sums, deleted_ids, lock_waiters, marks, rows, run_clean_rounds
 from tests.support.eventually import eventually
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
 EVER = 400 * 86_400
-LATE, OTHERS = ("late0", "late1"), ("other0", "other1")
+LATE_CLAIMS = "SELECT FROM {}mark_history m, {}hold h WHERE m.claimed_at > h.placed_at AND h.released_at IS NULL"
+"""Marks that were claimed although something was held."""
 
 
 class Meanwhile:
@@ -46,7 +48,7 @@ class Meanwhile:
     def _come(self, name: str, point: str) -> None:
         if name == point and self._thread.ident is None:
             self._thread.start()
-            eventually("they are done or must wait", lambda: not self._thread.is_alive() or waits_for_a_lock(self._rig))
+            eventually("they are done or must wait", lambda: not self._thread.is_alive() or lock_waiters(self._rig))
 
     def _run(self) -> None:
         try:
@@ -55,15 +57,16 @@ class Meanwhile:
             self.refused = e
 
 
-def loaded(rig: Rig, root: Path, *ids: str) -> None:
-    """Prepare loads whose time and retention are over, with their files; the owner has a table of what is visible."""
-    with owner_write(rig.db) as c:
-        c.execute(text("CREATE TABLE rowset (id varchar(20) PRIMARY KEY)"))
-    with rig.db.write() as c:
-        contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 3_600)
+def ids_at(point: str) -> tuple[list[str], list[str]]:
+    """Return two ids that somebody wants back at a point of a claim, and two others."""
+    return [f"{point}-late{n}" for n in range(2)], [f"{point}-other{n}" for n in range(2)]
+
+
+def write(root: Path, ids: Iterable[str]) -> dict[str, int]:
+    """Write one file below the prefix of each id; return key → bytes."""
     for i in ids:
         put(root, f"data/{i}/0.dat", 11)
-    rig.later(259_200 + 3_601)
+    return {f"data/{i}/0.dat": 11 for i in ids}
 
 
 def commit(rig: Rig, *ids: str) -> None:
@@ -74,83 +77,96 @@ def commit(rig: Rig, *ids: str) -> None:
         contract.commit(c, "shop", ids)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
-    loaded(rig, disk, *LATE, *OTHERS)
-    before = listing(disk)
-    owner = Meanwhile(rig, lambda: commit(rig, *LATE))
-
-    with owner.at(point):
-        reports = [rig.round()]
-    reports += run_clean_rounds(rig)
-    after = listing(disk)
-
-    visible = {str(r[0]) for r in rows(rig, "SELECT id FROM rowset")}
-    assert visible == (set(LATE) if owner.refused is None else set())
-    assert set(after) == {f"data/{i}/0.dat" for i in visible}
-    assert deleted_ids(rig) == {*LATE, *OTHERS} - visible
-    assert marks(rig) == {}
-    if owner.refused is not None:
-        assert "SX001" in str(owner.refused)
-    check_sums(rig, reports, before, after)
-    assert (owner.refused is None) is (point in ("resolve.stored", "claim.guarded"))
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
-    for i in (*LATE, *OTHERS):
-        put(disk, f"data/{i}/0.dat", 11)
-    rig.mark("dropped", *(NewMark(id=i, vault="disk", prefix=f"data/{i}/") for i in (*LATE, *OTHERS)))
-    rig.later(10_801)
-    before = listing(disk)
-
-    def undrop() -> int:
+def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path) -> None:
+    with owner_write(rig.db) as c:
+        c.execute(text("CREATE TABLE rowset (id varchar(40) PRIMARY KEY)"))
+    reports: list[RoundReport] = []
+    written: dict[str, int] = {}
+    committed: set[str] = set()
+    for point in POINTS:
+        late, others = ids_at(point)
         with rig.db.write() as c:
-            return contract.undrop(c, "shop", "dropped", LATE)
+            prefixes = [f"data/{i}/" for i in (*late, *others)]
+            contract.prepare(c, "shop", f"load {point}", [*late, *others], "disk", prefixes, 3_600)
+        written |= write(disk, (*late, *others))
+        rig.later(259_200 + 3_601)
+        owner = Meanwhile(rig, lambda late=late: commit(rig, *late))
 
-    owner = Meanwhile(rig, undrop)
-    with owner.at(point):
-        reports = [rig.round()]
-    reports += run_clean_rounds(rig)
-    after = listing(disk)
+        with owner.at(point):
+            reports.append(rig.round())
+        reports += run_clean_rounds(rig)
 
-    back = set(LATE) if owner.refused is None else set()
-    assert set(after) == {f"data/{i}/0.dat" for i in back}
-    assert deleted_ids(rig) == {*LATE, *OTHERS} - back
-    assert marks(rig) == {}
-    check_sums(rig, reports, before, after)
-    assert (owner.refused is None) is (point == "resolve.stored")
+        committed |= set(late) if owner.refused is None else set()
+        assert (owner.refused is None) is (point in ("resolve.stored", "claim.guarded")), point
+        assert owner.refused is None or "SX001" in str(owner.refused)
+        assert {str(r[0]) for r in rows(rig, "SELECT id FROM rowset")} == committed
+        assert set(listing(disk)) == {f"data/{i}/0.dat" for i in committed}
+        assert deleted_ids(rig).isdisjoint(committed)
+        assert marks(rig) == {}
+    assert len(deleted_ids(rig)) == len(POINTS) * 4 - len(committed)
+    check_sums(rig, reports, written, listing(disk))
+
+
+def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path) -> None:
+    def undrop(ids: Sequence[str]) -> int:
+        with rig.db.write() as c:
+            return contract.undrop(c, "shop", "dropped", ids)
+
+    reports: list[RoundReport] = []
+    written: dict[str, int] = {}
+    undropped: set[str] = set()
+    for point in POINTS:
+        late, others = ids_at(point)
+        written |= write(disk, (*late, *others))
+        rig.mark("dropped", *(NewMark(id=i, vault="disk", prefix=f"data/{i}/") for i in (*late, *others)))
+        rig.later(10_801)
+        owner = Meanwhile(rig, lambda late=late: undrop(late))
+
+        with owner.at(point):
+            reports.append(rig.round())
+        reports += run_clean_rounds(rig)
+
+        undropped |= set(late) if owner.refused is None else set()
+        assert (owner.refused is None) is (point == "resolve.stored"), point
+        assert set(listing(disk)) == {f"data/{i}/0.dat" for i in undropped}
+        assert deleted_ids(rig).isdisjoint(undropped)
+        assert marks(rig) == {}
+    assert len(deleted_ids(rig)) == len(POINTS) * 4 - len(undropped)
+    check_sums(rig, reports, written, listing(disk))
 
 
 @pytest.mark.parametrize(
-    ("scope", "point"),
-    [*(("mark", p) for p in POINTS), *((s, p) for s in ("instance", "prefix") for p in POINTS[0:3:2])],
+    ("scope", "points"), [("mark", POINTS), ("instance", POINTS[0:3:2]), ("prefix", POINTS[0:3:2])]
 )
-def test_tiflow_1048_hold_during_a_claim_blocks_or_is_refused(rig: Rig, disk: Path, scope: str, point: str) -> None:
-    put(disk, "data/held/0.dat", 11)
-    rig.mark("dropped", NewMark(id="held", vault="disk", keys=("data/held/0.dat",), bytes=11))
-    rig.later(10_801)
-    before = listing(disk)
-    named = {"mark": {"mark_kind": "dropped", "mark_id": "held"}, "prefix": {"vault": "disk", "prefix": "data/"}}
-    hold = Hold(instance="shop", scope=scope, reason="it may be needed", **named.get(scope, {}))  # type: ignore[arg-type]
-    operator = Meanwhile(rig, lambda: rig.holds.place(hold, EVER))
+def test_tiflow_1048_hold_during_a_claim_blocks_or_is_refused(
+    rig: Rig, disk: Path, scope: str, points: Sequence[str]
+) -> None:
+    reports: list[RoundReport] = []
+    written: dict[str, int] = {}
+    for point in points:
+        before = write(disk, [point])
+        written |= before
+        rig.mark("dropped", NewMark(id=point, vault="disk", keys=tuple(before), bytes=11))
+        rig.later(10_801)
+        named = {"mark": {"mark_kind": "dropped", "mark_id": point}, "prefix": {"vault": "disk", "prefix": "data/"}}
+        hold = Hold(instance="shop", scope=scope, reason="it may be needed", **named.get(scope, {}))  # type: ignore[arg-type]
+        operator = Meanwhile(rig, lambda hold=hold: rig.holds.place(hold, EVER))
 
-    with operator.at(point):
-        reports = [rig.round()]
-    reports += [rig.round(), rig.round()]
+        with operator.at(point):
+            reports.append(rig.round())
+        reports += [rig.round(), rig.round()]
 
-    in_time = point == "resolve.stored"
-    assert listing(disk) == (before if in_time else {})
-    assert (deleted_ids(rig), marks(rig)) == ((set(), {"held": "MARKED"}) if in_time else ({"held"}, {}))
-    placed = rows(rig, "SELECT id FROM {}hold")
-    assert bool(placed) is (operator.refused is None)
-    after_it = "SELECT count(*) FROM {}mark_history m, {}hold h WHERE m.claimed_at > h.placed_at"
-    assert rows(rig, after_it) == [(0,)]
-    if in_time:
-        rig.holds.release(placed[0][0])
-        reports.append(rig.round())
-    assert listing(disk) == {}
-    check_sums(rig, reports, before, listing(disk))
+        in_time = point == "resolve.stored"
+        placed = rig.holds.active("shop")
+        assert (operator.refused is None) is bool(placed), point
+        assert rows(rig, LATE_CLAIMS) == []
+        assert (listing(disk), marks(rig)) == ((before, {point: "MARKED"}) if in_time else ({}, {})), point
+        assert (point in deleted_ids(rig)) is not in_time
+        for each in placed:
+            rig.holds.release(each.id)
+            reports.append(rig.round())
+        assert listing(disk) == {}
+    check_sums(rig, reports, written, {})
 
 
 def test_tiflow_1048_hold_before_the_second_pass_blocks_it(rig: Rig, disk: Path) -> None:

@@ -16,13 +16,12 @@ from sqlalchemy import event
 from sexton.contract import Collected
 from sexton.kernel.errors import SextonError
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
-from tests.museum.tables import deleted_ids, marks, waits_for_a_lock
+from tests.museum.tables import deleted_ids, lock_waiters, marks
 from tests.support.eventually import eventually
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 130
 """More than a round's owner executes before the claim; those that never come are left out."""
-EVERY_OTHER = pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.soak)])
 
 
 @pytest.fixture
@@ -33,17 +32,14 @@ def shop(database_url: str, tmp_path: Path) -> Iterator[Shop]:
     shop_.close()
 
 
-class Committer:
-    """A load that is committed once, as the owner's n-th statement of a round is about to be executed."""
+class Committers:
+    """Loads that are committed side by side, as the owner's n-th statement of a round is about to be executed."""
 
-    def __init__(self, shop: Shop, txn: str, at: int) -> None:
+    def __init__(self, shop: Shop, at: int, *txns: str) -> None:
         self._shop, self._left = shop, at
-        self._thread = threading.Thread(target=self._run, args=(txn,))
-        self.refused: Exception | None = None
-
-    @property
-    def came(self) -> bool:
-        return self._thread.ident is not None
+        self._threads = [threading.Thread(target=self._run, args=(txn,)) for txn in txns]
+        self.refused: dict[str, Exception] = {}
+        self.came = False
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -54,89 +50,78 @@ class Committer:
         finally:
             event.remove(engine, "before_cursor_execute", self._statement)
             if self.came:
-                self._thread.join()
+                for thread in self._threads:
+                    thread.join()
 
     def _statement(self, *_: Any) -> None:
         self._left -= 1
         if self._left == 0:
-            self._thread.start()
-            eventually(
-                "it is committed or waits for the barrier",
-                lambda: not self._thread.is_alive() or waits_for_a_lock(self._shop),
-            )
+            self.came = True
+            for thread in self._threads:
+                thread.start()
+            eventually("each is committed or waits for the barrier", self._none_runs)
+
+    def _none_runs(self) -> bool:
+        return lock_waiters(self._shop) >= sum(thread.is_alive() for thread in self._threads)
 
     def _run(self, txn: str) -> None:
         try:
             self._shop.catalog.commit(txn)
         except SextonError as e:
-            self.refused = e
+            self.refused[txn] = e
 
 
-def status(shop: Shop, txn: str) -> str:
-    return str(shop.record(shop.t.txns, txn).status)
-
-
-def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tuple[Committer, str, str]:
-    """Let one load fall due and run a round, in which it is committed at the n-th statement."""
-    txn = shop.catalog.begin(f"race {n}", HOUR)
+def load(shop: Shop, tablet: str, name: str) -> tuple[str, str]:
+    """Write a load that only the barrier can end; return its transaction and its rowset."""
+    txn = shop.catalog.begin(name, HOUR)
     [output] = shop.catalog.prepare_rowsets(txn, [tablet], "disk")
     shop.write(output)
     with shop.db.read() as c:
         ends = shop.db.now(c) + FAR_MS
-    shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out: the barrier must end it
-    if precommitted:
-        shop.catalog.precommit(txn)
-    shop.later(HOUR + PREPARED)
-    committer = Committer(shop, txn, n)
-    with committer.waiting():
-        shop.round()
-    return committer, txn, output.rowset
+    shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out
+    return txn, output.rowset
 
 
 @pytest.mark.slow
-@EVERY_OTHER
+@pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop, first: int) -> None:
+    """A load that was precommitted can still be committed, whatever happens."""
     [tablet] = shop.table()
+
+    def status(txn: str) -> str:
+        return str(shop.record(shop.t.txns, txn).status)
+
     outcomes = set()
     visible_files: set[str] = set()
     for n in range(first, STATEMENTS, 2):
-        committer, txn, rowset = race(shop, tablet, n)
-        if not committer.came:
+        txn, rowset = load(shop, tablet, f"race {n}")
+        safe, safe_rowset = load(shop, tablet, f"safe {n}")
+        shop.catalog.precommit(safe)
+        shop.later(HOUR + PREPARED)
+        committers = Committers(shop, n, txn, safe)
+        with committers.waiting():
+            shop.round()
+
+        visible_files |= set(shop.keys(safe_rowset))
+        if safe in committers.refused or not committers.came:
+            assert status(safe) == "PRECOMMITTED", n
+            shop.catalog.commit(safe)
+        assert (status(safe), shop.states([safe_rowset])) == ("VISIBLE", {"visible"}), n
+        if not committers.came:
             break
-        if committer.refused is None:
+        refused = committers.refused.get(txn)
+        if refused is None:
             visible_files |= set(shop.keys(rowset))
-            assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
+            assert (status(txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
         else:
-            assert status(shop, txn) == "ABORTED", n
-            assert isinstance(committer.refused, Collected), n
-            assert "SX001" in str(committer.refused), n
-        outcomes.add(committer.refused is None)
+            assert status(txn) == "ABORTED", n
+            assert isinstance(refused, Collected), n
+            assert "SX001" in str(refused), n
+        outcomes.add(refused is None)
     shop.later(GRACE + 1)
     shop.round()
 
-    assert not committer.came, "a round has more statements than this test goes through"
+    assert not committers.came, "a round has more statements than this test goes through"
     assert outcomes == {True, False}
-    assert set(listing(shop.roots["disk"])) == visible_files
-    assert deleted_ids(shop).isdisjoint(marks(shop))
-
-
-@pytest.mark.slow
-@EVERY_OTHER
-def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop, first: int) -> None:
-    [tablet] = shop.table()
-    visible_files: set[str] = set()
-    for n in range(first, STATEMENTS, 2):
-        committer, txn, rowset = race(shop, tablet, n, precommitted=True)
-        visible_files |= set(shop.keys(rowset))
-        if committer.refused is not None or not committer.came:
-            assert status(shop, txn) == "PRECOMMITTED", n
-            shop.catalog.commit(txn)
-        assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
-        if not committer.came:
-            break
-    shop.later(GRACE + 1)
-    shop.round()
-
-    assert not committer.came
     assert set(listing(shop.roots["disk"])) == visible_files
     assert deleted_ids(shop).isdisjoint(marks(shop))

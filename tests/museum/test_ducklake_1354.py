@@ -10,13 +10,12 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.keepers import KeepReason
-from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import Owned
 from tests.servers.postgres import new_database
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
 
-__all__ = ["owned"]
 SHARED = "data/t1/shared_0.dat"
 
 

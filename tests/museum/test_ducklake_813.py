@@ -7,9 +7,7 @@ finds nothing live calls nothing an orphan.
 import pytest
 
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, owned
-
-__all__ = ["owned"]
+from tests.integration.check.conftest import Owned
 
 
 @pytest.mark.slow

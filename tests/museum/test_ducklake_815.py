@@ -4,10 +4,8 @@ Sexton compares keys in one canonical form: doubled slashes in a record or in a 
 """
 
 from sexton.contract import NewMark
-from tests.integration.check.conftest import Owned, file_keys, owned
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.kept import kept_texts
-
-__all__ = ["owned"]
 
 
 def test_ducklake_815_a_doubled_slash_makes_no_orphan(owned: Owned) -> None:

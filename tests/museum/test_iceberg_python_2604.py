@@ -10,12 +10,10 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from sexton.contract import NewMark
-from tests.integration.check.conftest import Owned, file_keys, owned
+from tests.integration.check.conftest import Owned, file_keys
 from tests.museum.orphans import find_and_delete_orphans
 from tests.museum.peers import run_peer
 from tests.support.rig import DAY, listing
-
-__all__ = ["owned"]
 
 
 @pytest.mark.slow

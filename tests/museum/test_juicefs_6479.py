@@ -7,11 +7,9 @@ import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, file_keys, owned
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
 from tests.support.transactions import owner_write
-
-__all__ = ["owned"]
 
 
 def test_juicefs_6479_unread_references_confirm_no_orphan(owned: Owned) -> None:

@@ -14,12 +14,11 @@ from sexton.contract import NewMark, mark
 from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
+from tests.integration.check.conftest import Owned
 from tests.museum.tables import deleted_ids, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
-from tests.support.transactions import owner_write
 
 UNSET = ""
 """What a shell makes of a variable that nobody set."""
@@ -136,20 +135,7 @@ def test_kyoto_2021_mark_of_an_unsafe_prefix_is_refused(rig: Rig, disk: Path) ->
     assert set(listing(disk)) == set(STAGES)
 
 
-def test_kyoto_2021_prefix_u1_does_not_delete_u10(rig: Rig, disk: Path) -> None:
-    for name in STAGES:
-        put(disk, name)
-    rig.mark("dropped", NewMark(id="u1", vault="disk", prefix="stage/u1/"))
-    rig.later(10_801)
-    rig.round()
-    rig.later(GRACE + 1)
-    rig.round()
-
-    assert set(listing(disk)) == set(STAGES) - {"stage/u1/a.dat"}
-    assert deleted_ids(rig) == {"u1"}
-
-
-def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
+def test_kyoto_2021_key_or_star_never_deletes_objects_below_it(cold: Faulty) -> None:
     cold.put(*STAGES)
     values = "'shop', 'dropped', :i, 'cold', CAST(:names AS jsonb)"
     raw = f"INSERT INTO {{}}mark (instance, kind, id, vault, keys) VALUES ({values})"
@@ -167,56 +153,25 @@ def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
     assert marker is not None
     assert cold.vault.read_marker().vault_uuid == marker.vault_uuid  # type: ignore[union-attr]
 
-
-def test_kyoto_2021_star_in_a_key_is_no_pattern(cold: Faulty) -> None:
-    cold.put(*STAGES)
     stars = ("*", "stage/*", "stage/u?/", "*/")
-    cold.rig.mark("dropped", *(NewMark(id=f"t{n}", vault="cold", prefix=star) for n, star in enumerate(stars)))
+    cold.rig.mark("dropped", *(NewMark(id=f"star{n}", vault="cold", prefix=star) for n, star in enumerate(stars)))
     cold.rig.later(10_801)
     for _ in range(2):
         cold.rig.round()
         cold.rig.later(GRACE + 1)
 
     assert set(cold.listing()) == set(STAGES)
-    assert deleted_ids(cold.rig) == {"t0", "t1", "t2", "t3"}
+    assert deleted_ids(cold.rig) >= {"star0", "star1", "star2", "star3"}
 
 
-def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> None:
+def test_kyoto_2021_prefix_above_a_live_entry_is_kept(owned: Owned) -> None:
     for name in STAGES:
-        put(disk, name)
-    with owner_write(rig.db) as c:
-        c.exec_driver_sql(
-            "CREATE VIEW sexton_live AS SELECT 'shop' AS instance, 'stage' AS kind, 'u10' AS id, 'disk' AS vault, "
-            "'stage/u10/' AS key"
-        )
-    rig.mark("dropped", NewMark(id="u", vault="disk", prefix=f"stage/{UNSET}"))
-    rig.later(10_801)
+        put(owned.root, name)
+    owned.live_rows(("stage/u10/", None))
+    owned.mark("dropped", NewMark(id="u", vault="disk", prefix=f"stage/{UNSET}"))
+    owned.later(10_801)
 
-    report = rig.round()
+    report = owned.round()
 
     assert kept_texts(report) == {"live": 1}
-    assert (set(listing(disk)), marks(rig)) == (set(STAGES), {"u": "MARKED"})
-
-
-def test_kyoto_2021_drop_of_everything_waits_for_approval(
-    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shop = Limited(database_url).instance()
-    shop.policy = limited_policy(objects=50)
-    root = shop.local(tmp_path / "v")
-    for n in range(60):
-        put(root, f"data/{n}/a.dat")
-    before = listing(root)
-    shop.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(60)))
-    shop.later(10_801)
-    unasked = [shop.round() for _ in range(3)]
-    [number] = waiting_plans(shop)
-    nobody = run(shop, capsys, "apply", str(number))  # a script: nobody answers with yes
-    with shop.db.write() as c:
-        c.execute(shop.db.t.mark.delete())
-    after = shop.round()
-    shop.db.close()
-
-    assert [r.claimed for r in (*unasked, after)] == [0, 0, 0, 0]
-    assert nobody.code == 1
-    assert listing(root) == before
+    assert (set(listing(owned.root)), marks(owned)) == (set(STAGES), {"u": "MARKED"})

@@ -19,6 +19,7 @@ from sexton.recycle.planning.model import Policy
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.museum.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
+from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
 from tests.support.planned import Limited, marks_by_kind, waiting_plans
 from tests.support.rig import DEPLOYMENT, GRACE, listing, put
@@ -91,12 +92,7 @@ def test_loki_8359_shortened_retention_waits_for_approval(
 @pytest.mark.parametrize("point", ["round.opened", "claim.committed", "files.deleted", "round.closed"])
 def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, point: str) -> None:
     shop.policy = settings(SHORT)
-
-    def dies(name: str) -> None:
-        if name == point:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), crash_points.installed(dies):
+    with pytest.raises(Crash), crash_points.installed(crash_at(point)):
         shop.round()
     shop.later(61)
     rounds = [shop.round(), shop.round()]

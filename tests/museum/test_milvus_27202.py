@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import Owned
 from tests.integration.check.conftest import file_keys as keys
 from tests.support.rig import DAY
-
-__all__ = ["owned"]
 
 
 @pytest.mark.slow

@@ -5,9 +5,8 @@ that any branch shows is kept, whichever branch has dropped it.
 """
 
 from sexton.contract import NewMark
-from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import Owned
 
-__all__ = ["owned"]
 BEFORE, AT, AFTER = (f"data/main/r{n}_0.dat" for n in (1, 2, 3))
 
 

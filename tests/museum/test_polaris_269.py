@@ -8,19 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
 
 
-@pytest.mark.parametrize("point", ["claim.committed", "files.deleted"])
-def test_polaris_269_a_drop_is_purged_after_a_crash(rig: Rig, disk: Path, point: str) -> None:
-    put(disk, "data/t1/a.dat")
+def test_polaris_269_a_drop_is_purged_after_a_crash(rig: Rig, disk: Path) -> None:
     put(disk, "data/t2/a.dat")
-    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("data/t1/a.dat",)))
-    rig.later(10_801)
-    with installed(crash_at(point)), pytest.raises(Crash):
+    rig.drop(disk, "data/t1/a.dat", "t1", later=10_801)
+    with installed(crash_at("claim.committed")), pytest.raises(Crash):
         rig.round()
     other_server = Rig(rig.url)
     other_server.later(61)

@@ -4,10 +4,8 @@ Sexton judges no object younger than the grace, an orphan needs two checks a day
 commit before the claim takes it back.
 """
 
-from tests.integration.check.conftest import Owned, file_keys, owned
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY, put
-
-__all__ = ["owned"]
 
 
 def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:

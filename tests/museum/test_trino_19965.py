@@ -4,9 +4,8 @@ Sexton's check calls a file an orphan only if its key is one that the owner give
 other name is counted as of unknown kind, and never becomes a mark.
 """
 
-from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import Owned
 
-__all__ = ["owned"]
 STATISTICS = ("data/t1/20231130_061015.stats", "data/t1/metadata/snap-1.puffin", "data/version-hint.text")
 
 

@@ -77,7 +77,7 @@ class Issuer:
         """Return a token that a key signs; ``signed_by``: another key under that id."""
         key = signed_by or self.keys[key_id]
         algorithm = "ES256" if isinstance(key, ec.EllipticCurvePrivateKey) else "RS256"
-        return _recorded(jwt.encode(self.claims(**changes), key, algorithm, headers={"kid": key_id}))
+        return jwt.encode(self.claims(**changes), key, algorithm, headers={"kid": key_id})
 
     def forged(self, header: dict[str, object], secret: bytes | None = None, **changes: object) -> str:
         """Return a token with any header: unsigned, or with an HMAC by a secret, such as the public key."""
@@ -107,7 +107,3 @@ def jwk(key_id: str, key: PrivateKey) -> dict[str, Any]:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _recorded(token: str) -> str:
-    return token

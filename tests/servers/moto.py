@@ -2,42 +2,18 @@
 
 import os
 import re
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mypy_boto3_s3 import S3Client
-
-from tests.servers import s3
+from tests.servers.s3 import RunningS3
 from tests.support.eventually import eventually
 
 
-class MotoS3:
+class MotoS3(RunningS3):
     """A running server; it accepts every key."""
-
-    def __init__(self, endpoint_url: str) -> None:
-        self.endpoint_url = endpoint_url
-
-    @property
-    def access_key(self) -> str:
-        return os.environ["AWS_ACCESS_KEY_ID"]
-
-    @property
-    def secret_key(self) -> str:
-        return os.environ["AWS_SECRET_ACCESS_KEY"]
-
-    def client(self) -> S3Client:
-        """Return an S3 client of this server."""
-        return s3.client(self.endpoint_url, self.access_key, self.secret_key)
-
-    def create_bucket(self) -> str:
-        """Create a bucket; return its name."""
-        name = f"m-{secrets.token_hex(6)}"
-        self.client().create_bucket(Bucket=name)
-        return name
 
 
 @contextmanager
@@ -47,16 +23,13 @@ def serving(directory: Path) -> Iterator[MotoS3]:
     log = directory / "moto.log"
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
         try:
-            yield MotoS3(_address(process, log))
+            address = eventually("moto listens", lambda: _address(process, log))
+            yield MotoS3(address, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
         finally:
             process.kill()
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    def address() -> re.Match[str] | None:
-        assert process.poll() is None, log.read_text()
-        return re.search(r"Running on (http://\S+)", log.read_text())
-
-    found = eventually("moto listens", address)
-    assert found is not None
-    return found[1]
+    assert process.poll() is None, log.read_text()
+    address = re.search(r"Running on (http://\S+)", log.read_text())
+    return address[1] if address else ""

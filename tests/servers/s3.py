@@ -5,6 +5,7 @@ import secrets
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -31,13 +32,10 @@ def client(endpoint_url: str, access_key: str, secret_key: str) -> S3Client:
 class RunningS3:
     """A running server; `client()` signs with its keys."""
 
-    server: S3Server
+    endpoint_url: str
     access_key: str
     secret_key: str
-
-    @property
-    def endpoint_url(self) -> str:
-        return self.server.endpoint_url
+    server: Any = None
 
     def client(self) -> S3Client:
         """Return an S3 client of this server."""
@@ -57,4 +55,4 @@ def start(home: Path) -> RunningS3:
     server.start()
     os.environ.pop("AWS_SESSION_TOKEN", None)
     os.environ.update(AWS_ACCESS_KEY_ID=access_key, AWS_SECRET_ACCESS_KEY=secret_key, AWS_DEFAULT_REGION="us-east-1")
-    return RunningS3(server, access_key, secret_key)
+    return RunningS3(server.endpoint_url, access_key, secret_key, server)

@@ -121,19 +121,19 @@ class Deployment:
         settings = Settings(deployment=DEPLOYMENT, database_url=self.rig.url)
         return await control.build(self.client, settings, self.rig.db)
 
-    async def start(self, instance: str = SHOP) -> WorkflowHandle[object, RoundReport]:
+    async def start(self) -> WorkflowHandle[object, RoundReport]:
         """Start a round."""
         return await self.client.start_workflow(
             ids.RECYCLE,
-            RecycleRequest(instance=instance, requested_by="test"),
-            id=ids.recycle(DEPLOYMENT, instance),
+            RecycleRequest(instance=SHOP, requested_by="test"),
+            id=ids.recycle(DEPLOYMENT, SHOP),
             task_queue=ids.control_queue(DEPLOYMENT),
             result_type=RoundReport,
         )
 
-    async def round(self, instance: str = SHOP) -> RoundReport:
+    async def round(self) -> RoundReport:
         """Start a round and return its report."""
-        return await (await self.start(instance)).result()
+        return await (await self.start()).result()
 
     def reports(self) -> list[RoundReport]:
         """Return every stored report, newest first."""

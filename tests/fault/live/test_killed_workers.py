@@ -3,7 +3,6 @@
 import time
 from typing import Any
 
-import pytest
 from temporalio.client import WorkflowHandle
 
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
@@ -13,33 +12,6 @@ from tests.servers.fault_proxy import FaultProxy
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 
 PAGES = 8
-
-
-@pytest.mark.slow
-@side_by_side(25)
-async def test_r31_another_worker_finishes_the_round_of_a_killed_one(live: LiveTest) -> None:
-    async with live.deployment() as deployment:
-        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
-        await cold.fill(rig, PAGES)
-        first = await deployment.worker("first")
-        proxy.delay("DeleteObjects", 3)
-        handle = await deployment.start()
-        await eventually_async("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
-        await deployment.worker("second")
-        proxy.delay("DeleteObjects", 0.1)
-
-        first.kill()
-        killed = time.monotonic()
-        await eventually_async("the second worker deletes", lambda: deletes(proxy, killed))
-        took = deletes(proxy, killed)[0].time - killed
-        report = await handle.result()
-
-        live.note(f"killed → first progress of the other worker: {took:.1f} s")
-        assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
-        assert report.deleted + report.absent == PAGES * 1_000
-        assert cold.listing() == cold.needed
-        assert rig.count("mark_history") == PAGES * 100
-        assert rig.count("lease", state="BUSY") == 0
 
 
 @side_by_side(25)

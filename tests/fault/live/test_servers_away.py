@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -26,85 +24,60 @@ PAGES_AFTER_A_STOP = 5
 page takes longer, and there are fewer."""
 
 
-@asynccontextmanager
-async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
-    """A Temporal server with a database file, of one test alone."""
-    server = TemporalServer(home, Ports(home))
+@pytest.mark.slow
+@side_by_side(60)
+async def test_r33_stop_and_rounds_work_while_temporal_is_down(live: LiveTest) -> None:
+    """A stop ends the deletion without Temporal; the next round outlives another death of its server."""
+    server = TemporalServer(live.home, Ports(live.home))  # with a database file, for this test alone
     await asyncio.to_thread(server.start)
     try:
-        yield server
+        async with live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
+            proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
+            await cold.fill(rig, PAGES)
+            worker = await deployment.worker("the only one")
+            proxy.delay("DeleteObjects", PAGE_SECONDS)  # 24 s for all pages
+            handle = await deployment.start()
+            await eventually_async("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+            server.child.kill()
+            down = time.monotonic()
+            await eventually_async("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
+
+            rig.controls.put(ControlKind.STOP, SHOP, "by the test")
+            stopped = time.monotonic()
+            await eventually_async("the range has ended", lambda: "Halted" in worker.log.read_text())
+            pages = deletes(proxy)
+            await asyncio.to_thread(server.start)
+            halted = await handle.result()
+            after = len(deletes(proxy))
+            rig.controls.remove(ControlKind.STOP, SHOP)
+
+            handle = await deployment.start()
+            await eventually_async("the worker deletes again", lambda: len(deletes(proxy)) >= after + 2)
+            begun = len(deletes(proxy))
+            server.child.kill()
+            proxy.delay("DeleteObjects", 0)
+            await asyncio.to_thread(server.start)
+            finished = await handle.result()
+
+            late = [page.time - stopped for page in pages if page.time > stopped]
+            assert len(late) <= PAGES_AFTER_A_STOP
+            assert after == len(pages) < begun < PAGES
+            assert (halted.state, finished.state, finished.failed) == ("STOPPED", "SUCCEEDED", 0)
+            assert halted.removed + finished.removed == rig.count("mark_history") == PAGES * 100
+            assert sum(r.deleted + r.absent for r in (halted, finished)) == PAGES * 1_000
+            assert cold.listing() == cold.needed
+            assert rig.count("mark") == rig.count("lease", state="BUSY") == 0
     finally:
         server.child.stop()
 
 
-@pytest.mark.slow
-@side_by_side(40)
-async def test_r33_stop_ends_deletion_while_temporal_is_down(live: LiveTest) -> None:
-    async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
-        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
-        await cold.fill(rig, PAGES)
-        worker = await deployment.worker("the only one")
-        proxy.delay("DeleteObjects", PAGE_SECONDS)  # 24 s for all pages
-        handle = await deployment.start()
-        await eventually_async("the worker deletes", lambda: len(deletes(proxy)) >= 2)
-        server.child.kill()
-        down = time.monotonic()
-        await eventually_async("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
-
-        rig.controls.put(ControlKind.STOP, SHOP, "by the test")
-        stopped = time.monotonic()
-        await eventually_async("the range has ended", lambda: "Halted" in worker.log.read_text())
-        pages = deletes(proxy)
-        proxy.delay("DeleteObjects", 0)
-        await asyncio.to_thread(server.start)
-        halted = await handle.result()
-        after = len(deletes(proxy))
-        rig.controls.remove(ControlKind.STOP, SHOP)
-        finished = await deployment.round()
-
-        late = [page.time - stopped for page in pages if page.time > stopped]
-        live.note(f"stop → last page begins: {max(late, default=0):.1f} s, {len(pages)} of {PAGES} pages had begun")
-        assert len(late) <= PAGES_AFTER_A_STOP
-        assert after == len(pages) < PAGES
-        assert (halted.state, finished.state) == ("STOPPED", "SUCCEEDED")
-        assert halted.removed + finished.removed == PAGES * 100
-        assert cold.listing() == cold.needed
-        assert rig.count("mark") == 0
-
-
-@pytest.mark.slow
-@side_by_side(40)
-async def test_a_round_outlives_its_temporal_server(live: LiveTest) -> None:
-    async with _own_server(live.home) as server, live.deployment(temporal=(server.address, NAMESPACE)) as deployment:
-        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
-        await cold.fill(rig, PAGES)
-        await deployment.worker("the only one")
-        proxy.delay("DeleteObjects", 1)
-        handle = await deployment.start()
-        await eventually_async("the worker deletes", lambda: len(deletes(proxy)) >= 2)
-        begun = len(deletes(proxy))
-
-        server.child.kill()
-        await asyncio.to_thread(server.start)
-        report = await handle.result()
-
-        live.note(f"{begun} of {PAGES} pages had begun when Temporal was killed, {len(deletes(proxy))} in all")
-        assert begun < PAGES
-        assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
-        assert report.deleted + report.absent == PAGES * 1_000
-        assert cold.listing() == cold.needed
-        assert rig.count("mark_history") == PAGES * 100
-        assert rig.count("lease", state="BUSY") == 0
-
-
 DATABASE_PAGES = 12
-TIMES = 3
+BLOWS = (OwnCluster.cut_connections, OwnCluster.restart) * 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blow", [OwnCluster.cut_connections, OwnCluster.restart], ids=["cut", "restarted"])
 @side_by_side(35)
-async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: object) -> None:
+async def test_a_round_outlives_its_database_connections(live: LiveTest) -> None:
     with own_cluster() as cluster:
         async with live.deployment(cluster.new_database()) as deployment:
             proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
@@ -112,17 +85,15 @@ async def test_a_round_outlives_its_database_connections(live: LiveTest, blow: o
             await deployment.worker("the only one")
             proxy.delay("DeleteObjects", 0.8)
             handle = await deployment.start()
-            struck, left = [], []
-            for _ in range(TIMES):
+            left = []
+            for blow in BLOWS:
                 begun = len(deletes(proxy))
                 await eventually_async("the worker deletes", lambda begun=begun: len(deletes(proxy)) >= begun + 2)
                 left.append(rig.count("mark"))
-                struck.append(await asyncio.to_thread(blow, cluster))  # type: ignore[arg-type]
+                await asyncio.to_thread(blow, cluster)
             report = await handle.result()
 
-            live.note(
-                f"{struck} struck with {left} marks left; {len(deletes(proxy))} pages in all, of {DATABASE_PAGES}"
-            )
+            live.note(f"struck with {left} marks left; {len(deletes(proxy))} pages in all, of {DATABASE_PAGES}")
             assert all(left)
             assert (report.state, report.removed, report.failed) == ("SUCCEEDED", DATABASE_PAGES * 100, 0)
             assert report.deleted + report.absent == DATABASE_PAGES * 1_000
@@ -136,46 +107,47 @@ STORE_PAGES = 4
 CLIENT_GIVES_UP_SECONDS = 11.0
 Fail = Callable[[FaultProxy, str], None]
 FAULTS: dict[str, Fail] = {
-    "slow down": lambda proxy, what: proxy.fail_next(what, 503, "SlowDown", 3 if what == "DeleteObjects" else 1),
     "reset": lambda proxy, what: proxy.reset_next(what),
     "reply lost": lambda proxy, what: proxy.reset_next(what, after=True),
     "reply truncated": lambda proxy, what: proxy.truncate_next(what),
     "timeout": lambda proxy, what: proxy.delay(what, CLIENT_GIVES_UP_SECONDS),
+    "slow down": lambda proxy, what: proxy.fail_next(what, 503, "SlowDown", 3 if what == "DeleteObjects" else 1),
 }
 ASKED_AGAIN = ("slow down", "reset", "reply lost")
 """One such reply to a listing is asked for again; a time-out or a reply that makes no sense is not."""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@side_by_side(25)
-async def test_rounds_end_and_clean_up_under_every_store_fault(live: LiveTest, fault: str) -> None:
+@side_by_side(60)
+async def test_rounds_end_and_clean_up_under_every_store_fault(live: LiveTest) -> None:
     async with live.deployment() as deployment:
-        proxy, cold, rig, fail = deployment.proxy, deployment.cold, deployment.rig, FAULTS[fault]
-        cold.put("dir/a.dat", "dir/b.dat")
-        rig.mark("dropped", NewMark(id="dir", vault="cold", prefix="dir/"))
-        await cold.fill(rig, STORE_PAGES)
+        proxy, cold, rig = deployment.proxy, deployment.cold, deployment.rig
         await deployment.worker("the only one")
+        for number, (fault, fail) in enumerate(FAULTS.items()):
+            cold.put("dir/a.dat", "dir/b.dat")
+            rig.mark("dropped", NewMark(id=f"dir{number}", vault="cold", prefix="dir/"))
+            await cold.fill(rig, STORE_PAGES, after=number * STORE_PAGES)
+            began = time.monotonic()
 
-        fail(proxy, "DeleteObjects")
-        during = await deployment.round()
-        proxy.delay("DeleteObjects", 0)
-        clean = await deployment.round()
-        listed = cold.listing()
-        rig.later(3_601)  # the prefix is listed once more
-        fail(proxy, "ListObjectsV2")
-        look = await deployment.round()
-        proxy.delay("ListObjectsV2", 0)
-        last = await deployment.round()
+            fail(proxy, "DeleteObjects")
+            during = await deployment.round()
+            proxy.delay("DeleteObjects", 0)
+            clean = await deployment.round()
+            listed = cold.listing()
+            rig.later(3_601)  # the prefix is listed once more
+            fail(proxy, "ListObjectsV2")
+            look = await deployment.round()
+            proxy.delay("ListObjectsV2", 0)
+            last = await deployment.round()
 
-        live.note(f"{during.waiting} marks waited for the second round, {len(deletes(proxy))} delete requests answered")
-        assert during.waiting > 0 or len(deletes(proxy)) > STORE_PAGES + 1  # it was felt
-        assert listed == cold.listing() == cold.needed
-        assert (look.removed, look.faults) == ((1, 0) if fault in ASKED_AGAIN else (0, 1))
-        assert {r.state for r in (during, clean, look, last)} == {"SUCCEEDED"}
-        assert {t: rig.count(t) for t in ("mark", "file_list")} == {"mark": 0, "file_list": 0}
-        assert (
-            during.removed + clean.removed + look.removed + last.removed
-            == rig.count("mark_history")
-            == STORE_PAGES * 100 + 1
-        )
-        assert during.failed + clean.failed + last.failed == 0
+            requests = len(deletes(proxy, began))
+            live.note(f"{fault}: {during.waiting} marks waited for the second round, {requests} delete requests")
+            assert during.waiting > 0 or requests > STORE_PAGES + 1, fault  # it was felt
+            assert proxy.faults_left("DeleteObjects") == proxy.faults_left("ListObjectsV2") == 0, fault
+            assert listed == cold.listing() == cold.needed, fault
+            assert (look.removed, look.faults) == ((1, 0) if fault in ASKED_AGAIN else (0, 1)), fault
+            reports = (during, clean, look, last)
+            assert {r.state for r in reports} == {"SUCCEEDED"}, fault
+            assert {t: rig.count(t) for t in ("mark", "file_list")} == {"mark": 0, "file_list": 0}, fault
+            assert sum(r.removed for r in reports) == STORE_PAGES * 100 + 1, fault
+            assert during.failed + clean.failed + last.failed == 0, fault
+        assert rig.count("mark_history") == len(FAULTS) * (STORE_PAGES * 100 + 1)

@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.crash_points import OF_ROUNDS, OF_WAL
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest
+from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
@@ -17,8 +15,9 @@ from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.deployment import Deployment
+from tests.fault.test_crashes import fill
 from tests.support.eventually import eventually_async
-from tests.support.rig import DEPLOYMENT, Rig, listing, put
+from tests.support.rig import DEPLOYMENT, listing
 from workflows import ids
 
 TOPICS = ("orders", "users")
@@ -41,17 +40,7 @@ def _fill_topics(deployment: Deployment) -> EmbeddedLog:
     return log
 
 
-async def _purge(deployment: Deployment, topic: str) -> PurgeReport:
-    return await deployment.client.execute_workflow(
-        ids.PURGE_WAL,
-        PurgeRequest(topic=topic, deployment=DEPLOYMENT, requested_by="test"),
-        id=ids.purge_wal(DEPLOYMENT, topic),
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=PurgeReport,
-    )
-
-
-async def _round(deployment: Deployment) -> list[PurgeReport]:
+async def _purge_all(deployment: Deployment) -> list[PurgeReport]:
     """Run a round, and return the reports of the purges that it started."""
     await deployment.client.execute_workflow(
         ids.PURGE_WAL_ROUND,
@@ -63,30 +52,24 @@ async def _round(deployment: Deployment) -> list[PurgeReport]:
     return [await deployment.client.get_workflow_handle(p, result_type=PurgeReport).result() for p in purges]
 
 
-async def _purges(deployment: Deployment, how: str) -> list[PurgeReport]:
-    return await _round(deployment) if how == "round" else [await _purge(deployment, TOPICS[0])]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("point", sorted(OF_WAL))
-@pytest.mark.parametrize("how", ["one", "round"])
 @side_by_side(20)
-async def test_purge_of_a_killed_worker_deletes_no_needed_entry(live: LiveTest, how: str, point: str) -> None:
+async def test_purges_of_a_killed_worker_delete_no_needed_entry(live: LiveTest, point: str) -> None:
     async with live.deployment(cold=False) as deployment:
         log = _fill_topics(deployment)
         dying = await deployment.worker("dying", dies_at=point)
 
-        ending = asyncio.ensure_future(_purges(deployment, how))
+        ending = asyncio.ensure_future(_purge_all(deployment))
         await eventually_async(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
         async with await deployment.worker_in_process():
             reports = await ending
 
-        purged = TOPICS if how == "round" else TOPICS[:1]
         store = WalStore(deployment.rig.db)
         assert dying.exit_code() == -9
-        assert len(reports) == len(purged)
+        assert len(reports) == len(TOPICS)
         assert {report.outcome for report in reports} <= {PurgeOutcome.PURGED, PurgeOutcome.NOTHING}
-        for name in purged:
+        for name in TOPICS:
             assert [id_ for id_, _ in log.read(name, FLUSHED)] == list(range(FLUSHED, ENTRIES))
             assert [(p.floor, p.log_start, p.freed) for p in store.purges(name)] == [(FLUSHED + 1, FLUSHED, FLUSHED)]
             assert store.topic(name).freed == FLUSHED
@@ -100,25 +83,13 @@ TELLING = {"claim.guarded", "claim.written", "resolve.stored", "files.deleted", 
 """Those at which most is under way; a crash at every one of them, without a process, is in ``test_crashes``."""
 
 
-def _fill(rig: Rig, root: Path) -> dict[str, int]:
-    """Garbage of 8 marks with 2 files each, by keys and by prefix; return what nobody marked."""
-    for n in range(12):
-        put(root, f"data/{n}/a.dat", n + 1)
-        put(root, f"data/{n}/b.dat", 2)
-    for n in range(4):
-        rig.mark("dropped", NewMark(id=f"k{n}", vault="disk", keys=(f"data/{n}/a.dat", f"data/{n}/b.dat")))
-        rig.mark("dropped", NewMark(id=f"p{n}", vault="disk", prefix=f"data/{n + 4}/"))
-    rig.later(10_801)
-    return {key: size for key, size in listing(root).items() if int(key.split("/")[1]) >= 8}
-
-
 @pytest.mark.parametrize("point", [pytest.param(p, marks=() if p in TELLING else pytest.mark.soak) for p in POINTS])
 @side_by_side(15)
-async def test_round_survives_a_sigkill_at_every_crash_point(live: LiveTest, point: str) -> None:
+async def test_r31_another_worker_ends_a_round_after_any_sigkill(live: LiveTest, point: str) -> None:
     async with live.deployment(cold=False) as deployment:
         rig = deployment.rig
         root = rig.local(live.home / "v")
-        needed = _fill(rig, root)
+        needed = fill(rig, root, "data")
         dying = await deployment.worker("dying", dies_at=point)
 
         handle = await deployment.start()

@@ -1,26 +1,29 @@
-"""A killed broker, purger or node loses no acknowledged entry."""
+"""Kafka loses no acknowledged entry in histories of `test_wal_model`, nor when brokers or programs are killed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
+from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, Mode, WalSettings
 from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.sql.embedded_log import OutOfRange
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.fault import wal_purging
+from tests.fault.test_wal_model import play
 from tests.fault.wal_region import REGION, ids, read
 from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +35,61 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """One node, which is killed and started again on what it has written."""
     with kafka_server.kafka(tmp_path_factory.mktemp("killed")) as running:
         yield running
+
+
+class Topics(KafkaLog):
+    """Kafka, with the other side that histories need."""
+
+    def __init__(self, address: str) -> None:
+        self._address, self._place = address, KafkaPlace(address)
+        super().__init__(self._place.settings)
+        self._producer = Producer({**self._place.settings, "acks": "all", "linger.ms": 0})
+        self._made: set[str] = set()
+
+    def create(self, topic: str) -> None:
+        """Make it, empty; one of that name is lost with its entries."""
+        (self._place.recreate if topic in self._made else self._place.make)(topic)
+        self._made.add(topic)
+
+    def append(self, topic: str, payloads: Sequence[bytes]) -> int:
+        """Return the id of the first when all have them."""
+        offsets: list[int] = []
+
+        def delivered(error: KafkaError | None, message: object) -> None:
+            assert error is None, error
+            offsets.append(message.offset())  # type: ignore[attr-defined]
+
+        for payload in payloads:
+            self._producer.produce(topic, payload, partition=0, on_delivery=delivered)
+        assert self._producer.flush(PATIENCE_SECONDS) == 0
+        return min(offsets)
+
+    def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]:
+        """Read it to its end, as anybody would."""
+        facts = self.facts([topic])[topic]
+        assert isinstance(facts, Facts), facts
+        if not facts.start <= at <= facts.end:
+            raise OutOfRange(topic, at, facts.start, facts.end)
+        return list(read(self._address, topic, at, facts.end).items())
+
+
+STEPS = 100
+
+
+@pytest.fixture(scope="module")
+def log(kafka: kafka_server.Kafka) -> Topics:
+    return Topics(kafka.address)
+
+
+@pytest.mark.parametrize("seed", range(200 // STEPS))
+def test_200_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1_000, 1_000 + 2_000 // STEPS))
+def test_2_000_random_steps_on_kafka_lose_nothing(log: Topics, seed: int) -> None:
+    play(new_database(), seed, STEPS, log)
 
 
 class Deployment:
@@ -118,13 +176,9 @@ class Deployment:
         return process
 
 
-@pytest.fixture(autouse=True)
-def _asks_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_log, "REQUEST_SECONDS", wal_purging.REQUEST_SECONDS)
-
-
 @pytest.fixture
-def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment]:
+def deployment(kafka: kafka_server.Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    monkeypatch.setattr(kafka_log, "REQUEST_SECONDS", wal_purging.REQUEST_SECONDS)
     started = Deployment(tmp_path, kafka)
     yield started
     started.stop()
@@ -148,23 +202,23 @@ def test_broker_killed_during_purges_loses_nothing(
     deployment.check()
 
 
-@pytest.mark.parametrize("point", ["", *sorted(OF_WAL)])
 @pytest.mark.parametrize("times", AGAIN)
-def test_next_purge_finishes_after_the_purger_is_killed(deployment: Deployment, point: str, times: int) -> None:
+def test_next_purge_finishes_after_the_purger_is_killed(deployment: Deployment, times: int) -> None:
     deployment.node()
-    for _ in range(times):
-        dying = deployment.purging(point)
-        if not point:
-            deployment.rises()
-            dying.kill()
-        dead = dying.exit_code
-        deployment.until(f"it dies at {point}", lambda: dead() is not None)  # noqa: B023
-    floor = deployment.floor
-    deployment.purging()
-
-    deployment.until("Kafka follows the floor", lambda: deployment.start() >= floor - 1)
-    deployment.rises()
-    deployment.check()
+    for point in ("", *sorted(OF_WAL)):
+        for _ in range(times):
+            dying = deployment.purging(point)
+            if not point:
+                deployment.rises()
+                dying.kill()
+            dead = dying.exit_code
+            deployment.until(f"it dies at {point}", lambda: dead() is not None)  # noqa: B023
+        floor = deployment.floor
+        purging = deployment.purging()
+        deployment.until("Kafka follows the floor", lambda: deployment.start() >= floor - 1)  # noqa: B023
+        deployment.rises()
+        purging.kill()
+        deployment.check()
 
 
 @pytest.mark.parametrize("times", [4, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
