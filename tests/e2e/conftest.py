@@ -1,12 +1,14 @@
 """The `sexton` command, as a process or in this one, its environment, and a small database."""
 
 import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,18 +67,6 @@ def environment(tmp_path: Path, temporal_server: DevServer) -> dict[str, str]:
 
 
 @pytest.fixture
-def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
-    def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sexton", *words]
-        variables = {k: v for k, v in (environment | extra).items() if v}
-        ran = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        check_json(words, ran.stdout)
-        return ran
-
-    return run
-
-
-@pytest.fixture
 def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process, with a Temporal address; standard input is the text ``typed``."""
 
@@ -128,3 +118,14 @@ def shop(tmp_path: Path) -> Database:
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)
     return db
+
+
+def items(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return what a command listed with ``--json``."""
+    listed: list[dict[str, Any]] = json.loads(ran.stdout)["items"]
+    return listed
+
+
+def findings(doctor: Run, **extra: str) -> dict[str, dict[str, Any]]:
+    """Return what `sexton doctor` found, by what it is about."""
+    return {finding["about"]: finding for finding in items(doctor("doctor", "--json", **extra))}
