@@ -67,6 +67,18 @@ def environment(tmp_path: Path, temporal_server: DevServer) -> dict[str, str]:
 
 
 @pytest.fixture
+def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
+    def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sexton", *words]
+        variables = {k: v for k, v in (environment | extra).items() if v}
+        ran = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        check_json(words, ran.stdout)
+        return ran
+
+    return run
+
+
+@pytest.fixture
 def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process, with a Temporal address; standard input is the text ``typed``."""
 
