@@ -89,14 +89,16 @@ class LiveConsole:
         return process
 
 
-def dropped_table(rig: Rig, root: Path, objects: int, keys_per_mark: int, cap: int) -> list[Path]:
+def dropped_table(
+    rig: Rig, root: Path, objects: int, keys_per_mark: int = 1, cap: int = 1_000, name: str = "t"
+) -> list[Path]:
     """Mark files of vault ``disk`` that are due now, cap their deletion, and return them."""
     files = []
     for number in range(objects // keys_per_mark):
-        keys = tuple(f"data/{number}/{n}.dat" for n in range(keys_per_mark))
+        keys = tuple(f"data/{name}{number}/{n}.dat" for n in range(keys_per_mark))
         for key in keys:
             put(root, key)
-        rig.mark("dropped", NewMark(id=f"t{number}", vault="disk", keys=keys))
+        rig.mark("dropped", NewMark(id=f"{name}{number}", vault="disk", keys=keys))
         files += [root / key for key in keys]
     rig.later(DUE_SECONDS)
     PaceStore(rig.db).put_cap("shop/disk", cap, "a test watches", "test")

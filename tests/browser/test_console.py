@@ -42,21 +42,16 @@ def _expect_figure(page: Page, name: str, value: str) -> None:
     expect(of_name.locator("dd")).to_have_text(re.compile(rf"^\s*{value}(?!\d)"))
 
 
-def test_the_overview_shows_what_the_status_says(new_page: NewPage, rig: Rig) -> None:
-    page = new_page()
-    _expect_figure(page, "Due", "4")
-    _expect_figure(page, "Marked", "4")
-
-    rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",)))
-    _expect_figure(page, "Marked", "5")  # without a reload
-    _expect_figure(page, "Due", "4")
-
-
 def test_each_figure_of_the_overview_equals_the_status(
     new_page: NewPage, rig: Rig, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    overview = new_page()
+    _expect_figure(overview, "Due", "4")
+    rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",), bytes=2**30))
+    _expect_figure(overview, "Marked", "5")  # without a reload
+    _expect_figure(overview, "Due", "4")
     rig.round()
-    names = [f"n{n}" for n in range(7)]
+    names = [f"n{n}" for n in range(6)]
     rig.mark("dropped", *(NewMark(id=n, vault="disk", keys=(f"data/{n}",), bytes=2**30) for n in names))
     quarantine(rig, "BAD_KEY", "q1", "q2")
     rig.later(10_801)
@@ -109,37 +104,6 @@ def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator("main")).to_contain_text("odd deletes")
 
 
-def test_keyboard_alone_stops(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@shop")
-    page.goto("/console/plans")
-    tab_to(page, "stop-reason")
-    page.keyboard.type("by hand")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(page.locator(".banner")).to_be_visible()
-    assert [stop.reason for stop in _stops(rig)] == ["by hand"]
-
-
-def test_keyboard_alone_holds_and_releases(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@shop")
-    page.goto("/console/blockers")
-    for field, text in (("mark", "dropped/a"), ("hold-reason", "an audit")):
-        tab_to(page, field)
-        page.keyboard.type(text)
-        if field == "mark":
-            page.keyboard.press("Shift+Tab")
-            page.keyboard.type("a mark")
-    tab_to(page, "Place the hold")
-    page.keyboard.press("Enter")
-    expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")
-    assert rig.count("hold", released_at=None) == 1
-
-    tab_to(page, "Release hold 1")
-    page.keyboard.press("Enter")
-    expect(page.locator(".notice")).to_contain_text("has ended")
-    assert rig.count("hold", released_at=None) == 0
-
-
 def test_a_mark_is_given_up_with_a_reason(new_page: NewPage, rig: Rig) -> None:
     quarantine(rig, "ACCESS_DENIED", "q1", "q2")
     page = new_page("operate@shop")
@@ -154,23 +118,6 @@ def test_a_mark_is_given_up_with_a_reason(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator(".notice")).to_contain_text("is given up")
     assert "/quarantine" in page.url
     assert reasons(rig) == {"q2": "ACCESS_DENIED"}
-
-
-def test_a_hold_is_placed_and_released(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@shop")
-    page.goto("/console/blockers")
-    page.select_option("#scope", "mark")
-    page.fill("#mark", "dropped/a")
-    page.fill("#hold-reason", "an audit")
-    page.click("text=Place the hold")
-    expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")
-    assert rig.round().deleted == 4
-    assert rig.row("dropped", "a").state == "MARKED"
-
-    page.goto("/console/blockers")
-    page.click("text=Release hold 1")
-    expect(page.locator(".notice")).to_contain_text("has ended")
-    assert rig.round().deleted == 1
 
 
 def test_hostile_names_stay_text(new_page: NewPage, rig: Rig) -> None:
@@ -196,38 +143,6 @@ def test_hostile_names_stay_text(new_page: NewPage, rig: Rig) -> None:
     assert not errors
 
 
-@pytest.mark.parametrize("path", ["stop", "why", "blockers"])
-def test_without_scripts_forms_work(new_page: NewPage, rig: Rig, path: str) -> None:
-    page = new_page("operate@shop", java_script_enabled=False)
-    if path == "stop":
-        page.click("button:has-text('Stop shop')")
-        assert len(_stops(rig)) == 1
-        page.click("text=Start again")
-        page.click("button:has-text('Start deletion in shop')")
-        assert not _stops(rig)
-    elif path == "why":
-        page.goto("/console/why")
-        page.fill("#key", "data/a.dat")
-        page.click("text=Explain")
-        assert "marked dropped" in page.inner_text(".timeline")
-    else:
-        page.goto("/console/blockers")
-        page.fill("#hold-reason", "an audit")
-        page.click("text=Place the hold")
-        assert "Hold 1" in page.inner_text("main")
-
-
-def test_two_browsers_of_two_scopes(new_page: NewPage, rig: Rig) -> None:
-    reader = new_page("read@shop")
-    for path in PAGES:
-        reader.goto(f"/console/{path}" if path else "/console")
-        assert not reader.locator("main form[method=post], .stop").count()
-    other = Rig(rig.url)
-    other.instance("depot")
-    assert "depot" not in reader.content()
-    assert reader.goto("/console/plans?instance=depot").status == 403
-
-
 def test_the_page_says_that_no_answer_comes(new_page: NewPage, api: Api) -> None:
     page = new_page()
     page.route("**/console*", lambda route: route.abort())
@@ -248,28 +163,6 @@ def test_an_ended_session_leads_to_the_login_and_back(new_page: NewPage, api: Ap
     assert page.url.endswith("/console/vaults?instance=shop")
 
 
-def test_temporal_away_is_a_refusal_with_a_reason(new_page: NewPage, rig: Rig) -> None:
-    page = new_page()
-    page.goto("/console/rounds")
-    page.click("text=Start a round now")
-    expect(page.locator(".problem")).to_contain_text("Temporal")
-    assert not rig.count("round")
-
-
-def test_a_page_of_an_ended_round_signals_no_other(new_page: NewPage, rig: Rig) -> None:
-    rig.round()
-    with rig.db.write() as c:
-        t = rig.db.t.round
-        c.execute(t.update().values(state="RUNNING", ended_at=None, report=None))
-    page = new_page("operate@shop")
-    page.goto("/console/rounds/1")
-    page.route("**/console/rounds/1**", lambda route: route.abort())  # the page stays as it is
-    with rig.db.write() as c:
-        c.execute(t.update().values(state="SUCCEEDED", ended_at=rig.db.now(c)))
-    page.click("text=Cancel round 1")
-    expect(page.locator(".problem")).to_contain_text("round 1 of shop does not run now")
-
-
 def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@shop")
     page.click("#live details summary")
@@ -281,22 +174,91 @@ def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) ->
     expect(page.locator("#live")).to_contain_text("halted")
 
 
-def test_older_rounds_stay_on_the_page(new_page: NewPage, rig: Rig) -> None:
+def test_keyboard_alone_holds_releases_and_stops(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/blockers")
+    for field, text in (("mark", "dropped/a"), ("hold-reason", "an audit")):
+        tab_to(page, field)
+        page.keyboard.type(text)
+        if field == "mark":
+            page.keyboard.press("Shift+Tab")
+            page.keyboard.type("a mark")
+    tab_to(page, "Place the hold")
+    page.keyboard.press("Enter")
+    expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")
+    assert rig.round().deleted == 4
+    assert rig.row("dropped", "a").state == "MARKED"
+
+    tab_to(page, "Release hold 1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".notice")).to_contain_text("has ended")
+    assert rig.round().deleted == 1
+
+    page.goto("/console/plans")
+    tab_to(page, "stop-reason")
+    page.keyboard.type("by hand")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".banner")).to_be_visible()
+    assert [stop.reason for stop in _stops(rig)] == ["by hand"]
+
+
+def test_without_scripts_forms_work(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop", java_script_enabled=False)
+    page.click("button:has-text('Stop shop')")
+    assert len(_stops(rig)) == 1
+    page.click("text=Start again")
+    page.click("button:has-text('Start deletion in shop')")
+    assert not _stops(rig)
+
+    page.goto("/console/why")
+    page.fill("#key", "data/a.dat")
+    page.click("text=Explain")
+    assert "marked dropped" in page.inner_text(".timeline")
+
+    page.goto("/console/blockers")
+    page.fill("#hold-reason", "an audit")
+    page.click("text=Place the hold")
+    assert "Hold 1" in page.inner_text("main")
+
+
+def test_a_reader_is_offered_no_change_and_no_other_instance(new_page: NewPage, rig: Rig) -> None:
+    other = Rig(rig.url)
+    other.instance("depot")
+    other.db.close()
+    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
+    reader = new_page("read@shop")
+    expect(reader.locator(".banner")).to_contain_text("odd deletes")
+    for path in PAGES:
+        reader.goto(f"/console/{path}" if path else "/console")
+        assert not reader.locator("main form[method=post], .stop").count()
+        assert not reader.locator("text=Start again").count()
+        assert "depot" not in reader.content()
+    refused = [reader.goto(f"/console/{path}") for path in ("plans?instance=depot", "start?instance=shop")]
+    assert [answer.status for answer in refused if answer] == [403, 403]
+
+
+def test_rounds_are_paged_and_only_a_running_one_is_signalled(new_page: NewPage, rig: Rig) -> None:
+    page = new_page("operate@shop")
+    page.goto("/console/rounds")
+    page.click("text=Start a round now")
+    expect(page.locator(".problem")).to_contain_text("Temporal")  # which is away
+    assert not rig.count("round")
+
+    t = rig.db.t.round
     with rig.db.write() as c:
-        t = rig.db.t.round
         rows = [{"instance": "shop", "run_id": f"r{n}", "state": "FAILED", "started_at": n} for n in range(1, 26)]
         c.execute(t.insert(), rows)
-    page = new_page("read@shop")
+        c.execute(t.update().where(t.c.id == 25).values(state="RUNNING"))
     page.goto("/console/rounds")
     expect(page.locator("tbody th").first).to_have_text("25")
     page.click("text=Older")
     expect(page.locator("tbody th").first).to_have_text("5")
     assert page.locator("#live, [hx-get*=rounds]").count() == 0
 
-
-def test_a_reader_is_offered_no_start(new_page: NewPage, rig: Rig) -> None:
-    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
-    page = new_page("read@shop")
-    expect(page.locator(".banner")).to_contain_text("odd deletes")
-    assert not page.locator("text=Start again").count()
-    assert page.goto("/console/start?instance=shop").status == 403
+    page.goto("/console/rounds/25")
+    page.route("**/console/rounds/25**", lambda route: route.abort())  # the page stays as it is
+    with rig.db.write() as c:
+        c.execute(t.update().where(t.c.id == 25).values(state="SUCCEEDED", ended_at=rig.db.now(c)))
+    page.click("text=Cancel round 25")
+    expect(page.locator(".problem")).to_contain_text("round 25 of shop does not run now")

@@ -14,8 +14,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.settings.store import SettingStore
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
-from tests.browser.conftest import NewPage
-from tests.browser.test_console_guards import PATH, _token
+from tests.browser.conftest import NewPage, NewSession
 from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
 from tests.support.rig import Rig
@@ -36,6 +35,9 @@ def test_a_secret_is_shown_once(new_page: NewPage, api: Api, rig: Rig) -> None:
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {secret}"}, timeout=60)
     assert answer.status_code == 200
 
+    reader = new_page("read")
+    reader.goto("/console/log")
+    expect(reader.locator("main")).to_contain_text("token create")  # a call about no instance
     page.goto("/console/access")
     expect(page.locator("main")).to_contain_text("the <b>dashboard</b>")
     assert secret not in page.content()
@@ -47,6 +49,9 @@ def test_a_secret_is_shown_once(new_page: NewPage, api: Api, rig: Rig) -> None:
 
 def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@*")
+    page.goto(f"/console/settings?key={KEY}&value=1")
+    expect(page.locator("main")).to_contain_text(re.compile("3600|3,600"))
+    assert SettingStore(rig.db).all() == []
     page.goto("/console/settings")
     page.select_option("#setting", KEY)
     page.fill("#value", "864000")
@@ -68,58 +73,24 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     assert SettingStore(rig.db).all() == []
 
 
-def test_a_stale_preview_is_refused(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@*")
-    page.goto(f"/console/settings?key={KEY}&value=7200")
-    SettingStore(rig.db).put(KEY, "8640000", reason="legal hold", by="bob")
-    page.click("text=to 7200 for all instances")
-    expect(page.locator("main")).to_contain_text("look at what it changes again")
-    [row] = SettingStore(rig.db).all()
-    assert row.value == "8640000"
-
-
-def test_the_log_shows_calls_about_no_instance(new_page: NewPage, api: Api) -> None:
-    Sexton(api.url, api.token("admin"), patience_seconds=5).create_token(scope="read", note="for the log")
-    page = new_page("read")
-    page.goto("/console/log")
-    expect(page.locator("main")).to_contain_text("token create")
-
-
-def test_a_value_out_of_bounds_is_refused(new_page: NewPage, rig: Rig) -> None:
-    page = new_page("operate@*")
-    page.goto(f"/console/settings?key={KEY}&value=1")
-    expect(page.locator("main")).to_contain_text(re.compile("3600|3,600"))
-    assert SettingStore(rig.db).all() == []
-
-
-@pytest.mark.parametrize("scope", ["operate@*", "operate@shop", "read"])
-def test_who_is_no_administrator_makes_no_token(api: Api, rig: Rig, scope: str) -> None:
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        client.get(f"{PATH}/login")
-        client.post(f"{PATH}/login", data={"token": api.token(scope), "form_token": _token(client)})
-        known = TokenStore(rig.db).all()
-        form = {"form_token": _token(client, PATH)}
+def test_each_scope_changes_only_what_it_may(operator: NewSession, rig: Rig) -> None:
+    protect(rig, "copy:1", "data/a.dat")
+    for scope in ("operate@*", "operate@shop", "read"):
+        session, known = operator(scope), TokenStore(rig.db).all()
         answers = [
-            client.get(f"{PATH}/access"),
-            client.post(f"{PATH}/access/tokens", data=form | {"scope": "admin"}),
-            client.post(f"{PATH}/do/token revoke", data=form | {"token": known[0].id}),
+            session.http.get("/console/access"),
+            session.send("access/tokens", scope="admin"),
+            session.send("do/token revoke", token=known[0].id),
+            session.send("protections/release", job="copy:1", reason="x"),
         ]
-        settings = client.get(f"{PATH}/settings")
+        if scope == "read":
+            answers += [session.send(f"settings/{what}", key=KEY, value="864000") for what in ("set", "unset")]
 
-    assert [answer.status_code for answer in answers] == [403] * 3
-    assert settings.status_code == 200
-    assert {t.id for t in TokenStore(rig.db).all() if t.revoked_at is None} == {t.id for t in known}
-
-
-def test_who_only_reads_sets_nothing(api: Api, rig: Rig) -> None:
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        client.get(f"{PATH}/login")
-        client.post(f"{PATH}/login", data={"token": api.token("read"), "form_token": _token(client)})
-        form = {"form_token": _token(client, PATH), "key": KEY, "value": "864000"}
-        answers = [client.post(f"{PATH}/settings/{what}", data=form) for what in ("set", "unset")]
-
-    assert [answer.status_code for answer in answers] == [403, 403]
+        assert {answer.status_code for answer in answers} == {403}
+        assert session.http.get("/console/settings").status_code == 200
+        assert {t.id for t in TokenStore(rig.db).all() if t.revoked_at is None} == {t.id for t in known}
     assert SettingStore(rig.db).all() == []
+    assert rig.count("protection") == 1
 
 
 def test_an_administrator_releases_a_protection(new_page: NewPage, rig: Rig) -> None:
@@ -137,20 +108,15 @@ def test_an_administrator_releases_a_protection(new_page: NewPage, rig: Rig) -> 
     assert rig.count("protection") == 0
 
 
-def test_an_operator_does_not_release_a_protection(api: Api, rig: Rig) -> None:
-    protect(rig, "copy:1", "data/a.dat")
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        client.get(f"{PATH}/login")
-        client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": _token(client)})
-        form = {"form_token": _token(client, PATH), "instance": "shop", "job": "copy:1", "reason": "x"}
-        answer = client.post(f"{PATH}/protections/release", data=form)
-
-    assert answer.status_code == 403
-    assert rig.count("protection") == 1
-
-
-def test_a_window_is_added_and_taken_off(new_page: NewPage, rig: Rig) -> None:
+def test_a_window_is_checked_added_and_taken_off(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@*")
+    for wrong in ("25:00-06:00", "never"):
+        page.goto("/console/blockers")
+        page.select_option("#list", "windows")
+        page.fill("#entry", wrong)
+        page.click("text=Add the entry")
+        expect(page.locator("main")).to_contain_text("window")
+        assert ControlStore(rig.db).all() == ()
     page.goto("/console/blockers")
     page.select_option("#list", "windows")
     page.fill("#entry", "mon-sun 22:00-06:00")
@@ -162,17 +128,6 @@ def test_a_window_is_added_and_taken_off(new_page: NewPage, rig: Rig) -> None:
 
     page.click("text=Take mon-sun 22:00-06:00 off")
     expect(page.locator(".notice")).to_contain_text("is off the list windows")
-    assert [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.WINDOW] == []
-
-
-@pytest.mark.parametrize("entry", ["25:00-06:00", "never"])
-def test_a_wrong_window_is_refused(new_page: NewPage, rig: Rig, entry: str) -> None:
-    page = new_page("operate@*")
-    page.goto("/console/blockers")
-    page.select_option("#list", "windows")
-    page.fill("#entry", entry)
-    page.click("text=Add the entry")
-    expect(page.locator("main")).to_contain_text("window")
     assert [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.WINDOW] == []
 
 

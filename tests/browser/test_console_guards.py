@@ -1,206 +1,163 @@
-"""Nobody but a page of the session changes something; the pages are light, accessible and need no other host."""
-
-import http.cookiejar
-from collections.abc import Iterator
-from pathlib import Path
+"""Nobody but a page of the session changes something, wrong forms change nothing, and pages are light."""
 
 import httpx
 import pytest
 
 from sexton.interfaces.console.session import PATH
+from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pacing.store import PaceStore
-from tests.browser.conftest import NewPage
+from tests.browser.conftest import NewSession, Operator
 from tests.browser.test_console import PAGES
 from tests.servers.api import Api
 from tests.servers.issuer import Issuer
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+pytestmark = pytest.mark.slow
 MAX_BYTES = 150 << 10
+HOLD = {"seconds": "3d", "reason": "keep"}
 
 
-@pytest.fixture
-def http_(api: Api) -> Iterator[httpx.Client]:
-    """A client that has logged in, without a browser's protections."""
-    with httpx.Client(base_url=api.url, cookies=http.cookiejar.CookieJar(), timeout=60) as client:
-        client.get(f"{PATH}/login")
-        answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": _token(client)})
-        assert answer.status_code == 303
-        yield client
-
-
-def _token(client: httpx.Client, path: str = f"{PATH}/login") -> str:
-    text = client.get(path).text
-    return text.partition('name="form_token" value="')[2].partition('"')[0]
-
-
-@pytest.mark.slow
-def test_a_form_without_its_token_changes_nothing(http_: httpx.Client, api: Api, rig: Rig) -> None:
-    good = _token(http_, PATH)
-    foreign = httpx.Client(base_url=api.url, timeout=60)
-    for token in ("", "x", _token(foreign), good[:-1] + ("0" if good[-1] != "0" else "1")):
-        assert http_.post(f"{PATH}/stop", data={"instance": "shop", "form_token": token}).status_code == 403
-    cross = {"Sec-Fetch-Site": "cross-site"}
-    sent = {"instance": "shop", "form_token": good}
-    assert http_.post(f"{PATH}/stop", data=sent, headers=cross).status_code == 403
+def test_a_form_without_its_token_changes_nothing(operator: NewSession, rig: Rig) -> None:
+    ada = operator()
+    good, foreign = ada.form_token(), operator("").form_token("login")
+    for token in ("", "x", foreign, good[:-1] + ("0" if good[-1] != "0" else "1")):
+        assert ada.send("stop", form_token=token).status_code == 403
+    ada.http.headers["Sec-Fetch-Site"] = "cross-site"
+    assert ada.send("stop").status_code == 403
     assert not ControlStore(rig.db).all()
-    assert http_.post(f"{PATH}/stop", data=sent).status_code == 303
+    del ada.http.headers["Sec-Fetch-Site"]
+    assert ada.send("stop").status_code == 303
     assert ControlStore(rig.db).all()
 
 
-def test_a_login_gives_new_secrets_and_a_logout_ends_them(api: Api) -> None:
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        before = _token(client)
-        fixed = client.cookies.get("sexton-forms")
-        answer = client.post(f"{PATH}/login", data={"token": api.token("operate@shop"), "form_token": before})
-        assert client.cookies.get("sexton-forms") != fixed
-        for cookie in answer.headers.get_list("set-cookie"):
-            assert "HttpOnly" in cookie
-            assert "samesite=strict" in cookie.lower()
-            assert f"Path={PATH}" in cookie
-        assert client.post(f"{PATH}/stop", data={"instance": "shop", "form_token": before}).status_code == 403
-        client.post(f"{PATH}/logout", data={"form_token": _token(client, PATH)})
-        assert client.get(PATH).status_code == 303
+def test_a_login_gives_new_secrets_and_a_logout_ends_them(operator: NewSession, api: Api) -> None:
+    ada = operator("")
+    before, fixed = ada.form_token("login"), ada.http.cookies.get("sexton-forms")
+    answer = ada.log_in(api.token("operate@shop"))
+    assert ada.http.cookies.get("sexton-forms") != fixed
+    for cookie in answer.headers.get_list("set-cookie"):
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert f"Path={PATH}" in cookie
+    assert ada.send("stop", form_token=before).status_code == 403
+    ada.send("logout")
+    assert ada.http.get(PATH).status_code == 303
 
 
-def test_a_wrong_token_does_not_log_in(api: Api) -> None:
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        sent = {"token": "sxt_000000000000_" + "a" * 43, "form_token": _token(client)}
-        answer = client.post(f"{PATH}/login", data=sent)
-        assert answer.status_code == 401
-        assert "not known" in answer.text
-        assert client.get(PATH).status_code == 303
+def test_a_session_that_has_ended_changes_nothing_and_leaves_a_trace(operator: NewSession, api: Api, rig: Rig) -> None:
+    ada, eve = operator(), operator()
+    sent = {"form_token": ada.form_token(), "instance": "shop"}
+    ada.http.cookies.clear()
+    ended = ada.http.post(f"{PATH}/stop", data=sent, follow_redirects=True)
+    assert "Nothing was done: your session had ended" in ended.text
+    assert not ControlStore(rig.db).all()
+
+    tokens = api.tokens.all()
+    for token in tokens:
+        api.tokens.revoke(token.id, "bob")
+    assert eve.http.get(f"{PATH}/rounds").status_code == 303
+    rows = [row for row in CallStore(rig.db).rows(0, 100) if row.action == f"GET {PATH}/rounds"]
+    assert [token.id for token in tokens for row in rows if token.id in row.who]
 
 
-def test_a_jwt_of_the_issuer_logs_in_as_a_token_does(rig: Rig) -> None:
+def test_only_a_token_of_a_person_logs_in(operator: NewSession, api: Api, rig: Rig) -> None:
+    for token, sentence in [
+        ("sxt_000000000000_" + "a" * 43, "not known"),
+        (api.token("sync:copy@shop"), "sees no page"),
+        (api.token("node:n1@shop"), "sees no page"),
+    ]:
+        nobody = operator("")
+        answer = nobody.log_in(token)
+        assert (answer.status_code, sentence in answer.text) == (401, True)
+        assert nobody.http.get(PATH).status_code == 303
+
     with Issuer() as issuer:
         issuer.add_key("k1")
-        with (
-            Api(rig, console=True, oidc=issuer.settings(ops=["operate@shop"])) as api,
-            httpx.Client(base_url=api.url, timeout=60) as client,
-        ):
-            assert issuer.url in client.get(f"{PATH}/login").text
+        with Api(rig, console=True, oidc=issuer.settings(ops=["operate@shop"])) as with_issuer:
+            ada = Operator(with_issuer, "")
+            assert issuer.url in ada.see("login")
             for token, status in ((issuer.token(groups=["nobody"]), 401), ("x" * 4_001, 401), (issuer.token(), 303)):
-                sent = {"token": token, "form_token": _token(client)}
-                assert client.post(f"{PATH}/login", data=sent).status_code == status
-            assert f"of {issuer.url}" in client.get(PATH).text
+                assert ada.log_in(token).status_code == status
+            assert f"of {issuer.url}" in ada.see()
+            ada.http.close()
 
 
-def test_pages_are_light_and_name_their_sources(http_: httpx.Client) -> None:
+def test_pages_are_light_and_show_no_foreign_message(operator: NewSession) -> None:
+    http = operator().http
     for path in PAGES:
-        answer = http_.get(f"{PATH}/{path}" if path else PATH)
+        answer = http.get(f"{PATH}/{path}" if path else PATH)
         assert answer.status_code == 200
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assets = {part.partition("#")[0] for part in answer.text.split('"') if part.startswith(f"{PATH}/static/")}
-        total = len(answer.content) + sum(len(http_.get(asset).content) for asset in assets)
-        assert total <= MAX_BYTES
-
-
-def test_an_equal_live_part_is_not_sent_again(http_: httpx.Client) -> None:
-    live = {"HX-Request": "true", "HX-Target": "live"}
-
-    def status_of_the_second() -> int:
-        first = http_.get(PATH, headers=live)
-        assert "<html" not in first.text
-        return http_.get(PATH, headers=live | {"If-None-Match": first.headers["etag"]}).status_code
-
-    eventually("two answers name the same ages", status_of_the_second, lambda status: status == 304)
-
-
-def test_what_is_absent_is_said(http_: httpx.Client) -> None:
-    for path in ["/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"]:
-        answer = http_.get(path)
+        assert len(answer.content) + sum(len(http.get(asset).content) for asset in assets) <= MAX_BYTES
+    for path in ("/console/nothing", "/console/plans/77", "/console/plans/0", "/console/rounds/99"):
+        answer = http.get(path)
         assert answer.status_code in (404, 403, 422)
         assert "Nothing was changed" in answer.text
-
-
-def test_a_foreign_message_is_not_shown(http_: httpx.Client) -> None:
-    for notice in ["x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"]:
-        http_.cookies.set("sexton-notice", notice, path=PATH)
-        answer = http_.get(PATH)
+    for notice in ("x", "{", "[" * 1_500, "%FF", "Deletion is stopped.0"):
+        http.cookies.set("sexton-notice", notice, path=PATH)
+        answer = http.get(PATH)
         assert answer.status_code == 200
         assert 'class="notice"' not in answer.text
         assert any("sexton-notice" in cookie for cookie in answer.headers.get_list("set-cookie"))
 
 
-def test_a_long_name_does_not_lose_the_message(http_: httpx.Client, rig: Rig) -> None:
-    sent = {
-        "instance": "shop",
-        "scope": "prefix",
-        "vault": "disk",
-        "prefix": "\u8a9e" * 300,
-        "seconds": "1d",
-        "reason": "x",
-    }
-    http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
-    assert rig.count("hold") == 1
-    assert "hold 1 blocks" in http_.get(f"{PATH}/blockers").text
+def test_an_equal_live_part_is_not_sent_again(operator: NewSession) -> None:
+    http, live = operator().http, {"HX-Request": "true", "HX-Target": "live"}
+
+    def status_of_the_second() -> int:
+        first = http.get(PATH, headers=live)
+        assert "<html" not in first.text
+        return http.get(PATH, headers=live | {"If-None-Match": first.headers["etag"]}).status_code
+
+    eventually("two answers name the same ages", status_of_the_second, lambda status: status == 304)
 
 
-def test_a_hold_needs_a_valid_length(http_: httpx.Client, rig: Rig) -> None:
-    for seconds in ["9" * 5_000, "\u0663d", "0d", "-1d", "1e2", "99999d", "7"]:
-        sent = {"instance": "shop", "scope": "instance", "reason": "x", "seconds": seconds}
-        answer = http_.post(f"{PATH}/holds", data=sent | {"form_token": _token(http_, PATH)})
-        assert answer.status_code == 422
-        assert "Nothing was changed" in answer.text
-        assert not rig.count("hold")
+def test_a_wrong_form_changes_nothing(operator: NewSession, rig: Rig) -> None:
+    ada = operator()
+    PaceStore(rig.db).put_cap("shop/disk", 500)
+    digits = "9" * 5_000
+    lengths = ("9" * 5_000, "\u0663d", "0d", "-1d", "1e2", "99999d", "7")
+    for action, fields, sentence in [
+        *(("holds", HOLD | {"scope": "instance", "seconds": seconds}, "Nothing was changed") for seconds in lengths),
+        ("holds", HOLD | {"scope": "mark", "mark": "dropped/whole", "prefix": "legal/"}, "nothing is held yet"),
+        ("holds", HOLD | {"scope": "prefix", "vault": "disk", "prefix": "t/", "mark": "m"}, "nothing is held yet"),
+        ("holds", HOLD | {"scope": "instance", "vault": "disk", "prefix": "t/"}, "nothing is held yet"),
+        ("holds", HOLD | {"scope": "mark"}, "nothing is held yet"),
+        ("holds", HOLD | {"scope": ""}, "nothing is held yet"),
+        ("vaults/cap", {"vault": "disk", "shown": "500", "keys_per_second": "50"}, "Nothing was changed"),  # no rate
+        ("binlogs/approve", {"db": "sales", "upto": digits, "typed": digits}, ""),
+    ]:
+        answer = ada.send(action, **fields)
+
+        assert (answer.status_code, sentence in answer.text) == (422, True), (action, fields)
+        assert not rig.holds.active("shop")
+        assert [cap.keys_per_second for cap in PaceStore(rig.db).caps()] == [500]
+        assert ControlStore(rig.db).all() == ()
 
 
-def test_an_action_names_its_instance(api: Api, rig: Rig) -> None:
+def test_an_action_is_of_the_instance_that_its_form_names(operator: NewSession, rig: Rig) -> None:
     Rig(rig.url).instance("depot")
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        sent = {"token": api.token("admin"), "form_token": _token(client)}
-        client.post(f"{PATH}/login", data=sent)
-        token = _token(client, PATH)
-        assert client.post(f"{PATH}/stop", data={"form_token": token}).status_code == 422
-        sent = {"instance": "shop", "form_token": token}
-        assert client.post(f"{PATH}/stop?instance=depot", data=sent).status_code == 303
+    admin = operator("admin")
+    assert admin.http.post(f"{PATH}/stop", data={"form_token": admin.form_token()}).status_code == 422
+    assert ControlStore(rig.db).all() == ()
+    assert admin.send("stop?instance=depot").status_code == 303
     assert [control.name for control in ControlStore(rig.db).all()] == ["shop"]
 
 
-@pytest.mark.parametrize("scope", ["sync:copy@shop", "node:n1@shop"])
-def test_programs_do_not_log_in(api: Api, scope: str) -> None:
-    with httpx.Client(base_url=api.url, timeout=60) as client:
-        answer = client.post(f"{PATH}/login", data={"token": api.token(scope), "form_token": _token(client)})
-        assert answer.status_code == 401
-        assert "sees no page" in answer.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_barrier(new_page: NewPage, rig: Rig, scheme: str) -> None:
-    page = new_page("operate@shop", color_scheme=scheme, bypass_csp=True)
-    page.goto("/console/plans")
-    page.click("text=Plan what is due now")
-    rig.round()
-    barriers = []
-    for path in (*PAGES, "plans/1", "rounds/1", "start"):
-        page.goto(f"/console/{path}" if path else "/console")
-        page.evaluate(AXE)
-        found = page.evaluate("axe.run().then(r => r.violations)")
-        serious = [v for v in found if v["impact"] in ("serious", "critical")]
-        barriers += [(path, v["id"], v["nodes"][0]["html"][:200]) for v in serious]
-    assert not barriers
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [375, 1600])
-def test_no_page_is_wider_than_the_window(new_page: NewPage, width: int) -> None:
-    page = new_page("operate@shop", viewport={"width": width, "height": 800})
-    widths = {}
-    for path in PAGES:
-        page.goto(f"/console/{path}" if path else "/console")
-        widths[path] = page.evaluate("document.documentElement.scrollWidth")
-    assert max(widths.values()) <= width
-
-
-def test_a_form_without_a_rate_removes_no_cap(http_: httpx.Client, rig: Rig) -> None:
-    PaceStore(rig.db).put_cap("shop/disk", 500)
-    sent = {"instance": "shop", "vault": "disk", "shown": "500", "keys_per_second": "50"}
-
-    answer = http_.post(f"{PATH}/vaults/cap", data=sent | {"form_token": _token(http_, PATH)})
-
-    assert (answer.status_code, "Nothing was changed" in answer.text) == (422, True)
-    assert [cap.keys_per_second for cap in PaceStore(rig.db).caps()] == [500]
+def test_the_console_trusts_the_proxies_of_the_api(rig: Rig, root: object) -> None:
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
+    with (
+        Api(rig, console=True, api={"trusted_proxies": ["127.0.0.1"]}) as api,
+        httpx.Client(base_url=api.url, headers=forwarded) as client,
+    ):
+        before = client.get(f"{PATH}/login")
+        token = before.text.partition('name="form_token" value="')[2].partition('"')[0]
+        cookie = before.headers["set-cookie"].partition(";")[0]
+        form = {"token": api.token("operate@shop"), "form_token": token}
+        answer = client.post(f"{PATH}/login", data=form, headers={"Cookie": cookie})
+    assert answer.status_code == 303, answer.text
+    [session_cookie] = [c for c in answer.headers.get_list("set-cookie") if "sxt_" in c]
+    assert "Secure" in session_cookie

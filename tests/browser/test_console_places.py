@@ -25,7 +25,7 @@ def _actions(rig: Rig) -> list[tuple[str, str]]:
     return [(call.action, call.subject) for call in CallStore(rig.db).rows(0, 100)]
 
 
-def test_the_pace_falls_on_the_page_while_a_store_refuses(new_page: NewPage, rig: Rig) -> None:
+def test_the_pace_of_a_vault_falls_is_capped_and_probed(new_page: NewPage, rig: Rig) -> None:
     [spec] = rig.registry.vaults("shop")
     place, store = vault_place(spec, ""), PaceStore(rig.db)
     first = exchange(store, "w", pace_report(3_600, place=place)).shared[place]
@@ -40,6 +40,16 @@ def test_the_pace_falls_on_the_page_while_a_store_refuses(new_page: NewPage, rig
     expect(page.locator("[aria-label=Pace] tbody tr")).to_contain_text("7")
     expect(page.locator("#rate canvas")).to_be_visible()
 
+    page.fill("#cap-1", "250")
+    page.click("text=Set the cap")
+    expect(page.locator(".notice")).to_contain_text("shop/disk is deleted from at 250 keys/s at most")
+    page.click("text=Probe disk again")
+    expect(page.locator(".notice")).to_contain_text("was probed")
+    assert [cap.keys_per_second for cap in store.caps("shop")] == [250]
+    [spec] = rig.registry.vaults("shop")
+    assert spec.probe is not None
+    assert ("vault probe", "disk") in _actions(rig)
+
 
 def test_a_cap_that_is_set_during_a_round_is_drawn(new_page: NewPage, rig: Rig) -> None:
     opened = rig.rounds.open("shop", "run", None, rig.policy)
@@ -51,21 +61,7 @@ def test_a_cap_that_is_set_during_a_round_is_drawn(new_page: NewPage, rig: Rig) 
     PaceStore(rig.db).put_cap("shop/disk", 100)
 
     expect(page.locator("#rate .u-legend")).to_contain_text("allowed", timeout=20_000)
-
-
-def test_a_cap_is_set_and_a_vault_probed_again(new_page: NewPage, rig: Rig) -> None:
-    page = new_page()
-    page.goto("/console/vaults")
-    page.fill("#cap-1", "250")
-    page.click("text=Set the cap")
-    expect(page.locator(".notice")).to_contain_text("shop/disk is deleted from at 250 keys/s at most")
-    page.click("text=Probe disk again")
-    expect(page.locator(".notice")).to_contain_text("was probed")
-
-    assert [cap.keys_per_second for cap in PaceStore(rig.db).caps("shop")] == [250]
-    [spec] = rig.registry.vaults("shop")
-    assert spec.probe is not None
-    assert ("vault probe", "disk") in _actions(rig)
+    expect(page.locator("#live")).to_contain_text("at most 100 keys per second, its cap")
 
 
 def test_an_administrator_trusts_a_vault_after_a_restore(new_page: NewPage, rig: Rig) -> None:
@@ -107,18 +103,24 @@ def _mapped_topic(rig: Rig, api: Api) -> None:
     wal.purger.preview(["orders"])  # as a worker does: now the end of the log is known
 
 
-def _topic(api: Api) -> Topic:
-    known: Topic = api.app.state.service.stores.wal.store.topic("orders")
+def _topic(api: Api, name: str = "orders") -> Topic:
+    known: Topic = api.app.state.service.stores.wal.store.topic(name)
     return known
 
 
-def test_the_region_that_blocks_most_is_named_first(new_page: NewPage, api: Api, rig: Rig) -> None:
-    _mapped_topic(rig, api)
+def test_a_topic_names_its_blockers_and_is_enabled_and_reset(new_page: NewPage, api: Api, rig: Rig) -> None:
+    maps = api.app.state.service.stores.wal.maps
+    maps.put(MapOrder(instance="shop", topic="unknown", generation=1, regions=()))
     page = new_page()
+    page.goto("/console/topics/unknown")  # the log lacks it
+    page.click("text=Purge it from now on")
+    expect(page.locator(".problem")).to_contain_text("unknown")
+    assert not _topic(api, "unknown").enabled
+
+    _mapped_topic(rig, api)
     page.goto("/console/topics")
     page.click("text=orders")
     expect(page.locator("[aria-label=Regions] tbody tr").first).to_contain_text("r2")
-
     page.click("text=Purge it from now on")
     expect(page.locator(".notice")).to_contain_text("is purged from now on")
     assert _topic(api).enabled
@@ -127,36 +129,21 @@ def test_the_region_that_blocks_most_is_named_first(new_page: NewPage, api: Api,
     assert not _topic(api).enabled
     assert {("wal enable", "orders"), ("wal disable", "orders")} <= set(_actions(rig))
 
-
-def test_an_operation_without_a_page_has_a_form(new_page: NewPage, api: Api, rig: Rig) -> None:
-    _mapped_topic(rig, api)
-    operator = new_page("operate@shop")
-    operator.goto("/console/operations")
-    expect(operator.locator("summary").first).to_be_visible()
-    expect(operator.locator("button:has-text('Wal reset')")).to_have_count(0)
-    page = new_page("admin")
-    page.goto("/console/operations")
-    page.click("summary:has-text('wal reset')")
-    page.fill("#wal-reset-topic", "orders")
-    page.fill("#wal-reset-region", "r2")
-    page.fill("#wal-reset-reason", "the gap is accepted")
-    page.click("button:has-text('Wal reset')")
-    expect(page.locator("main")).to_contain_text("Give up the entries that region r2 of topic orders is missing?")
+    page.goto("/console/operations")  # an operation without a page has a form there
+    expect(page.locator("summary").first).to_be_visible()
+    expect(page.locator("button:has-text('Wal reset')")).to_have_count(0)
+    admin = new_page("admin")
+    admin.goto("/console/operations")
+    admin.click("summary:has-text('wal reset')")
+    admin.fill("#wal-reset-topic", "orders")
+    admin.fill("#wal-reset-region", "r2")
+    admin.fill("#wal-reset-reason", "the gap is accepted")
+    admin.click("button:has-text('Wal reset')")
+    expect(admin.locator("main")).to_contain_text("Give up the entries that region r2 of topic orders is missing?")
     assert ("wal reset", "orders r2") not in _actions(rig)
-    page.click("button:has-text('Yes: wal reset')")
-    expect(page.locator(".notice")).to_contain_text("region r2 needs topic orders from entry")
-
+    admin.click("button:has-text('Yes: wal reset')")
+    expect(admin.locator(".notice")).to_contain_text("region r2 needs topic orders from entry")
     assert ("wal reset", "orders r2") in _actions(rig)
-
-
-def test_a_topic_that_the_log_lacks_is_not_enabled(new_page: NewPage, api: Api, rig: Rig) -> None:
-    wal = api.app.state.service.stores.wal
-    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=()))
-    page = new_page()
-    page.goto("/console/topics/orders")
-    page.click("text=Purge it from now on")
-    expect(page.locator(".problem")).to_contain_text("orders")
-    assert not _topic(api).enabled
 
 
 @pytest.fixture

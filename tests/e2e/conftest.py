@@ -1,12 +1,14 @@
 """The `sexton` command, as a process or in this one, its environment, and a small database."""
 
 import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,3 +130,14 @@ def shop(tmp_path: Path) -> Database:
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)
     return db
+
+
+def items(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return what a command listed with ``--json``."""
+    listed: list[dict[str, Any]] = json.loads(ran.stdout)["items"]
+    return listed
+
+
+def findings(doctor: Run, **extra: str) -> dict[str, dict[str, Any]]:
+    """Return what `sexton doctor` found, by what it is about."""
+    return {finding["about"]: finding for finding in items(doctor("doctor", "--json", **extra))}

@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from sexton.database.engine import Database
+from sexton.marks.keepers import by_vault
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import ALL, ControlKind, Halted
+from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.operators.stores import operator_stores
@@ -16,42 +17,8 @@ from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, findings, items
 from tests.support.rig import GRACE, INTERVAL, RETENTION
-
-
-def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Database) -> None:
-    stopped = offline("stop", "shop", "--reason", "restoring a backup")
-    with pytest.raises(Halted, match="restoring a backup"):
-        ControlStore(shop).admit("shop")
-    status = offline("status")
-    started = offline("start", "shop")
-
-    assert (stopped.returncode, "within 5 s" in stopped.stdout, "sexton start shop" in stopped.stdout) == (
-        0,
-        True,
-        True,
-    )
-    assert "shop is stopped by" in status.stdout
-    assert (started.returncode, started.stdout) == (0, "shop is started again, effective after the current page, "
-                                                       "within 5 s\n")  # fmt: skip
-    assert ControlStore(shop).admit("shop") == frozenset()
-
-
-def test_start_names_the_controls_that_still_halt_the_instance(offline: Run, shop: Database) -> None:
-    ControlStore(shop).put(ControlKind.STOP, ALL, "drill")
-
-    started = offline("start", "shop")
-    everything = offline("start", "--all", SEXTON_RECYCLE__RECYCLE_BLACKLIST="shop")
-
-    assert started.returncode == 0
-    assert "shop was not stopped" in started.stdout
-    assert "shop is still stopped: everything is stopped" in started.stdout
-    assert "sexton start --all" in started.stdout
-    assert everything.returncode == 0
-    assert "everything is started again" in everything.stdout
-    assert "shop is still stopped: shop is on the blacklist" in everything.stdout
-    assert ControlStore(shop).all() == ()
 
 
 def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Database) -> None:
@@ -81,74 +48,6 @@ def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Databas
     assert [c.name for c in ControlStore(shop).all()] == ["shop/disk"]
 
 
-def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, shop: Database) -> None:
-    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
-
-    examined = offline("doctor", "--json", SEXTON_METRICS__LISTEN="127.0.0.1:9464")
-
-    findings = {f["about"]: f for f in json.loads(examined.stdout)["items"]}
-    assert examined.returncode == 1
-    assert (findings["temporal"]["state"], findings["halted"]["state"], findings["vaults"]["state"]) == (
-        "FAIL",
-        "WARN",
-        "OK",
-    )
-    assert "drill" in findings["halted"]["detail"]
-    assert (findings["metrics"]["state"], "127.0.0.1:9464" in findings["metrics"]["detail"]) == ("OK", True)
-    assert "worker" not in findings
-
-
-def test_the_doctor_names_missing_checks_and_limits(offline: Run, shop: Database) -> None:
-    observing = offline("doctor", "--json")
-    offline("enable", "shop")
-
-    enabled = offline("doctor", "--json", SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
-
-    quiet = {f["about"]: f for f in json.loads(observing.stdout)["items"]}
-    findings = {f["about"]: f for f in json.loads(enabled.stdout)["items"]}
-    assert (quiet["checks"]["state"], "limits" in quiet) == ("OK", False)
-    assert (findings["checks"]["state"], findings["limits"]["state"]) == ("WARN", "WARN")
-    assert findings["checks"]["detail"] == "shop: no check was complete ever"
-    assert "max_delete_fraction = 1" in findings["limits"]["detail"]
-
-
-def test_wrong_argument_is_refused_and_changes_nothing(offline: Run, shop: Database) -> None:
-    for words, code, says in [
-        (("stop", "--reason", "x"), 64, "exactly one"),
-        (("stop", "shop", "--all", "--reason", "x"), 64, "exactly one"),
-        (("stop", "shop"), 64, "--reason"),
-        (("stop", "shop", "--reason", " "), 64, "--reason is empty"),
-        (("stop", "nobody", "--reason", "x"), 1, "unknown instance nobody"),
-        (("start",), 64, "exactly one"),
-        (("start", "nobody"), 1, "unknown instance nobody"),
-        (("lists", "show", "greylist"), 64, "greylist"),
-        (("lists", "add", "blacklist", "nobody"), 1, "unknown instance nobody"),
-        (("lists", "add", "vaults", "shop/none"), 1, "there is no vault shop/none"),
-        (("lists", "add", "windows", "at night"), 1, "is no window"),
-        (("lists", "remove", "whitelist", "nobody"), 1, "unknown instance nobody"),
-        (("lists", "remove", "windows", "daily 01:00-02:00"), 1, "there is no window"),
-    ]:
-        refused = offline(*words)
-
-        assert refused.returncode == code
-        assert says in refused.stderr
-        assert "Traceback" not in refused.stderr
-        assert ControlStore(shop).all() == ()
-
-
-def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> None:
-    offline("enable", "shop")
-
-    observed = offline("instance", "observe", "shop")
-    holds = offline("blockers", "shop", "--json")
-
-    assert observed.returncode == 0
-    assert "only observes" in observed.stdout
-    assert json.loads(offline("instance", "list", "--json").stdout)["items"][0]["mode"] == "observe"
-    assert "sexton enable shop" in holds.stdout
-    assert offline("instance", "observe", "nobody").returncode == 1
-
-
 def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) -> None:
     plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]["plan"]
     observed = offline("apply", str(plan), "--yes")
@@ -160,6 +59,7 @@ def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) ->
     logged = json.loads(offline("log", "--json").stdout)["items"]
 
     assert {run.returncode for run in (observed, *stopped, *unknown)} == {1}
+    assert ("sexton enable shop" in observed.stderr, "drill" in stopped[0].stderr) == (True, True)
     refused = [(call["action"], call["instance"], call["subject"], call["outcome"]) for call in logged]
     assert sorted(call for call in refused if call[0] in ("apply", "round run")) == [
         ("apply", "", "999", "UNKNOWN_PLAN"),
@@ -170,61 +70,96 @@ def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) ->
     ]
 
 
-def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
+def test_a_stop_halts_the_instance_until_no_control_is_left(offline: Run, shop: Database) -> None:
+    stopped = offline("stop", "shop", "--reason", "restoring a backup")
+    second = offline("stop", "shop", "--reason", "another drill")
+    with pytest.raises(Halted, match="restoring a backup"):
+        ControlStore(shop).admit("shop")
+    status, planned = offline("status"), offline("plan", "shop")
+    [blocker] = [b for b in items(offline("blockers", "shop", "--json")) if b["held_by"] == "stop"]
+    started = offline("start", "shop")
+    admitted = ControlStore(shop).admit("shop")
+    all_stopped = offline("stop", "--all", "--reason", "drill")
+    not_enough = offline("start", "shop")
+    everything = offline("start", "--all", SEXTON_RECYCLE__RECYCLE_BLACKLIST="shop")
+
+    assert stopped.returncode == 0
+    assert "within 5 s" in stopped.stdout
+    assert "sexton start shop" in stopped.stdout
+    assert "already" not in stopped.stdout
+    assert "it was stopped already, since" in second.stdout
+    assert "restoring a backup" in second.stdout
+    assert ("restoring a backup" in blocker["why"], "another drill" in blocker["why"]) == (True, True)
+    assert "shop is stopped by" in status.stdout
+    assert "nothing can be deleted now: shop is stopped by" in planned.stdout
+    assert started.stdout == "shop is started again, effective after the current page, within 5 s\n"
+    assert (started.returncode, admitted) == (0, frozenset())
+    assert "topics are not purged either" in all_stopped.stdout
+    assert not_enough.returncode == 0
+    assert "shop was not stopped" in not_enough.stdout
+    assert "shop is still stopped: everything is stopped" in not_enough.stdout
+    assert "sexton start --all" in not_enough.stdout
+    assert everything.returncode == 0
+    assert "everything is started again" in everything.stdout
+    assert "shop is still stopped: shop is on the blacklist" in everything.stdout
+    assert ControlStore(shop).all() == ()
+
+
+def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop: Database) -> None:
+    observing = findings(offline)
+    enabled, observed = offline("enable", "shop"), offline("instance", "observe", "shop")
+    modes, blockers = items(offline("instance", "list", "--json")), offline("blockers", "shop", "--json")
+    offline("enable", "shop")
+    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
+    variables = {"SEXTON_METRICS__LISTEN": "127.0.0.1:9464", "SEXTON_RECYCLE__MAX_DELETE_FRACTION": "1"}
+    examined = offline("doctor", "--json", **variables)
+
+    found = {f["about"]: f for f in items(examined)}
+    states = {about: found[about]["state"] for about in ("temporal", "halted", "vaults", "metrics", "checks", "limits")}
+    assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
+    assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
+    assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
+    assert examined.returncode == 1
+    assert states == {
+        "temporal": "FAIL",
+        "halted": "WARN",
+        "vaults": "OK",
+        "metrics": "OK",
+        "checks": "WARN",
+        "limits": "WARN",
+    }
+    assert "drill" in found["halted"]["detail"]
+    assert "127.0.0.1:9464" in found["metrics"]["detail"]
+    assert found["checks"]["detail"] == "shop: no check was complete ever"
+    assert "max_delete_fraction = 1" in found["limits"]["detail"]
+    assert "worker" not in found
+
+
+def test_the_pace_of_a_vault_is_shown_and_capped(offline: Run, shop: Database) -> None:
+    nothing = offline("pace")
+    with shop.read() as c:
+        root = c.execute(shop.t.vault.select()).one().location
+    place = f"file:{root}/data/"
+    PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
+    free, free_json = offline("pace"), json.loads(offline("pace", "--json").stdout)
     put = offline("vault", "cap", "shop", "disk", "500", "--reason", "the disk is shared")
-    shown, listed = offline("pace"), json.loads(offline("pace", "--json").stdout)
+    capped, capped_json = offline("pace"), json.loads(offline("pace", "--json").stdout)
     cleared = [offline("vault", "uncap", "shop", "disk") for _ in "12"]
 
+    assert "nothing was deleted yet" in nothing.stdout
+    [figures] = free_json["places"]
+    assert (figures["vault"], figures["place"]) == ("shop/disk", place)
+    assert (figures["keys_per_second"], figures["ceiling"]) == (3150, 3500)
+    assert (figures["requests"], figures["throttled"], figures["workers"], free_json["caps"]) == (200, 3, 1, [])
+    assert all(word in free.stdout for word in ("shop/disk", "3150", "3500", "1.5 %"))
     assert put.returncode == 0
     assert "within 5 s; until: sexton vault uncap shop disk" in put.stdout
-    assert "500" in shown.stdout
-    assert [(c["vault"], c["keys_per_second"], c["reason"]) for c in listed["caps"]] == [
+    assert "500" in capped.stdout
+    assert [(c["vault"], c["keys_per_second"], c["reason"]) for c in capped_json["caps"]] == [
         ("disk", 500, "the disk is shared")
     ]
     assert ["the cap of" in cleared[0].stdout, "had no cap" in cleared[1].stdout] == [True, True]
     assert PaceStore(shop).caps() == []
-
-
-def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> None:
-    row = shop.t.vault
-    with shop.read() as c:
-        root = c.execute(row.select()).one().location
-    place = f"file:{root}/data/"
-    PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
-
-    people = offline("pace")
-    as_json = json.loads(offline("pace", "--json").stdout)
-    [figures] = as_json["places"]
-
-    assert (figures["vault"], figures["place"], figures["keys_per_second"], figures["ceiling"]) == (
-        "shop/disk",
-        place,
-        3150,
-        3500,
-    )
-    assert (figures["requests"], figures["throttled"], figures["workers"], as_json["caps"]) == (200, 3, 1, [])
-    assert all(word in people.stdout for word in ("shop/disk", "3150", "3500", "1.5 %"))
-
-
-def test_wrong_argument_is_refused_and_caps_nothing(offline: Run, shop: Database) -> None:
-    for words, code, says in [
-        (("cap", "shop", "disk", "0"), 64, "RATE"),
-        (("cap", "shop", "disk", "500/s"), 64, "RATE"),
-        (("cap", "shop", "disk"), 64, "RATE"),
-        (("cap", "shop", "nowhere", "500"), 1, "has no vault nowhere"),
-        (("uncap", "shop", "nowhere"), 1, "has no vault nowhere"),
-        (("uncap", "shop"), 64, "VAULT"),
-    ]:
-        refused = offline("vault", *words)
-
-        assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False), (
-            refused
-        )
-        assert PaceStore(shop).caps() == []
-
-
-def test_pace_reports_that_nothing_was_deleted_yet(offline: Run, shop: Database) -> None:
-    assert "nothing was deleted yet" in offline("pace").stdout
 
 
 def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Database) -> None:
@@ -233,7 +168,7 @@ def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Datab
     refused = [PaceReport(f"file:{root}/{folder}/", None, Rate(10, 3_500), True) for folder in ("a", "b")]
     PaceStore(shop).exchange("w", [*refused, PaceReport(f"file:{root}/c/", None, Rate(3_500, 0), False)])
 
-    rows = json.loads(offline("blockers", "shop", "--json").stdout)["items"]
+    rows = items(offline("blockers", "shop", "--json"))
     with shop.write() as c:
         c.execute(text("UPDATE sexton.pace SET throttled_at = throttled_at - interval '61 seconds'"))
     a_minute_later = offline("blockers", "shop")
@@ -244,16 +179,27 @@ def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Datab
     assert "throttling" not in a_minute_later.stdout
 
 
-def test_a_round_without_a_throttled_vault_points_to_pace(offline: Run, shop: Database) -> None:
+def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", faults={"disk": "THROTTLED"}))
+    for fault, way_out in (("THROTTLED", "sexton pace"), ("NO_MARKER", "sexton vault list shop")):
+        opened = rounds.open("shop", fault, None, policy(RETENTION, GRACE))
+        kept = {by_vault("disk", fault): 1}
+        rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept, faults={"disk": fault}))
+        listed, status, why = offline("round", "list"), offline("status"), offline("why", "t1")
+        excluded = [b for b in items(offline("blockers", "--json")) if b["held_by"] == f"vault disk: {fault}"]
 
-    listed, status, why = offline("round", "list"), offline("status"), offline("why", "t1")
-    [row] = [b for b in json.loads(offline("blockers", "--json").stdout)["items"] if "THROTTLED" in b["held_by"]]
+        assert f"disk {fault}" in listed.stdout
+        assert f"vaults it excluded: disk {fault}; it counts as failed; see: {way_out}" in status.stdout
+        assert f"excluded vault disk: {fault}; see: {way_out}" in why.stdout
+        assert {b["way_out"] for b in excluded} == {way_out}
 
-    assert "disk THROTTLED" in listed.stdout
-    assert "vaults it excluded: disk THROTTLED; see: sexton pace" in status.stdout
-    assert "excluded vault disk: THROTTLED; see: sexton pace" in why.stdout
-    assert row["way_out"] == "sexton pace"
+    opened = rounds.open("shop", "nothing due", None, policy(RETENTION, GRACE))
+    opened = opened.model_copy(update={"excluded_vaults": {"disk": "NO_MARKER"}})
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
+    blockers, status = items(offline("blockers", "--json")), offline("status")
+
+    assert [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]] == [
+        ("vault disk: NO_MARKER", "vault disk", "sexton vault list shop")
+    ]
+    assert "vaults it excluded: disk NO_MARKER; see: sexton vault list shop" in status.stdout

@@ -7,8 +7,9 @@ import pytest
 
 from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
-from sexton.marks.keepers import KeepReason, Kept, by_hold, by_vault
+from sexton.marks.keepers import KeepReason, Kept, by_hold
 from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
@@ -18,7 +19,7 @@ from sexton.recycle.model import RoundReport
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, items
 from tests.support.kept import kept_texts
 from tests.support.refusing import refuse_inserts
 from tests.support.rig import GRACE, INTERVAL, RETENTION, listing
@@ -48,18 +49,6 @@ def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, sho
     assert all("ticket 4711" in e for e in events)
     assert released.returncode == 0
     assert [h.id for h in HoldStore(shop).active("shop")] == [2, 3, 4]
-
-
-def test_hold_reports_the_marks_it_is_too_late_for(offline: Run, shop: Database) -> None:
-    t = shop.t.mark
-    with shop.write() as c:
-        c.execute(t.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
-
-    late = offline("hold", "add", "shop", *REASON)
-    refused = offline("hold", "add", "--mark", "dropped/t1", *REASON)
-
-    assert (late.returncode, "too late for 1 mark" in late.stderr) == (0, True)
-    assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
 
 
 def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> None:
@@ -118,79 +107,6 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
     assert "drill" in events["halted_stop"]
 
 
-def test_wrong_hold_is_refused_and_blocks_nothing(offline: Run, shop: Database) -> None:
-    for words, code, says in [
-        (("hold", "add", "nobody", *REASON), 1, "unknown instance nobody"),
-        (("hold", "add", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is not a duration"),
-        (("hold", "add", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
-        (("hold", "add", "shop", "--for", "7d"), 64, "--reason"),
-        (("hold", "add", "shop", "--reason", "x"), 64, "--for"),
-        (("hold", "add", "--mark", "t1", *REASON), 64, "write KIND/ID"),
-        (("hold", "add", "--prefix", "disk", *REASON), 64, "write VAULT/PREFIX"),
-        (("hold", "add", "--prefix", "none/x", *REASON), 1, "has no vault none"),
-        (("hold", "release", "99"), 1, "there is no hold 99"),
-        (("hold", "release", "first"), 64, "'HOLD'"),
-        (("blockers", "nobody"), 1, "unknown instance nobody"),
-    ]:
-        refused = offline(*words)
-
-        assert refused.returncode == code
-        assert says in refused.stderr
-        assert "Traceback" not in refused.stderr
-        assert HoldStore(shop).active() == []
-
-
-def test_hold_reports_how_many_marks_it_covers(offline: Run, shop: Database) -> None:
-    some = offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "why not")
-    none = offline("hold", "add", "--table", "no-such-table", "--for", "1d", "--reason", "a typing error")
-
-    assert (some.returncode, none.returncode) == (0, 0)
-    assert "it covers 1 mark now" in some.stdout
-    assert some.stderr == ""
-    assert "check its spelling; it may still cover descendants that only the owner's records know" in none.stderr
-
-
-def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None:
-    offline("enable", "shop")
-    offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "why not")
-    offline("stop", "shop", "--reason", "a drill")
-
-    planned = offline("plan", "shop")
-
-    assert planned.returncode == 2
-    assert "hold 1 blocks dropped t1 and its descendants" in planned.stdout
-    assert "nothing can be deleted now: shop is stopped by" in planned.stdout
-
-
-def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) -> None:
-    Registry(shop).enable("shop")
-    leases = LeaseStore(shop)
-    rounds = RoundStore(shop, leases, operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
-    fault = {"disk": "NO_MARKER"}
-    kept = {by_vault("disk", "NO_MARKER"): 1}
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept, faults=fault))
-
-    why, status = offline("why", "t1"), offline("status")
-
-    assert "excluded vault disk: NO_MARKER" in why.stdout
-    assert "vaults it excluded: disk NO_MARKER; it counts as failed" in status.stdout
-
-
-def test_an_excluded_vault_blocks_before_it_has_due_marks(offline: Run, shop: Database) -> None:
-    Registry(shop).enable("shop")
-    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
-    opened = opened.model_copy(update={"excluded_vaults": {"disk": "NO_MARKER"}})
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
-
-    blockers, status = json.loads(offline("blockers", "--json").stdout)["items"], offline("status")
-
-    excluded = [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]]
-    assert excluded == [("vault disk: NO_MARKER", "vault disk", "sexton vault list shop")]
-    assert "vaults it excluded: disk NO_MARKER; see: sexton vault list shop" in status.stdout
-
-
 def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
     rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
@@ -210,95 +126,6 @@ def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database
     assert (ways_out["hold 1"], ways_out["hold 2"], ways_out["protection copy"]) == (ended, "", ended)
     assert "its owner did not answer; it counts as failed; see: sexton blockers shop" in status.stdout
     assert "last success: never, 1 round without success since" in status.stdout
-
-
-def test_holds_are_listed_active_or_all(offline: Run, shop: Database) -> None:
-    for number in range(3):
-        offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", f"reason {number}")
-    offline("hold", "release", "2")
-
-    active, everything = offline("hold", "list", "shop"), offline("hold", "list", "--all")
-    newest = json.loads(offline("hold", "list", "--all", "--last", "1", "--json").stdout)
-    unknown, wrong = offline("hold", "list", "nobody"), offline("hold", "table", "12")
-
-    assert ("reason 1" in active.stdout, "reason 0" in active.stdout) == (False, True)
-    assert ("released" in everything.stdout, "reason 1" in everything.stdout) == (True, True)
-    assert ([h["reason"] for h in newest["items"]], newest["more"]) == (["reason 2"], True)
-    assert (unknown.returncode, "unknown instance nobody" in unknown.stderr) == (1, True)
-    assert (wrong.returncode, "sexton hold add INSTANCE --table" in wrong.stderr) == (64, True)
-
-
-@pytest.mark.slow
-def test_selftest_deletes_an_object_only_after_its_release(
-    shop: Database, worker: None, online: Run, tmp_path: Path
-) -> None:
-    Registry(shop).enable("shop")
-
-    ran = online("protection", "selftest", "shop", "--yes", "--json")
-    calls = json.loads(online("log", "--json").stdout)["items"]
-
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout)
-    assert (result["passed"], result["objects"], result["lost"], result["stayed"]) == (
-        True,
-        ["disk/data/a.dat"],
-        [],
-        [],
-    )
-    assert "data/a.dat" not in listing(tmp_path / "v")
-    first, second = (_report(shop, number) for number in result["rounds"])
-    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
-    assert json.loads(online("protection", "list", "--json").stdout)["items"] == []
-    by_command = [c["action"] for c in calls if c["source"].startswith("cli@")]
-    by_worker = [c["action"] for c in calls if c["source"].startswith("worker@")]
-    assert (by_command, by_worker) == (
-        ["round run", "round run", "protection selftest"],
-        ["plan", "round", "plan", "round"],
-    )
-
-
-def test_selftest_reports_missing_requirements(offline: Run, shop: Database) -> None:
-    observing = offline("protection", "selftest", "shop", "--yes")
-    Registry(shop).enable("shop")
-    unconfirmed = offline("protection", "selftest", "shop")
-    silent = offline("protection", "selftest", "shop", "--json")
-
-    assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
-    assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
-    assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
-
-
-def test_call_log_has_every_command_with_its_outcome(offline: Run, shop: Database) -> None:
-    offline("stop", "shop", "--reason", "a restore")
-    offline("start", "shop")
-    offline("enable", "shop")
-    offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
-    offline("hold", "release", "1")
-    offline("hold", "release", "77")
-    offline("protection", "watermark", "shop", "7")
-    offline("lists", "add", "blacklist", "shop")
-    offline("quarantine", "retry", "shop", "--all")
-
-    shown = offline("log", "--last", "5")
-    calls = json.loads(offline("log", "--instance", "shop", "--json").stdout)["items"]
-    every = json.loads(offline("log", "--json").stdout)["items"]
-
-    assert [(c["action"], c["subject"], c["outcome"], c["reason"]) for c in reversed(calls)] == [
-        ("stop", "", "ok", "a restore"),
-        ("start", "", "ok", ""),
-        ("enable", "", "ok", ""),
-        ("hold add", "the whole instance", "ok", "audit"),
-        ("hold release", "1", "ok", ""),
-        ("protection watermark", "7", "ok", ""),
-        ("lists add", "blacklist shop", "ok", ""),
-        ("quarantine retry", "all", "ok", ""),
-    ]
-    assert [(c["action"], c["subject"], c["outcome"]) for c in reversed(every) if not c["instance"]] == [
-        ("hold release", "77", "UNKNOWN_HOLD"),
-    ]
-    assert all(c["source"].startswith("cli@") and c["who"] for c in every)
-    assert "blacklist shop" in shown.stdout
-    assert "a restore" not in shown.stdout
 
 
 def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) -> None:
@@ -325,7 +152,59 @@ def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Databa
     assert [c["outcome"] for c in calls] == ["asked", "asked"]
 
 
-def _report(db: Database, number: int) -> RoundReport:
-    t = db.t.round
-    with db.read() as c:
-        return RoundReport.model_validate(c.execute(t.select().where(t.c.id == number)).one().report)
+def test_holds_say_what_they_cover_and_are_listed(offline: Run, shop: Database) -> None:
+    covering = offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "reason 0")
+    typo = offline("hold", "add", "--table", "no-such-table", "--for", "1d", "--reason", "reason 1")
+    with shop.write() as c:
+        c.execute(shop.t.mark.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
+    late = offline("hold", "add", "shop", "--for", "1d", "--reason", "reason 2")
+    refused = offline("hold", "add", "--mark", "dropped/t1", *REASON)
+    offline("hold", "release", "2")
+    active, everything = offline("hold", "list", "shop"), offline("hold", "list", "--all")
+    newest = json.loads(offline("hold", "list", "--all", "--last", "1", "--json").stdout)
+
+    assert (covering.returncode, "it covers 1 mark now" in covering.stdout, covering.stderr) == (0, True, "")
+    assert typo.returncode == 0
+    assert "check its spelling; it may still cover descendants that only the owner's records know" in typo.stderr
+    assert (late.returncode, "too late for 1 mark" in late.stderr) == (0, True)
+    assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
+    assert ("reason 1" in active.stdout, "reason 0" in active.stdout) == (False, True)
+    assert ("released" in everything.stdout, "reason 1" in everything.stdout) == (True, True)
+    assert ([h["reason"] for h in newest["items"]], newest["more"]) == (["reason 2"], True)
+
+
+@pytest.mark.slow
+def test_selftest_deletes_an_object_only_after_its_release(
+    shop: Database, worker: None, online: Run, tmp_path: Path
+) -> None:
+    observing = online("protection", "selftest", "shop", "--yes")
+    Registry(shop).enable("shop")
+    unconfirmed = online("protection", "selftest", "shop")
+    silent = online("protection", "selftest", "shop", "--json")
+    newest = CallStore(shop).newest()
+
+    ran = online("protection", "selftest", "shop", "--yes", "--json")
+    calls = [row for row in CallStore(shop).rows(newest, 99) if row.begun_id is None]
+
+    assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
+    assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
+    assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
+    assert ran.returncode == 0, ran.stderr
+    result = json.loads(ran.stdout)
+    assert (result["passed"], result["objects"]) == (True, ["disk/data/a.dat"])
+    assert (result["lost"], result["stayed"]) == ([], [])
+    assert "data/a.dat" not in listing(tmp_path / "v")
+    with shop.read() as c:
+        rows = c.execute(shop.t.round.select().where(shop.t.round.c.id.in_(result["rounds"])).order_by("id")).all()
+    first, second = (RoundReport.model_validate(row.report) for row in rows)
+    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
+    assert items(online("protection", "list", "--json")) == []
+    assert sorted((c.source.partition("@")[0], c.action) for c in calls) == [
+        ("cli", "protection selftest"),
+        ("cli", "round run"),
+        ("cli", "round run"),
+        ("worker", "plan"),
+        ("worker", "plan"),
+        ("worker", "round"),
+        ("worker", "round"),
+    ]

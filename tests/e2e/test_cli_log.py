@@ -23,7 +23,7 @@ from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from sexton.wal.sql.rows import ensure_topic
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, items
 from tests.support.rig import stores_of
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -91,58 +91,6 @@ def test_each_command_is_in_exactly_one_table() -> None:
 
 
 @pytest.mark.slow
-def test_each_command_that_changes_something_is_logged(offline: Run, filled: Database) -> None:
-    stores_of(filled).registry.enable("shop")
-    for command in sorted(CHANGES, key=STARTS_A_ROUND.__ne__):  # before a window is closed, and all is stopped
-        logged = [(command, USER), ("round run", USER)] if command == STARTS_A_ROUND else [(command, USER)]
-        before = CallStore(filled).newest()
-
-        ran = offline(*command.split(), *shlex.split(CHANGES[command]), "--json")
-
-        rows = CallStore(filled).rows(before, 99)
-        assert [(row.action, row.who) for row in rows if row.begun_id is None] == logged, ran.stderr
-        assert rows[-1].outcome != "asked", command
-        assert rows[0].source.startswith("cli@")
-
-
-@pytest.mark.slow
-def test_commands_that_only_read_leave_no_row(offline: Run, filled: Database) -> None:
-    before = CallStore(filled).newest()
-    for command, arguments in READS.items():
-        ran = offline(*command.split(), *shlex.split(arguments), "--json")
-        assert (ran.returncode != 64, CallStore(filled).rows(before, 9)) == (True, []), command
-
-
-def test_the_user_is_the_process_owner_not_a_variable(offline: Run, shop: Database) -> None:
-    offline("enable", "shop", LOGNAME="mallory", USER="mallory", USERNAME="mallory", SUDO_USER="")
-    offline("stop", "shop", "--reason", "x", SUDO_USER="ada")
-
-    assert [c.who for c in CallStore(shop).last(9)] == [f"{USER} (sudo by ada)", USER]
-
-
-def test_log_since_prints_stored_rows_as_lines(offline: Run, shop: Database) -> None:
-    offline("stop", "shop", "--reason", "x")
-    offline("start", "shop")
-
-    rows = [json.loads(line) for line in offline("log", "--json", "--since", "0").stdout.splitlines()]
-    later = [json.loads(line) for line in offline("log", "--json", "--since", "3").stdout.splitlines()]
-
-    assert [(r["id"], r["action"], r["outcome"], r["begun_id"]) for r in rows] == [
-        (1, "stop", "asked", None),
-        (2, "stop", "ok", 1),
-        (3, "start", "asked", None),
-        (4, "start", "ok", 3),
-    ]
-    assert later == rows[3:]
-
-
-def test_streaming_options_of_log_need_json(offline: Run, shop: Database) -> None:
-    codes = [offline("log", *words.split()).returncode for words in ("--follow", "--since 3")]
-
-    assert codes == [64, 64]
-
-
-@pytest.mark.slow
 def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop: Database, tmp_path: Path) -> None:
     calls = CallStore(shop)
     old, new = (stored(calls, subject) for subject in ("old", "new"))
@@ -186,72 +134,46 @@ def test_reason_and_instance_of_an_action_are_logged(offline: Run, shop: Databas
         assert (call["action"], call["instance"], call["reason"]) == (action, instance, "ticket 4711")
 
 
-def test_second_stop_names_the_first_reason(offline: Run, shop: Database) -> None:
-    first = offline("stop", "shop", "--reason", "restoring a backup")
-    second = offline("stop", "shop", "--reason", "another drill")
-    [shown] = [b for b in json.loads(offline("blockers", "shop", "--json").stdout)["items"] if b["held_by"] == "stop"]
+@pytest.mark.slow
+def test_each_command_is_logged_if_it_changes_something(offline: Run, filled: Database) -> None:
+    newest = CallStore(filled).newest()
+    for command, arguments in READS.items():
+        ran = offline(*command.split(), *shlex.split(arguments), "--json")
+        assert (ran.returncode != 64, CallStore(filled).rows(newest, 9)) == (True, []), command
 
-    assert "already" not in first.stdout
-    assert "it was stopped already, since" in second.stdout
-    assert "restoring a backup" in second.stdout
-    assert "restoring a backup" in shown["why"]
-    assert "another drill" in shown["why"]
+    stores_of(filled).registry.enable("shop")
+    for command in sorted(CHANGES, key=STARTS_A_ROUND.__ne__):  # before a window is closed, and all is stopped
+        logged = [(command, USER), ("round run", USER)] if command == STARTS_A_ROUND else [(command, USER)]
+        before = CallStore(filled).newest()
+
+        ran = offline(*command.split(), *shlex.split(CHANGES[command]), "--json")
+
+        rows = CallStore(filled).rows(before, 99)
+        assert [(row.action, row.who) for row in rows if row.begun_id is None] == logged, ran.stderr
+        assert rows[-1].outcome != "asked", command
+        assert rows[0].source.startswith("cli@")
 
 
-def test_log_is_filtered_by_caller(offline: Run, shop: Database) -> None:
+def test_log_shows_filters_and_streams_who_did_what(offline: Run, shop: Database) -> None:
     offline("stop", "shop", "--reason", "x", SUDO_USER="ada")
-    offline("start", "shop")
+    offline("start", "shop", LOGNAME="mallory", USER="mallory", USERNAME="mallory", SUDO_USER="")
 
-    by_ada = json.loads(offline("log", "--who", "by ada", "--json").stdout)["items"]
+    rows = [json.loads(line) for line in offline("log", "--json", "--since", "0").stdout.splitlines()]
+    later = [json.loads(line) for line in offline("log", "--json", "--since", "3").stdout.splitlines()]
+    by_ada = items(offline("log", "--who", "by ada", "--json"))
     streamed = offline("log", "--who", "by ada", "--since", "0", "--json").stdout.splitlines()
     nobody = offline("log", "--who", "100%").stdout
-
-    assert [call["action"] for call in by_ada] == ["stop"]
-    assert [json.loads(line)["action"] for line in streamed][:1] == ["stop"]
-    assert "start" not in "".join(streamed)
-    assert "no action" in nobody
-
-
-def test_log_says_when_there_are_more_rows(offline: Run, shop: Database) -> None:
-    for _ in range(2):
-        offline("start", "shop")
-
     lists = [json.loads(offline("log", "--last", last, "--json").stdout) for last in ("1", "2")]
 
+    ada = f"{USER} (sudo by ada)"
+    assert [(r["id"], r["who"], r["action"], r["outcome"], r["begun_id"]) for r in rows] == [
+        (1, ada, "stop", "asked", None),
+        (2, ada, "stop", "ok", 1),
+        (3, USER, "start", "asked", None),
+        (4, USER, "start", "ok", 3),
+    ]
+    assert later == rows[3:]
+    assert [call["action"] for call in by_ada] == ["stop"]
+    assert {json.loads(line)["action"] for line in streamed} == {"stop"}
+    assert "no action" in nobody
     assert [(len(found["items"]), found["more"]) for found in lists] == [(1, True), (2, False)]
-
-
-def test_refusal_says_what_to_do(offline: Run, shop: Database) -> None:
-    for words, code, says in [
-        (("lists", "add", "nolist", "x"), 64, "'LIST': 'nolist' is not one of 'blacklist'"),
-        (("why", ""), 64, "KEY|ID is empty"),
-        (("why", " "), 64, "the name is empty; write an object's key, its URL, or a mark's id"),
-        (("why", "s3://other/x"), 1, "no vault contains s3://other/x; see: sexton vault list"),
-        (("why", "s3://other/x", "--instance", "shop"), 1, "no vault of shop contains s3://other/x"),
-        (("why", "no/such/key"), 1, "nothing is known of no/such/key"),
-        (("plan", "show", "9"), 1, "there is no plan 9; see: sexton plan list"),
-        (("marks", "list", "shop", "--state", "GONE"), 64, "'GONE' is not one of 'WAITING'"),
-        (("marks", "list", "--parent", "t1"), 64, "write KIND/ID"),
-        (("marks", "list", "--after", "x"), 1, "is no place in this list"),
-    ]:
-        refused = offline(*words)
-
-        assert (refused.returncode, says in refused.stderr, "Value error" in refused.stderr) == (code, True, False)
-        assert refused.stdout == ""
-
-
-def test_only_instance_need_not_be_named(offline: Run, shop: Database) -> None:
-    for words in [
-        ("enable",),
-        ("hold", "add", "--for", "1h", "--reason", "x"),
-        ("plan", "list"),
-        ("marks", "list"),
-        ("binlog", "list"),
-        ("binlog", "journal"),
-        ("replica", "list"),
-        ("wal", "list"),
-    ]:
-        named = offline(*words, "shop")
-        alone = offline(*words)
-
-        assert [(ran.returncode, ran.stderr) for ran in (named, alone)] == [(0, ""), (0, "")]

@@ -9,7 +9,7 @@ from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.agent.model import CutDone
 from sexton.replication.replicas.model import TabletReport
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, findings, items
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 
@@ -30,7 +30,7 @@ def world(shop: Database) -> BinlogInstance:
 def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: BinlogInstance) -> None:
     listed, every = (
         offline("replica", "list"),
-        json.loads(offline("replica", "list", "--all", "--json").stdout)["items"],
+        items(offline("replica", "list", "--all", "--json")),
     )
     explained = offline("replica", "explain", "t1")
     as_json = json.loads(offline("replica", "explain", "t1", "--json").stdout)
@@ -52,7 +52,7 @@ def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Databas
     granted = world.granted_cuts("b1")
     offline("replica", "full-copy", "t1", "b2", "--reason", "too")
     offline("replica", "full-copy", "t1", "b1", "--reason", "all of them")
-    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("blockers", "--json").stdout)["items"]
+    nobody, held = offline("replica", "explain", "t1"), items(offline("blockers", "--json"))
 
     assert (given_up.returncode, granted) == (0, {"t1.b1": 2})
     decision = "the replica on b2 decides: version 3 is missing; binlogs and files below version 3 may be deleted"
@@ -71,7 +71,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
     world.later(300)
     world.cut_expired()
     world.later(400)
-    listed = json.loads(offline("blockers", "--json").stdout)["items"]
+    listed = items(offline("blockers", "--json"))
     held = [k for k in listed if "replicas" in k["held_by"]]
     silent = {k["why"] for k in listed if k["held_by"].startswith("backend ")}
     status, explained = offline("status"), offline("binlog", "explain", DB)
@@ -91,7 +91,7 @@ def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogIns
 
 def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInstance) -> None:
     world.place("t9", "b3", part="p9")
-    listed = json.loads(offline("replica", "backends", "--json").stdout)["items"]
+    listed = items(offline("replica", "backends", "--json"))
     shown = offline("replica", "backends")
     only = offline("replica", "decommission", "b3", "--yes")
     world.place("t9", "b1", part="p9")
@@ -115,7 +115,7 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInsta
 
 
 def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: BinlogInstance) -> None:
-    first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}["replicas"]
+    first = findings(offline)["replicas"]
     world.later(1_000)
     world.report_whole("t1", "b1", 5)
     world.service.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
@@ -123,7 +123,7 @@ def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: Bi
     granted = world.granted_cuts("b1")
     done = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
     world.service.sender.acknowledge(SHOP, "b1", done)
-    then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}["replicas"]
+    then = findings(offline)["replicas"]
 
     assert granted == {"t1.b1": 5}
     assert (first["state"], "1 replica bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
@@ -135,17 +135,3 @@ def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: Bi
         "1 replica FULL_COPY_ONLY by the hold limit",
     ):
         assert said in then["detail"]
-
-
-def test_wrong_input_is_reported_in_one_line(offline: Run, world: BinlogInstance) -> None:
-    for words, said, code in [
-        (["explain", "none"], "no replica of tablet none", 1),
-        (["full-copy", "t1", "b9", "--reason", "x"], "no replica of tablet t1 on backend b9", 1),
-        (["full-copy", "t1", "b1", "--reason", " "], "--reason is empty", 64),
-        (["full-copy", "t1", "b1"], "--reason", 64),
-        (["decommission", "b9", "--yes"], "there is no backend b9", 1),
-    ]:
-        done = offline("replica", *words)
-
-        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-        assert "Traceback" not in done.stderr

@@ -87,71 +87,6 @@ def test_terminal_shows_a_paused_and_resumed_round(
     assert [(r["round"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
-@pytest.mark.slow
-def test_cancelled_round_reports_it_and_deletes_nothing(
-    online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    online("enable", "shop")
-    round_ = Terminal(environment, "round", "run", "shop", "--json")
-    told(online, "cancel", "shop")
-    request.getfixturevalue("worker")
-    code, report = round_.end()
-
-    assert (code, json.loads(report)["state"]) == (1, "CANCELLED")
-    assert "cancelled" in json.loads(report)["error"]
-    assert listing(tmp_path / "v") == {"data/a.dat": 10}
-
-
-@pytest.mark.slow
-def test_terminated_round_is_reported_with_the_way_out(
-    online: Run, shop: Database, environment: dict[str, str], temporal_server: DevServer
-) -> None:
-    online("enable", "shop")
-    round_ = Terminal(environment, "round", "run", "shop")
-    told(online, "pause", "shop")
-
-    async def terminate() -> None:
-        client = await temporal_server.connect()
-        workflow_id = ids.recycle(environment["SEXTON_DEPLOYMENT"], "shop")
-        await client.get_workflow_handle(workflow_id).terminate(reason="by hand")
-
-    asyncio.run(terminate())
-    code, _ = round_.end()
-    shown = " ".join(round_.shown.split())
-
-    assert code == 1
-    assert "the round of shop was terminated in Temporal (by hand)" in shown
-    assert "sexton stop shop --reason TEXT" in shown
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
-    online("enable", "shop")
-    round_ = Terminal(environment, "round", "run", "shop")
-    told(online, "pause", "shop")
-    round_.process.send_signal(signal.SIGINT)
-    code, _ = round_.end()
-    still = online("round", "cancel", "shop")
-
-    assert code == 130
-    assert "stopped waiting; the round of shop goes on" in round_.shown
-    assert "Traceback" not in round_.shown
-    assert still.returncode == 0
-
-
-def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database, worker: None, tmp_path: Path) -> None:
-    online("enable", "shop")
-    plan = json.loads(online("plan", "--json").stdout)["plan"]["plan"]
-    online("stop", "shop", "--reason", "drill")
-
-    applied = online("apply", str(plan), "--yes")
-
-    assert applied.returncode == 1
-    assert "shop is stopped" in applied.stderr
-    assert "drill" in applied.stderr
-    assert listing(tmp_path / "v") == {"data/a.dat": 10}
-
-
 def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database) -> None:
     none = online("schedules", "list", "--json")
     too_early = online("schedules", "pause", "--reason", "x")
@@ -174,21 +109,48 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database
     assert after["paused"] is False
 
 
-def test_wrong_argument_is_refused_in_a_sentence(offline: Run, shop: Database, temporal_server: DevServer) -> None:
-    for words, code, says in [
-        (("round", "cancel", "shop"), 1, "no round of shop is running"),
-        (("round", "pause", "shop"), 1, "no round of shop is running"),
-        (("round", "resume", "shop"), 1, "no round of shop is running"),
-        (("round", "retry", "shop"), 1, "no round of shop is running"),
-        (("round", "retry", "nobody"), 1, "unknown instance nobody"),
-        (("round", "show", "99"), 1, "there is no round 99"),
-        (("round", "show", "last"), 64, "'ROUND'"),
-        (("round", "list", "nobody"), 1, "unknown instance nobody"),
-        (("round", "list", "--last", "0"), 64, "--last"),
-        (("schedules", "pause"), 64, "--reason"),
-    ]:
-        refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)
+@pytest.mark.slow
+def test_round_is_followed_until_ctrl_c_termination_or_a_cancel(
+    online: Run,
+    shop: Database,
+    environment: dict[str, str],
+    temporal_server: DevServer,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    async def terminate() -> None:
+        client = await temporal_server.connect()
+        workflow_id = ids.recycle(environment["SEXTON_DEPLOYMENT"], "shop")
+        await client.get_workflow_handle(workflow_id).terminate(reason="by hand")
 
-        assert refused.returncode == code
-        assert says in refused.stderr
-        assert "Traceback" not in refused.stderr
+    idle = [online("round", word, "shop") for word in ("cancel", "pause", "resume", "retry")]
+    online("enable", "shop")
+
+    left = Terminal(environment, "round", "run", "shop")
+    told(online, "pause", "shop")
+    left.process.send_signal(signal.SIGINT)
+    left_code, _ = left.end()
+    still_running = online("round", "cancel", "shop")
+    asyncio.run(terminate())
+
+    terminated = Terminal(environment, "round", "run", "shop")
+    told(online, "pause", "shop")
+    asyncio.run(terminate())
+    terminated_code, _ = terminated.end()
+
+    cancelled = Terminal(environment, "round", "run", "shop", "--json")
+    told(online, "cancel", "shop")
+    request.getfixturevalue("worker")
+    cancelled_code, report = cancelled.end()
+
+    assert [(i.returncode, "no round of shop is running" in i.stderr) for i in idle] == [(1, True)] * 4
+    assert (left_code, still_running.returncode) == (130, 0)
+    assert "stopped waiting; the round of shop goes on" in left.shown
+    assert "Traceback" not in left.shown
+    shown = " ".join(terminated.shown.split())
+    assert terminated_code == 1
+    assert "the round of shop was terminated in Temporal (by hand)" in shown
+    assert "sexton stop shop --reason TEXT" in shown
+    assert (cancelled_code, json.loads(report)["state"]) == (1, "CANCELLED")
+    assert "cancelled" in json.loads(report)["error"]
+    assert listing(tmp_path / "v") == {"data/a.dat": 10}

@@ -14,7 +14,7 @@ from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.leaders import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, findings, items
 
 TOPIC = "orders-wal"
 
@@ -42,17 +42,6 @@ def flushed(db: Database, region: str, last: int) -> None:
     HeartbeatStore(db).record_reports("shop", "n1", [report])
 
 
-def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
-    EmbeddedLog(shop).create(TOPIC)
-    EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
-    MapStore(shop, WalSettings()).put(
-        MapOrder(instance="shop", topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),))
-    )
-    offline("wal", "enable", TOPIC)
-
-    assert "kept by: region r1\na purge frees: 0\n" in offline("wal", "explain", TOPIC).stdout
-
-
 def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     off = offline("wal", "explain", TOPIC)
     enabled = offline("wal", "enable", TOPIC)
@@ -70,81 +59,6 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
     assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
     assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
-
-
-@pytest.mark.slow
-def test_purge_reports_freed_entries_and_blocking_regions(
-    online: Run, shop: Database, topic: EmbeddedLog, worker: None
-) -> None:
-    online("wal", "enable", TOPIC)
-    purged = online("wal", "purge", TOPIC)
-    again = json.loads(online("wal", "purge", TOPIC, "--json").stdout)
-    rows = json.loads(online("wal", "purges", TOPIC, "--json").stdout)["items"]
-    shown = [online("wal", word, *more) for word, *more in (("purges", TOPIC), ("list",))]
-
-    assert (purged.returncode, purged.stderr) == (0, "")
-    assert "outcome: PURGED\nlast purged entry id: 99\nentries freed: 99\nkept by: region r1\n" in purged.stdout
-    assert (again["outcome"], start(topic)) == ("NOTHING", 99)
-    assert [(r["floor"], r["freed"], r["holders"]["region r1"]) for r in rows] == [(100, 99, 100)]
-    assert "region r1 from 100" in shown[0].stdout
-    assert "201" in shown[1].stdout
-
-
-def test_blocked_purge_names_the_blocker_and_exits_with_1(online: Run, topic: EmbeddedLog, worker: None) -> None:
-    refused = online("wal", "purge", TOPIC)
-    idle = online("wal", "cancel", TOPIC)
-
-    assert (refused.returncode, "BLOCKED" in refused.stdout, "not enabled" in refused.stdout) == (1, True, True)
-    assert (idle.returncode, "no purge of topic orders-wal is running" in idle.stderr) == (1, True)
-
-
-def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    offline("wal", "enable", TOPIC)
-    offline("wal", "explain", TOPIC)
-    topic.delete_before({TOPIC: 150})
-    lost = offline("wal", "explain", TOPIC)
-    unconfirmed = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
-    region = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test", "--yes")
-    after = offline("wal", "explain", TOPIC)
-    topic.create(TOPIC)
-    strange = offline("wal", "explain", TOPIC)
-    listed = offline("wal", "list")
-    anew = offline("wal", "reset", TOPIC, "--reason", "made anew for the test", "--yes")
-    waits = offline("wal", "explain", TOPIC)
-
-    assert "LOSS: region r1 needs entries 100..149" in lost.stdout
-    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr) == (1, True)
-    assert (region.returncode, "needs topic orders-wal from entry 150 on" in region.stdout) == (0, True)
-    assert "LOSS" not in after.stdout
-    assert "QUARANTINED" in strange.stdout
-    assert "QUARANTINED" in listed.stdout
-    assert (anew.returncode, "must be sent again" in waits.stdout) == (0, True)
-    assert [(c.action, c.subject, c.reason) for c in reversed(CallStore(shop).last(2))] == [
-        ("wal reset", f"{TOPIC} r1", "a test"),
-        ("wal reset", TOPIC, "made anew for the test"),
-    ]
-
-
-def test_list_and_blockers_name_lagging_and_lost_regions(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    offline("wal", "enable", TOPIC)
-    topic.delete_before({TOPIC: 150})
-    offline("wal", "explain", TOPIC)
-    settings = {"SEXTON_WAL__TRIGGER_FLUSH_ENTRIES": "100"}
-    listed = offline("wal", "list", **settings)
-    [as_json] = json.loads(offline("wal", "list", "--json", **settings).stdout)["items"]
-    blockers = json.loads(offline("blockers", "--json", **settings).stdout)["items"]
-
-    assert "LOSS in 1 region; blocked by 1 region far behind" in " ".join(listed.stdout.split())
-    assert (as_json["lost_regions"], as_json["lagging_regions"]) == (1, 1)
-    assert [(b["held_by"], b["count"]) for b in blockers if TOPIC in b["what"]] == [("LOSS", 1), ("region r1", 1)]
-
-
-def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    offline("wal", "enable", TOPIC)
-    restored = offline("wal", "restored", "--reason", "from last night")
-
-    assert "1 enabled topic wait" in restored.stdout
-    assert "must be sent again" in offline("wal", "explain", TOPIC).stdout
 
 
 def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
@@ -167,53 +81,76 @@ def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Data
     assert {b["instance"] for b in blockers} == {"lake"}
 
 
-def test_wrong_input_is_reported_in_one_line(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    for words, said, code in [
-        (["explain", "none"], "unknown topic none; see: sexton wal list", 1),
-        (["purge", "none"], "unknown topic none; see: sexton wal list", 1),
-        (["disable", "none"], "unknown topic none", 1),
-        (["reset", TOPIC, "--reason", " "], "--reason is empty", 64),
-        (["reset", TOPIC, "--reason", "x", "--to", "5"], "--region", 64),
-        (["reset", TOPIC, "--reason", "x", "--epoch", "5"], "--region", 64),
-        (["reset", TOPIC, "--region", "r1", "--epoch", str(2**49), "--reason", "x", "--yes"], "use 0 to", 1),
-        (["reset", TOPIC, "--region", "r9", "--reason", "x", "--yes"], "region r9 is not mapped", 1),
-        (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "was not seen yet", 1),
-    ]:
-        done = offline("wal", *words)
+@pytest.mark.slow
+def test_purge_reports_freed_entries_and_blocking_regions(
+    online: Run, shop: Database, topic: EmbeddedLog, worker: None
+) -> None:
+    refused = online("wal", "purge", TOPIC)
+    idle = [online("wal", word, TOPIC) for word in ("cancel", "progress")]
+    online("wal", "enable", TOPIC)
+    purged = online("wal", "purge", TOPIC)
+    again = json.loads(online("wal", "purge", TOPIC, "--json").stdout)
+    rows = items(online("wal", "purges", TOPIC, "--json"))
+    shown = [online("wal", word, *more) for word, *more in (("purges", TOPIC), ("list",))]
 
-        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-        assert "Traceback" not in done.stderr
+    assert (refused.returncode, "BLOCKED" in refused.stdout, "not enabled" in refused.stdout) == (1, True, True)
+    for ran in idle:
+        assert (ran.returncode, "no purge of topic orders-wal is running" in ran.stderr) == (1, True)
+    assert (purged.returncode, purged.stderr) == (0, "")
+    assert "outcome: PURGED\nlast purged entry id: 99\nentries freed: 99\nkept by: region r1\n" in purged.stdout
+    assert (again["outcome"], start(topic)) == ("NOTHING", 99)
+    assert [(r["floor"], r["freed"], r["holders"]["region r1"]) for r in rows] == [(100, 99, 100)]
+    assert "region r1 from 100" in shown[0].stdout
+    assert "201" in shown[1].stdout
 
 
-def test_doctor_names_unhealthy_topics(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    none = offline("doctor", "--json")
+def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+    settings = {"SEXTON_WAL__TRIGGER_FLUSH_ENTRIES": "100"}
+    offline("wal", "enable", TOPIC)
+    offline("wal", "explain", TOPIC)
+    topic.delete_before({TOPIC: 150})
+    lost, listed_lost = offline("wal", "explain", TOPIC), offline("wal", "list", **settings)
+    [as_json] = items(offline("wal", "list", "--json", **settings))
+    blockers = items(offline("blockers", "--json", **settings))
+    unconfirmed = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
+    region = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test", "--yes")
+    after = offline("wal", "explain", TOPIC)
+    topic.create(TOPIC)
+    strange = offline("wal", "explain", TOPIC)
+    listed = offline("wal", "list")
+    anew = offline("wal", "reset", TOPIC, "--reason", "made anew for the test", "--yes")
+    waits = offline("wal", "explain", TOPIC)
+
+    assert "LOSS: region r1 needs entries 100..149" in lost.stdout
+    assert "LOSS in 1 region; blocked by 1 region far behind" in " ".join(listed_lost.stdout.split())
+    assert (as_json["lost_regions"], as_json["lagging_regions"]) == (1, 1)
+    assert [(b["held_by"], b["count"]) for b in blockers if TOPIC in b["what"]] == [("LOSS", 1), ("region r1", 1)]
+    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr) == (1, True)
+    assert (region.returncode, "needs topic orders-wal from entry 150 on" in region.stdout) == (0, True)
+    assert "LOSS" not in after.stdout
+    assert "QUARANTINED" in strange.stdout
+    assert "QUARANTINED" in listed.stdout
+    assert (anew.returncode, "must be sent again" in waits.stdout) == (0, True)
+    assert [(c.action, c.subject, c.reason) for c in reversed(CallStore(shop).last(2))] == [
+        ("wal reset", f"{TOPIC} r1", "a test"),
+        ("wal reset", TOPIC, "made anew for the test"),
+    ]
+
+
+def test_doctor_names_unhealthy_topics_until_their_maps_return(
+    offline: Run, shop: Database, topic: EmbeddedLog
+) -> None:
+    none = findings(offline)
     offline("wal", "enable", TOPIC)
     with shop.write() as c:
         c.execute(shop.t.wal_log.update().values(compacted=True))
     schema.move_clock(shop, 2 * 86_400)
     offline("wal", "explain", TOPIC)
-    findings = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)["items"]}
+    found = findings(offline)
+    restored = offline("wal", "restored", "--reason", "from last night")
 
-    assert "topics" not in {f["about"] for f in json.loads(none.stdout)["items"]}
-    assert "compacted" in findings["topics"]["detail"]
-    assert (findings["purges"]["state"], "map stale" in findings["purges"]["detail"]) == ("WARN", True)
-
-
-def test_unknown_topic_is_refused_and_a_stop_is_shown(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    typo = offline("wal", "enable", "orders-wall")
-    offline("wal", "enable", TOPIC)
-    stopped = offline("stop", "--all", "--reason", "a night")
-    offline("wal", "explain", TOPIC)
-    held = offline("blockers")
-
-    assert (typo.returncode, "there is no such topic" in typo.stderr) == (1, True)
-    assert "topics are not purged either" in stopped.stdout
-    assert f"topic {TOPIC}" in held.stdout
-
-
-def test_progress_without_a_running_purge_is_refused(
-    online: Run, shop: Database, topic: EmbeddedLog, worker: None
-) -> None:
-    none = online("wal", "progress", TOPIC)
-
-    assert (none.returncode, "no purge of topic orders-wal is running" in none.stderr) == (1, True)
+    assert "topics" not in none
+    assert "compacted" in found["topics"]["detail"]
+    assert (found["purges"]["state"], "map stale" in found["purges"]["detail"]) == ("WARN", True)
+    assert "1 enabled topic wait" in restored.stdout
+    assert "must be sent again" in offline("wal", "explain", TOPIC).stdout

@@ -104,99 +104,72 @@ def in_bucket(vault: Vault) -> dict[str, int]:
     return {o["Key"].removeprefix(vault.prefix): o["Size"] for page in pages for o in page.get("Contents", ())}
 
 
-def test_a_committed_load_reads_back_and_leaves_no_mark(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
-    size = minidb.read_table("t")
-
-    assert size == (12, sum(in_bucket(vault).values()))
-    assert marks(sexton) == []
-
-
-def test_abandoned_load_leaves_marks_that_cover_its_files(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
-    before = minidb.read_table("t")
-
-    orphans = minidb.abandon_load("t", 2, 3, "hot", seed="lost")
-
-    assert minidb.read_table("t") == before
-    with sexton.read() as c:
-        prefixes = c.execute(select(sexton.t.mark.c.prefix).where(sexton.t.mark.c.kind == "prepared")).scalars().all()
-    covered = [key for key in in_bucket(vault) if key.startswith(tuple(prefixes))]
-    assert sorted(covered) == sorted(orphans)
-
-
-def test_compaction_keeps_the_rows_and_marks_exactly_its_inputs(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
+def test_marks_name_exactly_the_garbage_of_loads_compactions_and_drops(
+    minidb: MiniDB, sexton: Database, vault: Vault
+) -> None:
     before, inputs = minidb.read_table("t"), minidb.keys("t")
+    assert before == (12, sum(in_bucket(vault).values()))
+    assert marks(sexton) == []  # of a committed load
 
-    garbage = minidb.compact("t", 3)
-
+    garbage, listed = minidb.compact("t", 3), in_bucket(vault)
     after = minidb.read_table("t")
     assert (garbage, after.bytes) == (before, before.bytes)
     assert {kind for kind, *_ in marks(sexton)} == {"compacted"}
     assert {("hot", key) for _, _, keys, _ in marks(sexton) for key in keys or ()} == inputs
-    listed = in_bucket(vault)
     assert [size for *_, size in marks(sexton)] == [
         sum(listed[k] for k in keys or ()) for _, _, keys, _ in marks(sexton)
     ]
 
+    orphans = minidb.abandon_load("t", 2, 3, "hot", seed="lost")
+    assert minidb.read_table("t") == after
+    with sexton.read() as c:
+        prefixes = c.execute(select(sexton.t.mark.c.prefix).where(sexton.t.mark.c.kind == "prepared")).scalars().all()
+    assert sorted(key for key in in_bucket(vault) if key.startswith(tuple(prefixes))) == sorted(orphans)
 
-def test_undrop_restores_a_whole_table(minidb: MiniDB, sexton: Database) -> None:
-    before, keys = minidb.read_table("t"), minidb.keys("t")
-
+    keys, earlier = minidb.keys("t"), marks(sexton)
     minidb.drop_table("t")
-    dropped = marks(sexton)
+    dropped = [mark for mark in marks(sexton) if mark[0] == "dropped"]
     with pytest.raises(MiniDBError):
         minidb.read_table("t")
     minidb.undrop_table("t")
-
     assert {("hot", key) for _, _, named, _ in dropped for key in named or ()} == keys
-    assert sum(size for *_, size in dropped) == before.bytes
-    assert minidb.read_table("t") == before
-    assert marks(sexton) == []
+    assert sum(size for *_, size in dropped) == after.bytes
+    assert (minidb.read_table("t"), marks(sexton)) == (after, earlier)
 
 
-def test_hold_by_id_keeps_a_dropped_table(minidb: MiniDB, sexton: Database) -> None:
-    before = minidb.read_table("t")
+def test_a_dropped_table_returns_until_it_is_claimed(minidb: MiniDB, sexton: Database) -> None:
+    before, holds = minidb.read_table("t"), HoldStore(sexton)
     minidb.drop_table("t")
     table = {"mark_kind": "table", "mark_id": minidb.table_id("t")}
-    HoldStore(sexton).place(Hold(instance=INSTANCE, scope="mark", reason="audit", **table), 7 * 86_400)
-
-    claimed = claim(sexton, "dropped")
+    hold, _ = holds.place(Hold(instance=INSTANCE, scope="mark", reason="audit", **table), 7 * 86_400)
+    assert claim(sexton, "dropped") == frozenset()
     minidb.undrop_table("t")
-
-    assert claimed == frozenset()
     assert minidb.read_table("t") == before
 
-
-def test_a_claimed_table_stays_dropped(minidb: MiniDB, sexton: Database) -> None:
+    holds.release(hold.id)
     minidb.drop_table("t")
     assert len(claim(sexton, "dropped")) == 3
-
     with pytest.raises(contract.Refused):
         minidb.undrop_table("t")
-
     with pytest.raises(MiniDBError):
         minidb.read_table("t")
 
 
-def test_load_rolls_back_if_its_mark_was_claimed(minidb: MiniDB, sexton: Database) -> None:
+def test_a_load_rolls_back_if_its_mark_was_claimed_or_its_table_dropped(minidb: MiniDB, sexton: Database) -> None:
     before = minidb.read_table("t")
-    written = minidb.stage("t", 2, 3, "hot", seed="slow")
-    assert claim(sexton, "prepared") == {Ref("prepared", w.id) for w in written}
-
+    slow = minidb.stage("t", 2, 3, "hot", seed="slow")
+    assert claim(sexton, "prepared") == {Ref("prepared", w.id) for w in slow}
     with pytest.raises(contract.Collected):
-        minidb.publish("t", written)
-
+        minidb.publish("t", slow)
     assert minidb.read_table("t") == before
     assert len(marks(sexton)) == 2
 
-
-def test_load_into_a_dropped_table_rolls_back(minidb: MiniDB, sexton: Database) -> None:
-    written = minidb.stage("t", 1, 3, "hot", seed="late")
+    late = minidb.stage("t", 1, 3, "hot", seed="late")
     minidb.drop_table("t")
-
     with pytest.raises(MiniDBError):
-        minidb.publish("t", written)
-
-    assert [id_ for kind, id_, *_ in marks(sexton) if kind == "prepared"] == [written[0].id]
+        minidb.publish("t", late)
+    prepared = {id_ for kind, id_, *_ in marks(sexton) if kind == "prepared"}
+    assert prepared == {w.id for w in (*slow, *late)}
 
 
 def test_live_view_answers_for_a_mistaken_mark(minidb: MiniDB, sexton: Database) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from sexton import contract
 from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
-from tests.e2e.conftest import Run
+from tests.e2e.conftest import Run, findings, items
 from tests.servers.forked import Forked
+from tests.support.eventually import eventually
 from tests.support.rig import put
 
 pytestmark = pytest.mark.slow
@@ -39,14 +40,6 @@ def workers(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def mark_due(shop: Database, root: Path, name: str) -> None:
     """Mark an object, and let three hours pass."""
     put(root, f"data/{name}")
@@ -55,7 +48,9 @@ def mark_due(shop: Database, root: Path, name: str) -> None:
     schema.move_clock(shop, 10_801)
 
 
-def test_three_workers_follow_the_database(online: Run, shop: Database, workers: None, tmp_path: Path) -> None:
+def test_workers_and_the_schedule_follow_the_database(
+    online: Run, shop: Database, workers: None, tmp_path: Path
+) -> None:
     assert online("enable", "shop").returncode == 0
     by_files = json.loads(online("round", "run", "shop", "--json").stdout)
     assert online("settings", "set", RETENTION, "10800", "--yes").returncode == 0
@@ -75,29 +70,28 @@ def test_three_workers_follow_the_database(online: Run, shop: Database, workers:
     assert (by_files["deleted"], applied["deleted"], deleted) == (0, 1, [1] * ROUNDS)
     assert {p["retention_seconds"]["dropped"] for p in policies} == {10_800}
     assert {p["max_delete_objects"] for p in policies} == {7}
-    found = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)["items"]}
+    found = findings(online)
     assert found["workers"]["detail"].count("(control") == 3
     assert all(f"{value} in " in found["worker settings"]["detail"] for value in (86_400, 100_000, 300_000))
     assert RETENTION not in found["worker settings"]["detail"]
 
-
-def test_interval_of_the_database_changes_the_schedule(
-    online: Run, shop: Database, workers: None, tmp_path: Path
-) -> None:
-    online("enable", "shop")
-    online("settings", "set", RETENTION, "10800", "--yes")
     assert online("schedules", "apply").returncode == 0
-    before = json.loads(online("schedules", "list", "--json").stdout)["items"]
-
+    at_first = every_seconds(online)
     set_ = online("settings", "set", "recycle.recycle_interval_seconds", "10", "--instance", "shop")
-
-    def every_seconds() -> float:
-        [listed] = json.loads(online("schedules", "list", "--json").stdout)["items"]
-        return float(listed["every_seconds"])
-
-    assert (set_.returncode, before[0]["every_seconds"]) == (0, 60)
-    until(lambda: every_seconds() == 2)
-    rounds = len(json.loads(online("round", "list", "shop", "--json").stdout)["items"])
-    until(lambda: len(json.loads(online("round", "list", "shop", "--json").stdout)["items"]) >= rounds + 2)
+    assert (set_.returncode, at_first) == (0, 60)
+    eventually("the schedule follows", lambda: every_seconds(online) == 2)
+    rounds = count_rounds(online)
+    eventually("it starts more rounds", lambda: count_rounds(online) >= rounds + 2)
     online("settings", "unset", "recycle.recycle_interval_seconds", "--instance", "shop")
-    until(lambda: every_seconds() == 60)
+    eventually("the schedule follows", lambda: every_seconds(online) == 60)
+
+
+def every_seconds(online: Run) -> float:
+    """Return how often the schedule checks."""
+    [listed] = items(online("schedules", "list", "--json"))
+    return float(listed["every_seconds"])
+
+
+def count_rounds(online: Run) -> int:
+    """Return the number of rounds so far."""
+    return len(items(online("round", "list", "shop", "--json")))

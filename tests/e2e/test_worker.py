@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,11 +16,12 @@ import pytest
 from sexton.database.engine import Database
 from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
+from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
-COMMAND = ("sexton", "worker", "run")
 # Whatever runs at the interpreter's own exit aborts the process, as Temporal's threads sometimes do there.
 ABORTING_EXIT = """
 import atexit, os
@@ -34,29 +34,32 @@ run(main())
 """
 
 
-def _run(program: tuple[str, ...], directory: Path, temporal: str, **extra: str) -> subprocess.CompletedProcess[str]:
-    # SEXTON_HOME is the deployment's own, so nothing else of this machine is read.
-    variables = settings(directory, temporal) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())} | extra
-    command = [sys.executable, "-m", *program]
-    return subprocess.run(command, env=variables, cwd=directory, capture_output=True, text=True, timeout=60)
+def variables(directory: Path, temporal: str, **extra: str) -> dict[str, str]:
+    """Return the whole environment of a worker: SEXTON_HOME is the deployment's own, so nothing else is read."""
+    return settings(directory, temporal) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())} | extra
 
 
-@pytest.mark.parametrize("program", [COMMAND, ("worker",)], ids=" ".join)
-def test_worker_without_temporal_ends_with_a_sentence(shop: Database, tmp_path: Path, program: tuple[str, ...]) -> None:
-    ended = _run(program, tmp_path, "127.0.0.1:1")
-
-    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
-    assert "error: cannot reach Temporal at 127.0.0.1:1; start it" in ended.stderr
-
-
-def test_worker_of_an_unknown_namespace_names_the_setting(
+def test_worker_without_its_server_ends_with_a_sentence(
     shop: Database, tmp_path: Path, temporal_server: DevServer
 ) -> None:
-    ended = _run(COMMAND, tmp_path, temporal_server.address, SEXTON_TEMPORAL__NAMESPACE="nowhere")
+    nowhere = {"SEXTON_TEMPORAL__NAMESPACE": "nowhere"}
+    for module, arguments, env, sentences in [
+        ("sexton", ["worker", "run"], variables(tmp_path, "127.0.0.1:1"), ("cannot reach Temporal at 127.0.0.1:1;",)),
+        ("worker", [], variables(tmp_path, "127.0.0.1:1"), ("error: cannot reach Temporal at 127.0.0.1:1; start it",)),
+        (
+            "sexton",
+            ["worker", "run"],
+            variables(tmp_path, temporal_server.address, **nowhere),
+            ("has no namespace nowhere for this program", "or set SEXTON_TEMPORAL__NAMESPACE"),
+        ),
+    ]:
+        worker = Forked("worker", module, arguments, tmp_path, env)
+        worker.start(lambda: True)
+        eventually("the worker has ended", worker.exit_code, lambda code: code is not None)
+        printed = worker.log.read_text()
 
-    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
-    assert "has no namespace nowhere for this program" in ended.stderr
-    assert "or set SEXTON_TEMPORAL__NAMESPACE" in ended.stderr
+        assert (worker.exit_code(), printed.count("\n")) == (1, 1), printed
+        assert [sentence for sentence in sentences if sentence not in printed] == []
 
 
 @pytest.mark.parametrize(
@@ -72,47 +75,22 @@ def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) ->
     assert ended.stderr.endswith(printed)
 
 
-def test_worker_logs_json_and_says_that_no_schedule_runs(
-    shop: Database, tmp_path: Path, temporal_server: DevServer
-) -> None:
-    at = settings(tmp_path, temporal_server.address)
-    variables = at | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "SEXTON_LOG__FORMAT": "json"}
-    command = [sys.executable, "-m", "sexton", "worker", "run"]
-    lines = []
-    with subprocess.Popen(command, env=variables, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
-        assert worker.stderr is not None
-        for line in worker.stderr:
-            lines.append(json.loads(line))
-            if "is polling" in lines[-1]["event"]:
-                worker.terminate()
-        assert worker.wait(60) == 0
+def test_worker_and_temporals_sdk_log_json(shop: Database, tmp_path: Path, temporal_server: DevServer) -> None:
+    """The worker says that no schedule runs; when its server is lost, the SDK says so."""
+    with cuttable(temporal_server.address) as (address, cut):
+        env = variables(tmp_path, address, SEXTON_LOG__FORMAT="json")
+        worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, env)
+        worker.start(lambda: "is polling" in worker.log.read_text(), 60)
+        cut()
+        eventually("the SDK warns", lambda: "sdk_core" in worker.log.read_text())
+        worker.kill()
+    lines = [json.loads(line) for line in worker.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    of_sdk = [line for line in lines if "sdk_core" in line["logger"]]
 
     assert any(line["level"] == "warning" and "no schedule was applied" in line["event"] for line in lines)
-    assert {(line["role"], line["deployment"]) for line in lines} == {("control", at["SEXTON_DEPLOYMENT"])}
-
-
-def test_lines_of_temporals_sdk_are_json_too(shop: Database, tmp_path: Path, temporal_server: DevServer) -> None:
-    with cuttable(temporal_server.address) as (address, cut):
-        at = settings(tmp_path, address)
-        variables = at | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "SEXTON_LOG__FORMAT": "json"}
-        command = [sys.executable, "-m", "sexton", "worker", "run"]
-        sdk_lines = []
-        with subprocess.Popen(
-            command, env=variables, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as worker:
-            assert worker.stdout is not None
-            try:
-                for text in worker.stdout:
-                    line = json.loads(text)
-                    if "is polling" in line["event"]:
-                        cut()
-                    elif "sdk_core" in line["logger"]:
-                        sdk_lines.append(line)
-                        break
-            finally:
-                worker.kill()
-
-    assert {(line["level"], line["deployment"]) for line in sdk_lines} == {("warning", at["SEXTON_DEPLOYMENT"])}
+    assert {line["deployment"] for line in lines} == {env["SEXTON_DEPLOYMENT"]}
+    assert {line["role"] for line in lines if line not in of_sdk} == {"control"}
+    assert {line["level"] for line in of_sdk} == {"warning"}
 
 
 @contextmanager
@@ -153,29 +131,18 @@ def test_two_workers_of_a_machine_share_the_default_port(
 ) -> None:
     """The first one serves metrics and health; the second one logs one warning, and works."""
     port = free_port()
-    variables = settings(tmp_path, temporal_server.address) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())}
-    variables["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{port}"
-    command = [sys.executable, "-m", "sexton", "worker", "run"]
-    logs = [tmp_path / f"{n}.log" for n in range(2)]
-    workers: list[subprocess.Popen[bytes]] = []
-    try:
-        for log in logs:
-            with log.open("w") as output:
-                workers.append(subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=output, stderr=output))
-            _until(lambda log=log: "is polling" in log.read_text())
-        _until(lambda: _get(port, "/readyz")[0] == 200)
-        _until(lambda: "temporal_num_pollers{" in _get(port, "/metrics")[1])
-        scraped = _get(port, "/metrics")[1]
-        for process in workers:
-            process.terminate()
-        codes = [process.wait(60) for process in workers]
-    finally:
-        for process in workers:
-            process.kill()
+    env = variables(tmp_path, temporal_server.address, SEXTON_METRICS__LISTEN=f"127.0.0.1:{port}")
+    workers = [Forked(f"worker-{n}", "sexton", ["worker", "run"], tmp_path, env) for n in range(2)]
+    for worker in workers:
+        worker.start(lambda log=worker.log: "is polling" in log.read_text(), 60)
+    eventually("the first is ready", lambda: _get(port, "/readyz")[0] == 200)
+    scraped = eventually(
+        "the SDK has metrics", lambda: _get(port, "/metrics")[1], lambda s: "temporal_num_pollers{" in s
+    )
 
-    assert codes == [0, 0]
-    assert f'sexton_up{{deployment="{variables["SEXTON_DEPLOYMENT"]}"}} 1.0' in scraped
-    assert [log.read_text().count("no metrics") for log in logs] == [0, 1]
+    assert [worker.stop(60) for worker in workers] == [0, 0]
+    assert f'sexton_up{{deployment="{env["SEXTON_DEPLOYMENT"]}"}} 1.0' in scraped
+    assert [worker.log.read_text().count("no metrics") for worker in workers] == [0, 1]
 
 
 def _get(port: int, path: str) -> tuple[int, str]:
@@ -184,10 +151,3 @@ def _get(port: int, path: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode()
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import GuardBusy
-from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
@@ -84,46 +82,6 @@ async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     assert (report.swept.tablets, report.swept.files) == (2, 6)
     assert [gc.disks[b].binlog_files("t1") for b in ("b1", "b2")] == [[], []]
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
-
-
-@pytest.mark.slow
-async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", AWAY)
-    gc.disks["b2"].sweeper().sweep(lambda: None)  # Sexton knows the backend before it dies
-    async with gc.worker("b1"):
-        gc.commit(1, 2)
-        report = await (await gc.start()).result()
-
-        assert (report.backends, report.away) == (2, 1)
-        assert "backend b2" in report.said[0]
-        assert (gc.disks["b1"].binlog_files("t1"), len(gc.disks["b2"].binlog_files("t1"))) == ([], 2)
-        gc.worker("b2")
-        assert gc.disks["b2"].binlog_files("t1") == []
-
-
-async def test_binlog_run_can_be_paused_resumed_and_cancelled(gc: Gc) -> None:
-    gc.commit(1)
-    handle = await gc.start("pause")
-    progress = await gc.until(handle, "PAUSED")
-    with pytest.raises(WorkflowAlreadyStartedError):
-        await gc.start()
-    await handle.signal("resume")
-    report = await handle.result()
-    assert (progress.instance, report.cancelled) == (SHOP, False)
-
-    handle = await gc.start("pause")
-    await handle.signal("cancel")
-    assert (await handle.result()).cancelled
-
-
-async def test_stopped_instance_is_a_result_and_no_failure(gc: Gc) -> None:
-    gc.commit(1)
-    gc.world.controls.put(ControlKind.STOP, ALL, "night")
-
-    report = await (await gc.start()).result()
-
-    assert "night" in report.cut.refused
-    assert gc.world.readable_seqs() == [1]
 
 
 async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:

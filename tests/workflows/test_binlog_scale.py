@@ -136,7 +136,7 @@ async def test_binlog_run_costs_no_more_with_more_tablets(
 
         assert many == few
         assert (len(sizes) < MOST_EVENTS, max(sizes) < MOST_BYTES) == (True, True)
-        assert (report.backends, report.away) == (5, 1)
+        assert (report.backends, report.away, "backend b5" in report.said[0]) == (5, 1, True)
         assert [field.pulls[b].took for b in BACKENDS] == [per_backend] * 4 + [0]
         async with field.worker("b5", settings):  # it is back
             report, _ = await field.round()

@@ -16,13 +16,10 @@ from sexton.contract import NewMark
 from sexton.deployment import Deployment
 from sexton.insight.views import Blocker
 from sexton.interfaces.cli.commands import after_restore
-from sexton.kernel.message import Message
-from sexton.recycle.rounds.model import RecycleRequest
-from sexton.replication.binlog.messages import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import temporal_blockers
-from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from sexton.wal.messages import PurgeRequest
 from tests.servers.temporal import DevServer
 from tests.support.door import door_at
 from tests.support.eventually import eventually_async, happened
@@ -32,10 +29,14 @@ from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
 
+def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Deployment:
+    temporal = settings.temporal.model_copy(update={"address": address})
+    return Deployment(settings.model_copy(update={"temporal": temporal, "deployment": deployment}), rig.db)
+
+
 @pytest.fixture
 def restored(served: Served, settings: Settings, temporal_server: DevServer) -> Deployment:
-    temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
-    return Deployment(settings.model_copy(update={"temporal": temporal}), served.rig.db)
+    return service(served.rig, settings, temporal_server.address, DEPLOYMENT)
 
 
 async def test_polling_workers_are_refused(restored: Deployment, served: Served) -> None:
@@ -58,11 +59,6 @@ async def test_checks_say_what_is_missing(
     assert f"check 1 of {shop}: PARTIAL" in printed
     assert "  missing: " in printed
     assert "then: sexton start --all" in printed
-
-
-def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Deployment:
-    temporal = settings.temporal.model_copy(update={"address": address})
-    return Deployment(settings.model_copy(update={"temporal": temporal, "deployment": deployment}), rig.db)
 
 
 async def find(at: Deployment) -> dict[str, Blocker]:
@@ -94,46 +90,6 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     assert texts[0].startswith("no schedule was applied")
     assert texts[1] == ""
     assert "paused (migrating the database (anna))" in texts[2]
-
-
-GC, CHECK, TOPICS, ROUND = ids.GC_BINLOG, ids.CHECK, ids.PURGE_WAL_ROUND, ids.RECYCLE
-PAUSED = {
-    ROUND: ("round of {shop}", "sexton round resume {shop}"),  # it has no row yet, which would say so
-    GC: ("binlog GC of {shop}", "sexton binlog resume {shop}"),
-    CHECK: ("check of {shop}", "sexton check resume {shop}"),
-    TOPICS: ("round of topics", "sexton wal round resume"),
-}
-"""Workflow type → what the list calls it, and the way out."""
-
-
-@pytest.mark.parametrize("workflow_type", PAUSED)
-async def test_paused_run_is_named(
-    served: Served, settings: Settings, temporal_server: DevServer, shop: str, tmp_path: Path, workflow_type: str
-) -> None:
-    served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    at = service(served.rig, settings, temporal_server.address, DEPLOYMENT)
-    requests: dict[str, tuple[str, Message]] = {
-        GC: (ids.gc_binlog(DEPLOYMENT, shop), GcRequest(deployment=DEPLOYMENT, instance=shop)),
-        CHECK: (ids.check(DEPLOYMENT, shop), CheckRequest(instance=shop)),
-        ROUND: (ids.recycle(DEPLOYMENT, shop), RecycleRequest(instance=shop)),
-        TOPICS: (ids.purge_wal_round(DEPLOYMENT), PurgeRoundRequest(deployment=DEPLOYMENT)),
-    }
-    workflow_id, request = requests[workflow_type]
-    run = await served.client.start_workflow(
-        workflow_type, request, id=workflow_id, task_queue=ids.control_queue(DEPLOYMENT), start_signal="pause"
-    )
-    what, way_out = (text.format(shop=shop) for text in PAUSED[workflow_type])
-    # Temporal lists a run some moments after its start, and one of another test some moments after its end.
-    rows = await eventually_async(
-        "the run is named", lambda: find(at), lambda rows: "paused" in rows and rows["paused"].what == what
-    )
-    await run.signal("cancel")
-    await run.result()
-
-    assert rows["paused"].what == what
-    assert rows["paused"].way_out == way_out
-    assert rows["paused"].instance == ("(all)" if workflow_type == TOPICS else shop)
-    assert "no worker" not in rows
 
 
 async def test_paused_run_is_named_behind_many_others(

@@ -6,16 +6,19 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.check.checker import Checker
-from sexton.check.model import CheckReport, CheckRequest, RunState
+from sexton.check.in_process import InProcessComparison
+from sexton.check.model import CheckProgress, CheckReport, CheckRequest, RunState
 from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.workers.store import WorkerPresence, WorkerStore
@@ -25,8 +28,8 @@ from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.support.transactions import owner_write
-from tests.workflows.conftest import Served, fill
-from workflows import ids
+from tests.workflows.conftest import Served, at_rest, fill, until_doing
+from workflows import ids, options
 from workflows.check import CheckInstance
 from workflows.options import COMPARISONS_AT_ONCE
 from workflows.tick import RecycleTick
@@ -107,51 +110,114 @@ async def test_k12_each_of_ten_instances_is_checked_once(
         assert served.rig.open_findings(shop) == {"LOST": {file_keys(20)[7]}, "ORPHAN": {file_keys(20)[0]}}
 
 
-async def test_second_check_is_refused_and_cancelled_one_is_partial(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [shop] = shops(served.rig, tmp_path, 1)
-    slow, listed = served.rig.direct.__class__._list, threading.Event()
+@contextmanager
+def endless_listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let listings last until they are interrupted; the event: one has begun."""
+    listed = threading.Event()
 
-    def listing(self: Any, db: Any, spec: Any, until: Any, pages: Any) -> Any:
-        slow(self, db, spec, until, pages)
+    def listing(_: Any, __: Any, ___: Any, ____: Any, pages: Any) -> None:
         listed.set()
-        while True:  # until it is cancelled
+        while True:
             pages.heartbeat()
             time.sleep(0.01)
 
     with monkeypatch.context() as m:
-        m.setattr("sexton.check.in_process.InProcessComparison._list", listing)
-        handle = await started(served, shop)
+        m.setattr(InProcessComparison, "_list", listing)
+        yield listed
+
+
+async def test_a_check_is_the_only_one_and_obeys_cancel_pause_and_resume(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [shop] = shops(served.rig, tmp_path, 1)
+    with endless_listing(monkeypatch) as listed:
+        first = await started(served, shop)
         await happened(listed)
         with pytest.raises(WorkflowAlreadyStartedError):
             await started(served, shop)
-        await handle.cancel()
+        await first.cancel()
         with pytest.raises(WorkflowFailureError):
-            await handle.result()
-    report = await (await started(served, shop)).result()
-    first = served.rig.runs.runs(shop)[-1]
+            await first.result()
+        listed.clear()
+        second = await started(served, shop)
+        await happened(listed)
+        await second.signal("cancel")
+        signalled = await second.result()
+        listed.clear()
+        third = await started(served, shop)
+        await happened(listed)
+        await third.signal("pause")
+        paused = await until_doing(third, "PAUSED", CheckProgress)
+        await at_rest(third)
+    await third.signal("resume")  # it lists everything again
+    report = await third.result()
+    cancelled = served.rig.runs.runs(shop)[-1]
 
-    assert (first.state, first.missing_inputs[0]) == (RunState.PARTIAL, "cancelled")
+    for run in (cancelled, signalled.run):
+        assert (run.state, run.missing_inputs[0]) == (RunState.PARTIAL, "cancelled")
+    assert signalled.confirmed == {}
+    assert paused.check == report.run.id
+    assert (report.whole, report.confirmed) == (True, {"LOST": 1})
+
+
+async def test_retry_ends_the_backoff_of_a_check(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "FIRST_BACKOFF_SECONDS", 600.0)
+    monkeypatch.setitem(options.COMPARE, "retry_policy", RetryPolicy(maximum_attempts=1))
+    [shop] = shops(served.rig, tmp_path, 1)
+
+    def broken(*_: Any) -> None:
+        raise TimeoutError("for the test")
+
+    with monkeypatch.context() as m:
+        m.setattr(InProcessComparison, "_list", broken)
+        handle = await started(served, shop)
+        waiting = await until_doing(handle, "BACKING_OFF", CheckProgress)
+    await handle.signal("retry")
+    report = await handle.result()
+
+    assert (waiting.tries, waiting.backoff_seconds, waiting.error) == (1, 600.0, "for the test")
     assert report.whole
-    assert report.confirmed == {"LOST": 1}
+
+
+async def test_check_that_fails_in_each_try_ends_without_a_result(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "FIRST_BACKOFF_SECONDS", 0.1)
+    monkeypatch.setitem(options.COMPARE, "retry_policy", RetryPolicy(maximum_attempts=1))
+    [shop] = shops(served.rig, tmp_path, 1)
+    tries = []
+
+    def broken(*_: Any) -> None:
+        tries.append(1)
+        raise TimeoutError("for the test")
+
+    monkeypatch.setattr(InProcessComparison, "_list", broken)
+    handle = await started(served, shop)
+    with pytest.raises(Exception, match="Workflow execution failed"):
+        await handle.result()
+    [run] = served.rig.runs.runs(shop)
+
+    assert (len(tries), run.state) == (options.MAX_CHECK_TRIES, RunState.PARTIAL)
+    assert "for the test" in run.missing_inputs[0]
 
 
 @pytest.mark.parametrize("threshold", [1])
-@pytest.mark.parametrize(("busy", "says"), [(1, "no Spark worker is free"), (0, "no Spark worker took it within 1 s")])
 async def test_control_worker_does_a_heavy_check_without_spark(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, says: str
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
     monkeypatch.setattr("sexton.insight.progress.ABSENT_MS", 3_600_000)
     [shop] = shops(served.rig, tmp_path, 1)
-    WorkerStore(served.rig.db).report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
+    for busy, sentence in ((1, "no Spark worker is free"), (0, "no Spark worker took it within 1 s")):
+        WorkerStore(served.rig.db).report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
 
-    report = await (await started(served, shop)).result()
+        report = await (await started(served, shop)).result()
 
-    assert report.whole
-    assert report.run.evidence is not None
-    assert [note for note in report.run.evidence.notes if says in note]
+        assert report.whole
+        assert report.run.evidence is not None
+        assert [note for note in report.run.evidence.notes if sentence in note]
 
 
 @pytest.mark.slow

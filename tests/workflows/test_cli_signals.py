@@ -8,7 +8,6 @@ import pytest
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
-from sexton.deployment import Deployment
 from sexton.interfaces.cli.operations import User
 from sexton.kernel.errors import SextonError
 from sexton.operations.registry import Call, operations
@@ -20,19 +19,15 @@ from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT
-from tests.workflows.topics import Topics, rig, settings, topics
+from tests.workflows.test_blockers import find, service
+from tests.workflows.topics import Topics, settings, topics
+from workflows import ids
 
-__all__ = ["rig", "settings", "topics"]  # fixtures
+__all__ = ["settings", "topics"]  # fixtures
 
 COMMANDS: dict[str, ControlClient[Any, Any, Any]] = {
     control.command: control for control in (ROUNDS, CHECKS, PURGES, PURGE_ROUNDS, BINLOG_GCS)
 }
-
-
-@pytest.fixture
-def service(topics: Topics, settings: Settings, temporal_server: DevServer) -> Deployment:
-    temporal = settings.temporal.model_copy(update={"address": temporal_server.address})
-    return Deployment(settings.model_copy(update={"temporal": temporal}), topics.rig.db)
 
 
 def request_of(command: str, shop: str, topic: str) -> Any:
@@ -45,37 +40,59 @@ def request_of(command: str, shop: str, topic: str) -> Any:
     }[command]
 
 
-@pytest.mark.parametrize("last", ["resume", "cancel"])
-@pytest.mark.parametrize("command", COMMANDS)
+PAUSED = {
+    "round": ("round of {shop}", "sexton round resume {shop}"),  # it has no row yet, which would say so
+    "check": ("check of {shop}", "sexton check resume {shop}"),
+    "wal": ("purge of topic {topic}", "sexton wal resume {topic}"),
+    "wal round": ("round of topics", "sexton wal round resume"),
+    "binlog": ("binlog GC of {shop}", "sexton binlog resume {shop}"),
+}
+"""Group of commands → what the list of blockers calls its paused workflow, and the way out."""
+
+
 async def test_commands_pause_resume_and_cancel_each_workflow(
-    topics: Topics, service: Deployment, shop: str, tmp_path: Path, command: str, last: str
+    topics: Topics, settings: Settings, temporal_server: DevServer, shop: str, tmp_path: Path
 ) -> None:
     topics.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    topic, control, client = topics.make(20, "r1"), COMMANDS[command], topics.served.client
-    values = {"round": {"instance": shop}, "wal": {"topic": topic}, "wal round": {}}.get(command, {"instance": shop})
+    topic, client = topics.make(20, "r1"), topics.served.client
+    deployment = service(topics.rig, settings, temporal_server.address, DEPLOYMENT)
 
-    def send(signal: str) -> object:
-        return operations()[f"{command} {signal}"].run(Call(service, User(service)), values)
+    async def send(command: str, signal: str) -> None:
+        values = {"wal": {"topic": topic}, "wal round": {}}.get(command, {"instance": shop})
+        await asyncio.to_thread(operations()[f"{command} {signal}"].run, Call(deployment, User(deployment)), values)
 
-    request = request_of(command, shop, topic)
-    handle = await client.start_workflow(
-        control.workflow_type,
-        request,
-        id=control.workflow_id(DEPLOYMENT, control.subject(request)),
-        task_queue=f"{DEPLOYMENT}/control",
-        start_signal="pause",  # before its first step
-    )
-    await eventually_async(
-        "the workflow is paused",
-        lambda: control.progress(client, service.settings, control.subject(request)),
-        lambda progress: progress.doing == "PAUSED",
-    )
-    for signal in ("retry", "pause", last):
-        await asyncio.to_thread(send, signal)
-    await handle.result()
-    with pytest.raises(SextonError, match=r"is running"):
-        await asyncio.to_thread(send, "cancel")
+    for command, control in COMMANDS.items():
+        before, request = deployment.stores.calls.newest(), request_of(command, shop, topic)
+        for last in ("resume", "cancel"):
+            handle = await client.start_workflow(
+                control.workflow_type,
+                request,
+                id=control.workflow_id(DEPLOYMENT, control.subject(request)),
+                task_queue=ids.control_queue(DEPLOYMENT),
+                start_signal="pause",  # before its first step
+            )
+            await eventually_async(
+                "the workflow is paused",
+                lambda c=control, r=request: c.progress(client, deployment.settings, c.subject(r)),
+                lambda progress: progress.doing == "PAUSED",
+            )
+            what, way_out = (words.format(shop=shop, topic=topic) for words in PAUSED[command])
+            # Temporal lists a run some moments after its start, and an earlier one some moments after its end.
+            rows = await eventually_async(
+                "the run is named",
+                lambda: find(deployment),
+                lambda rows, what=what: "paused" in rows and rows["paused"].what == what,
+            )
+            for signal in ("retry", "pause", last):
+                await send(command, signal)
+            await handle.result()
 
-    calls = [(call.action, call.outcome) for call in service.stores.calls.last(10) if call.source.startswith("cli@")]
-    sent = [(f"{command} {signal}", "ok") for signal in ("retry", "pause", last)]
-    assert calls[::-1] == [*sent, (f"{command} cancel", "NOT_RUNNING")]
+            assert (rows["paused"].way_out, "no worker" in rows) == (way_out, False)
+            of = {"wal": "shop", "wal round": "(all)"}  # a topic's row names its instance
+            assert rows["paused"].instance == of.get(command, shop)
+        with pytest.raises(SextonError, match=r"is running"):
+            await send(command, "cancel")
+
+        calls = [(c.action, c.outcome) for c in deployment.stores.calls.rows(before, 99) if c.source.startswith("cli@")]
+        sent = [(f"{command} {signal}", "ok") for last in ("resume", "cancel") for signal in ("retry", "pause", last)]
+        assert [call for call in calls if call[1] != "asked"] == [*sent, (f"{command} cancel", "NOT_RUNNING")]

@@ -43,27 +43,20 @@ def notes(report: RoundReport) -> dict[str, str]:
     return {k.kind: k.note for k in report.kinds}
 
 
-async def test_round_does_not_wait_for_an_absent_spark_worker(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, THRESHOLD + 1)
+async def test_round_does_not_wait_for_absent_or_busy_spark_workers(served: Served, shop: str, tmp_path: Path) -> None:
+    rig, root = served.rig, served.filled(shop, tmp_path, THRESHOLD + 1)
     fill(rig, root, shop, THRESHOLD, kind="compacted")
 
     report = await served.round(shop)
+    beside = served.filled(f"{shop}-2", tmp_path / "2", THRESHOLD + 1)
+    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=2, busy=2))
+    busy = await served.round(f"{shop}-2")
 
     assert (report.state, report.deleted, report.leases) == ("SUCCEEDED", 2 * THRESHOLD + 1, 1)
-    assert notes(report) == {"compacted": "", "dropped": "no Spark worker is free: deleted by a control worker"}
+    by_control_worker = "no Spark worker is free: deleted by a control worker"
+    assert notes(report) == {"compacted": "", "dropped": by_control_worker}
     assert rig.rounds.reports.find_round(shop) == [report]
-
-
-async def test_range_does_not_wait_for_busy_spark_workers(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
-    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=2, busy=2))
-
-    report = await served.round(shop)
-
-    assert notes(report) == {"dropped": "no Spark worker is free: deleted by a control worker"}
+    assert (notes(busy), listing(beside)) == ({"dropped": by_control_worker}, {})
 
 
 @pytest.mark.slow

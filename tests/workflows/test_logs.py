@@ -17,7 +17,7 @@ from tests.servers.temporal import DevServer
 from tests.support.door import door_at
 from tests.support.eventually import happened
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served
 
 
 class Lines(logging.Handler):
@@ -48,10 +48,25 @@ def lines() -> Iterator[Lines]:
 
 
 @pytest.fixture
-async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> AsyncIterator[Served]:
-    """A worker whose client is connected as that of a real one is."""
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+        tracing.flush()
+        for provider in tracing._providers:
+            provider.shutdown()
+        tracing._providers.clear()
+
+
+@pytest.fixture
+async def served(
+    rig: Rig, settings: Settings, temporal_server: DevServer, collector: Collector
+) -> AsyncIterator[Served]:
+    """A worker and a client, connected as real ones are, with the setting `telemetry.otlp_endpoint`."""
     at = settings.model_copy(
-        update={"temporal": settings.temporal.model_copy(update={"address": temporal_server.address})}
+        update={
+            "temporal": settings.temporal.model_copy(update={"address": temporal_server.address}),
+            "telemetry": settings.telemetry.model_copy(update={"otlp_endpoint": f"{collector.url}/"}),
+        }
     )
     client = await connect(at)
     rig.policy = settings.policy()
@@ -59,30 +74,42 @@ async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> As
         yield Served(rig, client)
 
 
-async def test_round_logs_begin_ranges_and_end(served: Served, shop: str, tmp_path: Path, lines: Lines) -> None:
-    served.rig.instance(shop)
-    root = served.rig.local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 5)
+async def test_lines_and_spans_of_a_round_name_it(
+    served: Served, shop: str, tmp_path: Path, lines: Lines, collector: Collector
+) -> None:
+    served.filled(shop, tmp_path, 5)
 
     report = await served.round(shop)
+    tracing.flush()
 
     number = report.round
     [begin] = lines.events(f"round {number} of {shop} begins")
-    [range_] = lines.events(f"{shop}, round {number}: dropped, range 0")
+    [range_line] = lines.events(f"{shop}, round {number}: dropped, range 0")
     [end] = lines.events(f"round {number} of {shop} ends: SUCCEEDED; 5 marks claimed, 5 objects deleted, 0 failed")
     assert begin["workflow_id"] == end["workflow_id"] == f"{DEPLOYMENT}/recycle/{shop}"
-    assert (range_["instance"], range_["round"], range_["kind"], range_["range"]) == (shop, number, "dropped", 0)
+    named = (range_line["instance"], range_line["round"], range_line["kind"], range_line["range"])
+    assert named == (shop, number, "dropped", 0)
     assert (end["instance"], end["round"], end["deployment"], end["role"]) == (shop, number, DEPLOYMENT, "control")
     assert begin["run_id"]
     assert not any(".dat" in line for line in lines.lines)
+
+    spans = {span.name: span for span in collector.spans}
+    start = spans["StartWorkflow:recycle-instance"]
+    run, range_ = spans["RunWorkflow:recycle-instance"], spans["RunActivity:recycle_range"]
+    assert {"RunActivity:open_round", "RunActivity:make_plan", "RunActivity:close_round"} <= spans.keys()
+    assert start.trace == run.trace == range_.trace
+    assert run.parent == start.id
+    assert spans["StartActivity:recycle_range"].id == range_.parent
+    assert (range_.attributes["sexton.instance"], range_.attributes["sexton.round"]) == (shop, number)
+    assert start.attributes["sexton.instance"] == run.attributes["sexton.instance"] == shop
+    assert range_.resource["sexton.deployment"] == DEPLOYMENT
+    assert collector.paths == {"/v1/traces"}
 
 
 async def test_pause_and_cancel_log_no_traceback(
     served: Served, shop: str, tmp_path: Path, lines: Lines, small_ranges: None
 ) -> None:
-    served.rig.instance(shop)
-    root = served.rig.local(tmp_path / "v", instance=shop)
-    fill(served.rig, root, shop, 300)
+    served.filled(shop, tmp_path, 300)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -97,52 +124,3 @@ async def test_pause_and_cancel_log_no_traceback(
     assert paused["workflow_id"] == f"{DEPLOYMENT}/recycle/{shop}"
     assert lines.events("round ")[-1]["event"].startswith(f"round {(await handle.result()).round} of {shop} ends")
     assert not any("Traceback" in line for line in lines.lines)
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
-        yield collector
-        tracing.flush()
-        for provider in tracing._providers:
-            provider.shutdown()
-        tracing._providers.clear()
-
-
-@pytest.fixture
-async def traced(
-    rig: Rig, settings: Settings, temporal_server: DevServer, collector: Collector
-) -> AsyncIterator[Served]:
-    """A worker and a client with the setting `telemetry.otlp_endpoint`."""
-    at = settings.model_copy(
-        update={
-            "temporal": settings.temporal.model_copy(update={"address": temporal_server.address}),
-            "telemetry": settings.telemetry.model_copy(update={"otlp_endpoint": f"{collector.url}/"}),
-        }
-    )
-    client = await connect(at)
-    rig.policy = settings.policy()
-    async with await control.build(client, settings, rig.db):
-        yield Served(rig, client)
-
-
-async def test_spans_of_a_round_reach_the_collector(
-    traced: Served, shop: str, tmp_path: Path, collector: Collector
-) -> None:
-    traced.rig.instance(shop)
-    fill(traced.rig, traced.rig.local(tmp_path / "v", instance=shop), shop, 3)
-
-    report = await traced.round(shop)
-    tracing.flush()
-
-    spans = {span.name: span for span in collector.spans}
-    start = spans["StartWorkflow:recycle-instance"]
-    run, range_ = spans["RunWorkflow:recycle-instance"], spans["RunActivity:recycle_range"]
-    assert {"RunActivity:open_round", "RunActivity:make_plan", "RunActivity:close_round"} <= spans.keys()
-    assert start.trace == run.trace == range_.trace
-    assert run.parent == start.id
-    assert spans["StartActivity:recycle_range"].id == range_.parent
-    assert (range_.attributes["sexton.instance"], range_.attributes["sexton.round"]) == (shop, report.round)
-    assert start.attributes["sexton.instance"] == run.attributes["sexton.instance"] == shop
-    assert range_.resource["sexton.deployment"] == DEPLOYMENT
-    assert collector.paths == {"/v1/traces"}

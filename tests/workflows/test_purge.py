@@ -1,5 +1,7 @@
 """Purges run on a real Temporal server with the embedded log and an HTTP node, and obey signals at any moment."""
 
+import asyncio
+import datetime as dt
 import threading
 from typing import Any
 
@@ -19,11 +21,11 @@ from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.integration.wal.flushing_node import flushing_node
 from tests.support.eventually import PATIENCE_SECONDS, happened
-from tests.workflows.conftest import at_rest, until_doing
-from tests.workflows.topics import Node, Topics, rig, settings, topics
+from tests.workflows.conftest import at_rest, until_doing, until_started
+from tests.workflows.topics import Node, Topics, settings, topics
 from workflows import options
 
-__all__ = ["rig", "settings", "topics"]  # fixtures
+__all__ = ["settings", "topics"]  # fixtures
 
 
 async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
@@ -55,21 +57,6 @@ async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
         report = await first.result()
 
     assert (report.outcome, topics.topic(name).floor) == (PurgeOutcome.PURGED, 10)
-
-
-async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
-    name = topics.make(200, "r1")
-    flush_node = Node(topics, [])
-    with flushing_node(flush_node) as url:
-        topics.flushed(name, "r1", 9, url)
-        topics.wal.purger.preview([name])
-        handle = await topics.start(name)
-        await happened(flush_node.requested_flush)
-        await handle.signal("purge_now")
-        report = await handle.result()
-
-    assert (report.outcome, report.error) == (PurgeOutcome.PURGED, "")
-    assert topics.topic(name).log_start == 9
 
 
 @pytest.mark.slow
@@ -157,40 +144,61 @@ async def test_blocked_topic_is_no_failure_but_an_unknown_one_is(topics: Topics)
     assert "unknown topic wal-none" in str(failed.value.cause.cause)  # type: ignore[union-attr]
 
 
-"""Fixtures."""
 CHILD = "start_child_workflow_execution_initiated_event_attributes"
 
 
-@pytest.mark.parametrize("signal", ["cancel", "pause"])
-async def test_purge_signalled_while_preparing_does_not_purge(
-    topics: Topics,
-    monkeypatch: pytest.MonkeyPatch,
-    signal: str,
-) -> None:
-    name = topics.make(200, "r1")
-    topics.wal.purger.preview([name])
-    topics.flushed(name, "r1", 149)
-    entered, released = threading.Event(), threading.Event()
+async def test_purge_signalled_while_preparing_does_not_purge(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [topics.make(200, "r1") for _ in range(2)]
+    topics.wal.purger.preview(names)
+    for name in names:
+        topics.flushed(name, "r1", 149)
+    both_entered, released = threading.Barrier(3, timeout=PATIENCE_SECONDS), threading.Event()
     original = PurgeRounds.preview
 
     def look(self: PurgeRounds, topic: str) -> Any:
-        entered.set()
+        both_entered.wait()
         assert released.wait(PATIENCE_SECONDS)
         return original(self, topic)
 
     monkeypatch.setattr(PurgeRounds, "preview", look)
-    handle = await topics.start(name)
-    await happened(entered)
-    await handle.signal(signal)
+    cancelled, paused = [await topics.start(name) for name in names]
+    await asyncio.to_thread(both_entered.wait)
+    await cancelled.signal("cancel")
+    await paused.signal("pause")
     released.set()
-    if signal == "pause":
-        await topics.until(handle, "PAUSED")
-        await at_rest(handle)
-        await handle.signal("cancel")
-    report = await handle.result()
+    await topics.until(paused, "PAUSED")
+    await at_rest(paused)
+    await paused.signal("cancel")
+    reports = [await handle.result() for handle in (cancelled, paused)]
 
-    assert report.outcome == PurgeOutcome.CANCELLED
-    assert (topics.topic(name).floor, topics.topic(name).log_start) == (None, 0)
+    assert [report.outcome for report in reports] == [PurgeOutcome.CANCELLED] * 2
+    assert [(topics.topic(name).floor, topics.topic(name).log_start) for name in names] == [(None, 0)] * 2
+
+
+@pytest.fixture
+def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "FLUSHES_AT_ONCE", 1)
+
+
+@pytest.mark.slow
+async def test_purge_without_a_place_to_flush_goes_on(
+    one_place: None, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waits for flushes share few places: a purge that finds none for some time deletes what it may."""
+    slow, other = topics.make(200, "r1"), topics.make(200, "r1")
+    with flushing_node(Node(topics, [])) as url:
+        for name in (slow, other):
+            topics.flushed(name, "r1", 9, url)
+        topics.wal.purger.preview([slow, other])
+        occupying = await topics.start(slow)
+        await until_started(occupying, "flush_regions")
+        monkeypatch.setitem(options.WAL_FLUSH, "schedule_to_start_timeout", dt.timedelta(seconds=2))  # not an hour
+        report = await (await topics.start(other)).result()
+        await occupying.signal("purge_now")
+        await occupying.result()
+
+    assert (report.outcome, report.flushed.asked) == (PurgeOutcome.PURGED, 0)
+    assert topics.topic(other).floor == 10
 
 
 def review_that_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
@@ -208,28 +216,34 @@ def review_that_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signal", ["pause", "cancel"])
-async def test_signalled_round_starts_no_purge(topics: Topics, monkeypatch: pytest.MonkeyPatch, signal: str) -> None:
+async def test_signalled_round_starts_no_purge(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [topics.make(20, "r1") for _ in range(3)]
     topics.wal.purger.preview(names)
     for name in names:
         topics.flushed(name, "r1", 9)
     entered, released = review_that_waits(monkeypatch)
-    handle = await topics.start_round()
+    cancelled = await topics.start_round()
     await happened(entered)
-    await handle.signal(signal)
+    await cancelled.signal("cancel")
     released.set()
-    if signal == "pause":
-        await until_doing(handle, "PAUSED", PurgeRoundProgress)
-        await at_rest(handle)
-        begun = [event async for event in handle.fetch_history_events() if event.HasField(CHILD)]
-        await handle.signal("resume")
-        counts = await handle.result()
-        assert (begun, counts.started) == ([], 3)
-    else:
-        counts = await handle.result()
-        assert counts.started == 0
-        assert [topics.topic(name).floor for name in names] == [None, None, None]
+    none = await cancelled.result()
+    floors = [topics.topic(name).floor for name in names]
+
+    entered.clear()
+    released.clear()
+    topics.rig.later(1_801)
+    paused = await topics.start_round()
+    await happened(entered)
+    await paused.signal("pause")
+    released.set()
+    await until_doing(paused, "PAUSED", PurgeRoundProgress)
+    await at_rest(paused)
+    begun = [event async for event in paused.fetch_history_events() if event.HasField(CHILD)]
+    await paused.signal("resume")
+    counts = await paused.result()
+
+    assert (none.started, floors) == (0, [None, None, None])
+    assert (begun, counts.started) == ([], 3)
 
 
 async def test_retry_ends_the_backoff_of_a_round(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,15 @@ import uuid
 
 import pytest
 
-from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import TopicCounts
 from sexton.wal.model import BlockReason, Mode
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
-from tests.integration.wal.flushing_node import flushing_node
+from sexton.wal.orders import MapOrder, RegionMapping
 from tests.support.rig import DEPLOYMENT
-from tests.workflows.topics import Node, Topics, rig, settings, topics
+from tests.workflows.topics import Topics, settings, topics
 from workflows import ids
 
-__all__ = ["rig", "settings", "topics"]  # fixtures
+__all__ = ["settings", "topics"]  # fixtures
 
 
 async def test_round_purges_only_due_topics_with_work(topics: Topics) -> None:
@@ -37,40 +35,6 @@ async def test_round_purges_only_due_topics_with_work(topics: Topics) -> None:
     assert (late.topics, late.started) == (3, 2)
     assert [(topics.topic(name).floor, topics.topic(name).log_start) for name in names] == [(15, 14)] * 2
     assert [topics.topic(name).floor for name in (off, idle)] == [None, None]
-
-
-async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
-    name, small = topics.make(20, "r1"), topics.make(20, "r1")
-    await topics.round()
-    for topic_name in (name, small):
-        topics.log.append(topic_name, [b"entry"] * 400)
-        topics.wal.purger.preview([topic_name])
-    topics.flushed(name, "r1", 350)
-    topics.flushed(small, "r1", 200)
-    due = topics.wal.schedule.any_due()
-    counts = await topics.round(name)
-
-    assert due
-    assert (counts.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
-
-
-async def test_purges_flush_regions_and_name_unreachable_nodes(topics: Topics) -> None:
-    lagging, stuck = topics.make(200, "r1"), topics.make(200, "r9")
-    flush_node = Node(topics, ["r1"])
-    with flushing_node(flush_node) as url:
-        topics.flushed(lagging, "r1", 9, url)
-        last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
-        topics.wal.heartbeats.record_reports("shop", "n2", [last_report], "http://127.0.0.1:9")
-        topics.wal.purger.preview([lagging, stuck])
-        await topics.round()
-        reports = [await topics.purge_of(topic).result() for topic in (lagging, stuck)]
-
-    assert flush_node.asked == [(lagging, "r1")]
-    assert [(r.flushed.asked, r.flushed.flushed, list(r.flushed.silent)) for r in reports] == [
-        (1, 1, []),
-        (0, 0, ["n2"]),
-    ]
-    assert (topics.topic(lagging).floor, topics.topic(stuck).floor) == (200, 20)
 
 
 async def test_topic_without_work_costs_no_purge(topics: Topics) -> None:
@@ -107,20 +71,6 @@ async def test_forty_of_two_thousand_topics_have_work(topics: Topics) -> None:
     assert (counts.topics, counts.started, len(reviews)) == (2_000, 40, 1)
     assert len(history.events) <= 200, len(history.events)
     assert {topics.topic(name).floor for name in working} == {1}
-
-
-async def test_stop_of_everything_blocks_purges(topics: Topics) -> None:
-    name = topics.make(20, "r1")
-    topics.flushed(name, "r1", 9)
-    topics.rig.controls.put(ControlKind.STOP, ALL, "a test", "the tester")
-    counts = await topics.round()
-    blocked = topics.topic(name)
-    topics.rig.controls.remove(ControlKind.STOP, ALL)
-    topics.rig.later(1_801)
-    after = await topics.round(name)
-
-    assert (counts.blocked, counts.started, blocked.floor, list(blocked.blocked)) == (1, 0, None, ["stopped"])
-    assert (after.started, topics.topic(name).log_start) == (1, 9)
 
 
 async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:

@@ -2,12 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.testing import WorkflowEnvironment
 
 from config.settings import Settings
 from sexton.interfaces.worker import control
@@ -19,7 +18,6 @@ from tests.servers import temporal
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
-from workflows import ids
 
 pytestmark = pytest.mark.slow
 
@@ -47,25 +45,23 @@ def settings(rig: Rig) -> Settings:
     return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
 
 
-async def test_kind_is_claimed_after_its_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 1_500)
+async def test_kind_is_claimed_after_its_predecessor(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    rig, root = served.rig, served.filled(shop, tmp_path, 500)
     fill(rig, root, shop, 300, "snapshot")
     kinds = Kinds(rig, shop)
 
     with installed(kinds):
         report = await served.round(shop)
 
-    assert report.removed == 1_800
-    assert [seen for seen in kinds.seen if seen[1] < 300] == [(0, 0)]
+    assert report.removed == 800
+    assert [seen for seen in kinds.seen if seen[1] < 300] == [(0, 200), (0, 100), (0, 0)]
     assert listing(root) == {}
 
 
 async def test_kind_waits_for_its_failed_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 10)
+    rig, root = served.rig, served.filled(shop, tmp_path, 10)
     fill(rig, root, shop, 10, "snapshot")
     kinds = Kinds(rig, shop)
     kinds.broken.set()
@@ -85,25 +81,32 @@ async def test_kind_waits_for_its_failed_predecessor(served: Served, shop: str, 
     assert kinds.seen == [(0, 10), (0, 0)]
 
 
-@pytest.fixture
-async def short_histories(rig: Rig) -> AsyncIterator[Served]:
+@pytest.fixture(scope="module")
+def suggesting_server() -> Iterator[DevServer]:
     """A server that suggests a new run after 30 events."""
     suggest = ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30"]
-    environment: WorkflowEnvironment = await temporal.start_local(suggest)
-    client = await DevServer(environment).connect()
+    with asyncio.Runner() as runner:
+        environment = runner.run(temporal.start_local(suggest))
+        yield DevServer(environment)
+        runner.run(environment.shutdown())
+
+
+@pytest.fixture
+async def short_histories(
+    rig: Rig, suggesting_server: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Served]:
+    """Rounds of small ranges on that server."""
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 20)
+    client = await suggesting_server.connect()
     async with await control.build(client, Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db):
         yield Served(rig, client)
-    await environment.shutdown()
 
 
 async def test_long_round_continues_as_a_new_run_under_one_lease(
-    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_histories: Served, shop: str, tmp_path: Path
 ) -> None:
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 20)
-    rig = short_histories.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 600)
+    rig, root = short_histories.rig, short_histories.filled(shop, tmp_path, 600)
     fill(rig, root, shop, 200, "compacted")
 
     handle = await short_histories.start(shop)
@@ -151,21 +154,10 @@ class TestOneSlot:
         assert rig.count("lease", state="BUSY") == 0
 
 
-def test_ids_begin_with_the_deployment() -> None:
-    names = [ids.recycle("d-1", "shop"), ids.tick("d-1"), ids.control_queue("d-1")]
-
-    assert [n.partition("/")[0] for n in names] == ["d-1"] * 3
-    assert len(set(names)) == 3
-
-
 async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 20)
-    rig = short_histories.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 400)
+    root = short_histories.filled(shop, tmp_path, 400)
     take_second_pass, once = DueMarkStore.take_second_pass, iter([True])
 
     def away(self: DueMarkStore, *given: Any) -> Any:

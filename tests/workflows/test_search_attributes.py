@@ -23,12 +23,12 @@ from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.test_blockers import find, service
-from tests.workflows.topics import Topics, rig, settings, topics
+from tests.workflows.topics import Topics, settings, topics
 from workflows import ids
 from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE
 from workflows.search_attributes import DEPLOYMENT as DEPLOYMENT_KEY
 
-__all__ = ["rig", "settings", "topics"]  # fixtures
+__all__ = ["settings", "topics"]  # fixtures
 
 
 async def listed(client: Client, query: str, types: set[str]) -> Mapping[str, WorkflowExecution]:

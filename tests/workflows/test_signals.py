@@ -17,7 +17,7 @@ from sexton.recycle.pipeline.sql.claim import ClaimStore
 from tests.support.door import Door, door_at
 from tests.support.eventually import eventually_async, happened
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, at_rest, fill
+from tests.workflows.conftest import Served, at_rest
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def failing(broken: threading.Event) -> Callable[[str], None]:
 async def test_a_cancel_signal_ends_the_round_with_a_report(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    root = served.filled(shop, tmp_path, 1_000)
+    root = served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -43,17 +43,17 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
         report = await handle.result()
 
     assert (report.state, report.error) == ("CANCELLED", "cancelled")
-    assert 0 < report.claimed < 1_000
+    assert 0 < report.claimed < 500
     assert served.rig.count("lease", instance=shop, state="BUSY") == 0
     after = await served.round(shop)
-    assert report.removed + after.removed == 1_000
+    assert report.removed + after.removed == 500
     assert listing(root) == {}
 
 
 async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    root = served.filled(shop, tmp_path, 1_000)
+    root = served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -70,29 +70,13 @@ async def test_paused_round_has_no_lease_and_deletes_nothing(
         await handle.signal("resume")
         report = await handle.result()
 
-    assert 0 < len(left) < 1_000
+    assert 0 < len(left) < 500
     assert (busy, row.waiting) == (0, "paused")
     assert paused.round == report.round
-    assert (report.state, report.claimed, report.removed, report.leases) == ("SUCCEEDED", 1_000, 1_000, 2)
+    assert (report.state, report.claimed, report.removed, report.leases) == ("SUCCEEDED", 500, 500, 2)
     assert served.rig.rounds.reports.rounds(shop)[0].waiting is None
     assert served.rig.leases.acquire(shop, "recycle", "next").epoch == 3
     assert listing(root) == {}
-
-
-async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_path: Path) -> None:
-    served.filled(shop, tmp_path, 10)
-
-    with door_at("resolve.stored") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
-        await handle.signal("pause")
-        door.open()
-        await served.until(handle, lambda p: p.doing == "PAUSED")
-        await handle.signal("cancel")
-        report = await handle.result()
-
-    assert report.state == "CANCELLED"
-    assert served.rig.count("round", state="RUNNING") == 0
 
 
 async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str, tmp_path: Path) -> None:
@@ -183,7 +167,7 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.2)
-    root = served.filled(shop, tmp_path, 1_000)
+    root = served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed") as door:
         handle = await served.start(shop)
@@ -194,13 +178,13 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
 
     assert report.state == "STOPPED"
     assert "everything is stopped by the tester: a test" in report.error
-    assert 0 < report.claimed < 1_000
+    assert 0 < report.claimed < 500
     with pytest.raises(WorkflowFailureError) as refused:
         await served.round(shop)
     assert "sexton start --all" in str(refused.value.cause.cause)  # type: ignore[union-attr]
     served.rig.controls.remove(ControlKind.STOP, "*")
     after = await served.round(shop)
-    assert report.removed + after.removed == 1_000
+    assert report.removed + after.removed == 500
     assert listing(root) == {}
 
 
@@ -250,41 +234,40 @@ async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     assert listing(root) == {}
 
 
-@pytest.mark.parametrize("signal", ["pause", "cancel"])
 async def test_signal_during_a_refused_lease_attempt_is_obeyed(
-    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = served.filled(shop, tmp_path, 10)
-    thief = served.rig.leases.acquire(shop, "recycle", "somebody")
-    acquire, door = LeaseStore.acquire, Door()
+    acquire = LeaseStore.acquire
+    for signal, state, left in (("pause", "SUCCEEDED", 0), ("cancel", "CANCELLED", 10)):
+        name, door = f"{shop}-{signal}", Door()
+        root = served.filled(name, tmp_path / signal, 10)
+        thief = served.rig.leases.acquire(name, "recycle", "somebody")
 
-    def at_door(self: LeaseStore, *given: Any) -> Any:
-        door.come()
-        return acquire(self, *given)
+        def at_door(self: LeaseStore, *given: Any, door: Door = door) -> Any:
+            door.come()
+            return acquire(self, *given)
 
-    handle = await served.start(shop)
-    await served.waiting_reason(shop)
-    monkeypatch.setattr(LeaseStore, "acquire", at_door)
-    await happened(door.reached)
-    await handle.signal(signal)
-    door.open()
-    if signal == "pause":
-        await served.until(handle, lambda p: p.doing == "PAUSED")
-        served.rig.leases.free(thief)
-        await handle.signal("resume")
-    report = await handle.result()
+        handle = await served.start(name)
+        await served.waiting_reason(name)
+        with monkeypatch.context() as m:
+            m.setattr(LeaseStore, "acquire", at_door)
+            await happened(door.reached)
+            await handle.signal(signal)
+            door.open()
+        if signal == "pause":
+            await served.until(handle, lambda p: p.doing == "PAUSED")
+            served.rig.leases.free(thief)
+            await handle.signal("resume")
+        report = await handle.result()
 
-    assert report.state == ("SUCCEEDED" if signal == "pause" else "CANCELLED")
-    assert len(listing(root)) == (0 if signal == "pause" else 10)
-    assert served.rig.count("round", state="RUNNING") == 0
+        assert (report.state, len(listing(root))) == (state, left)
+        assert served.rig.count("round", instance=name, state="RUNNING") == 0
 
 
 async def test_round_set_to_observe_while_paused_fails(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 1_000)
+    rig, root = served.rig, served.filled(shop, tmp_path, 500)
 
     with door_at("claim.committed", visit=3) as door:
         handle = await served.start(shop)
@@ -300,7 +283,7 @@ async def test_round_set_to_observe_while_paused_fails(
     report = rig.rounds.reports.find_round(shop)[0]
     assert (report.state, report.observed, report.error) == ("FAILED", False, "the instance was set to observe")
     # The last files may be gone before their marks.
-    assert report.deleted == 1_000 - len(listing(root)) >= report.removed > 0
+    assert report.deleted == 500 - len(listing(root)) >= report.removed > 0
     assert rig.instance_row(shop).last_success_at is None
     assert rig.count("counter", instance=shop, name="removed", value=report.removed) == 1
 
@@ -327,3 +310,4 @@ async def test_round_paused_during_a_backoff_reports_the_pause(
     assert before.startswith("backing off for 10 s")
     assert paused == "paused"
     assert report.state == "CANCELLED"
+    assert served.rig.count("round", state="RUNNING") == 0

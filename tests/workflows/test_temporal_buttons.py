@@ -24,15 +24,17 @@ from tests.support.eventually import eventually, eventually_async, happened
 from tests.support.rig import Rig, listing, put
 from tests.workflows.conftest import Served
 
-MARKS = 1_000
+MARKS = 600
 PAUSED = PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
 
 
 pytestmark = pytest.mark.usefixtures("small_ranges")
 
 
-def fill(rig: Rig, shop: str, root: Path) -> None:
-    """Half by key, half by prefix, and one object that is needed."""
+def filled(served: Served, shop: str, folder: Path) -> Path:
+    """Make due marks, half by key, half by prefix, and one object that is needed; return the root of the vault."""
+    rig = served.rig.instance(shop)
+    root = rig.local(folder / "v", instance=shop)
     put(root, "live.dat")
     for n in range(MARKS):
         put(root, f"{n % 2}/{n}/x.dat", 1)
@@ -46,6 +48,7 @@ def fill(rig: Rig, shop: str, root: Path) -> None:
         instance=shop,
     )
     rig.later(10_801)
+    return root
 
 
 def settled(rig: Rig, shop: str, root: Path) -> None:
@@ -68,9 +71,7 @@ async def finish(served: Served, shop: str) -> None:
 async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, shop, root)
+    rig, root = served.rig, filled(served, shop, tmp_path)
     at_work = Counter[str]()
     recycle = Recycler.recycle
 
@@ -101,9 +102,7 @@ async def test_paused_activity_stops_between_pages_and_continues(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 2 * MARKS)  # the button pauses one range, not the round
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, shop, root)
+    rig, root = served.rig, filled(served, shop, tmp_path)
     service, namespace = served.client.workflow_service, served.client.namespace
 
     claims, begun = iter(range(10_000)), threading.Event()
@@ -138,9 +137,7 @@ async def test_paused_activity_stops_between_pages_and_continues(
 
 @pytest.mark.slow
 async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, shop, root)
+    rig, root = served.rig, filled(served, shop, tmp_path)
 
     with door_at("files.deleted", visit=3) as door:
         handle = await served.start(shop)

@@ -8,7 +8,6 @@ import pytest
 from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.operators.controls.model import ControlKind
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.servers.postgres import new_database
@@ -62,43 +61,6 @@ async def until_ended(rig: Rig, rounds: int) -> None:
         lambda: (rig.count("round", state="SUCCEEDED"), rig.count("lease", state="BUSY")),
         lambda seen: seen[0] >= rounds and seen[1] == 0,
     )
-
-
-@pytest.mark.slow
-async def test_tick_starts_rounds_in_order_up_to_the_free_slots(
-    served: Served, deployment: str, tmp_path: Path
-) -> None:
-    rig = served.rig
-    for name in ("a", "b", "c"):
-        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
-
-    first = await tick(served.client, deployment)
-    await until_ended(rig, 2)
-    second = await tick(served.client, deployment)
-    await until_ended(rig, 3)
-    third = await tick(served.client, deployment)
-
-    assert (first, second, third) == (("a", "b"), ("c",), ())
-    assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
-
-
-async def test_tick_starts_no_halted_or_running_instance(served: Served, deployment: str, tmp_path: Path) -> None:
-    rig = served.rig
-    for name in ("a", "b", "c"):
-        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
-    rig.controls.put(ControlKind.STOP, "a")
-    rig.controls.put(ControlKind.BLACKLIST, "b")
-    paused = await served.client.start_workflow(
-        ids.RECYCLE, {"instance": "c"}, id=ids.recycle(deployment, "c"), task_queue=ids.control_queue(deployment),
-        start_signal="pause",
-    )  # fmt: skip
-
-    started = await tick(served.client, deployment)
-    await paused.signal("cancel")
-    await paused.result()
-
-    assert started == ()
-    assert [len(listing(tmp_path / name)) for name in "abc"] == [2, 2, 2]
 
 
 @pytest.mark.slow
@@ -205,21 +167,9 @@ class TestOneSlotAndRareTicks:
         assert [r.instance for r in reversed(rig.rounds.reports.rounds())] == ["a", "b", "c"]
 
 
-async def test_missing_schedule_cannot_be_paused_or_described(served: Served, deployment: str) -> None:
-    assert await schedules.describe(served.client, deployment) == []
-    with pytest.raises(schedules.NoSchedule, match="sexton schedules apply"):
-        await schedules.pause(served.client, deployment, "")
-    await schedules.nudge(served.client, deployment)
-    assert await schedules.describe(served.client, deployment) == []
-
-
 async def test_search_attributes_are_registered_once(served: Served) -> None:
     before = await search_attributes.missing(served.client)
 
     assert set(await search_attributes.register(served.client)) == set(before)
     assert await search_attributes.missing(served.client) == []
     assert await search_attributes.register(served.client) == []
-
-
-def test_tick_is_a_quarter_of_the_interval_up_to_a_minute() -> None:
-    assert [schedules.tick_seconds(s) for s in (10, 20, 3_600, 86_400)] == [2, 5, 60, 60]

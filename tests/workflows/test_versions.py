@@ -1,7 +1,8 @@
 """Two builds of workers run side by side: workflows begin on the current one, and a round moves to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -27,33 +28,42 @@ from sexton.runtime.temporal import versions
 from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue
 from sexton.runtime.temporal.versions import BuildState, explain_no_tasks
 from sexton.runtime.temporal.works import CHECKS, ROUNDS
-from tests.servers.temporal import DevServer, start_local
+from tests.servers.postgres import new_database
+from tests.servers.temporal import DevServer
 from tests.support.door import door_at
 from tests.support.eventually import eventually_async, happened
-from tests.support.rig import DEPLOYMENT, Rig, listing
-from tests.workflows.conftest import Served, fill
+from tests.support.rig import Rig, listing
+from tests.workflows.conftest import fill
 
 pytestmark = pytest.mark.slow
 
 OLD, NEW = "1.0.0", "1.1.0"
 
 
+class BuildsRig(Rig):
+    """A rig of a deployment of its own: the current build is a fact of a whole deployment."""
+
+    deployment: str
+
+
 @pytest.fixture
-async def temporal() -> AsyncIterator[DevServer]:
-    """A server of this test alone: the current build is a fact of a whole deployment."""
-    environment = await start_local()
-    yield DevServer(environment)
-    await environment.shutdown()
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildsRig]:
+    deployment = f"test-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setattr("tests.support.rig.DEPLOYMENT", deployment)
+    rig = BuildsRig(new_database(deployment))
+    rig.deployment = deployment
+    yield rig
+    rig.db.close()
 
 
-def of_build(rig: Rig, build: str) -> Settings:
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+def of_build(rig: BuildsRig, build: str) -> Settings:
+    usual = Settings(deployment=rig.deployment, database_url=rig.url)
     versioned = {"worker_versioning": True, "build_id": build}
     return usual.model_copy(update={"temporal": usual.temporal.model_copy(update=versioned)})
 
 
-async def worker_of(rig: Rig, temporal: DevServer, build: str) -> AbstractAsyncContextManager[None]:
-    return await control.build(await temporal.connect(), of_build(rig, build), rig.db)
+async def worker_of(rig: BuildsRig, temporal_server: DevServer, build: str) -> AbstractAsyncContextManager[None]:
+    return await control.build(await temporal_server.connect(), of_build(rig, build), rig.db)
 
 
 async def until_known(client: Client, settings: Settings, build: str) -> dict[str, BuildState]:
@@ -85,13 +95,13 @@ def expand(db: Database) -> None:
 
 
 async def test_round_moves_to_the_new_build_and_ends_once(
-    rig: Rig, temporal: DevServer, shop: str, tmp_path: Path, small_ranges: None
+    rig: BuildsRig, temporal_server: DevServer, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 1_000)
-    client, settings = await temporal.connect(), of_build(rig, OLD)
+    client, settings = await temporal_server.connect(), of_build(rig, OLD)
     rig.policy = settings.policy()
-    old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
+    old, new = await worker_of(rig, temporal_server, OLD), await worker_of(rig, temporal_server, NEW)
     async with new:
         async with old, in_background(versions.promote_first(client, settings)):
             await until_known(client, settings, NEW)
@@ -99,7 +109,7 @@ async def test_round_moves_to_the_new_build_and_ends_once(
                 handle = await ROUNDS.start(client, settings, RecycleRequest(instance=shop, requested_by="test"))
                 await happened(door.reached)
                 await asyncio.to_thread(expand, rig.db)
-                schema.check(rig.db, DEPLOYMENT)  # a process of the old build that starts now
+                schema.check(rig.db, rig.deployment)  # a process of the old build that starts now
                 await versions.promote(client, settings, NEW)
         left = listing(root)
         report = await handle.result()
@@ -113,12 +123,12 @@ async def test_round_moves_to_the_new_build_and_ends_once(
 
 
 async def test_new_workflows_begin_on_the_current_build(
-    rig: Rig, temporal: DevServer, shop: str, tmp_path: Path
+    rig: BuildsRig, temporal_server: DevServer, shop: str, tmp_path: Path
 ) -> None:
     rig.instance(shop).local(tmp_path / "v", instance=shop)
-    client, settings = await temporal.connect(), of_build(rig, OLD)
+    client, settings = await temporal_server.connect(), of_build(rig, OLD)
     assert await versions.builds(client, settings) == []
-    old, new = await worker_of(rig, temporal, OLD), await worker_of(rig, temporal, NEW)
+    old, new = await worker_of(rig, temporal_server, OLD), await worker_of(rig, temporal_server, NEW)
     async with old, in_background(versions.promote_first(client, settings)):
         first = await until_known(client, settings, OLD)
         on_old = await CHECKS.start(client, settings, CheckRequest(instance=shop, requested_by="test"))
@@ -138,29 +148,31 @@ async def test_new_workflows_begin_on_the_current_build(
     assert after[OLD] in (BuildState.DRAINING, BuildState.DRAINED)
 
 
-async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal: DevServer) -> None:
+async def test_build_without_a_worker_is_not_promoted(rig: BuildsRig, temporal_server: DevServer) -> None:
     """Temporal would accept it, and then give work to no worker."""
-    client, settings = await temporal.connect(), of_build(rig, OLD)
-    async with await worker_of(rig, temporal, OLD), in_background(versions.promote_first(client, settings)):
+    client, settings = await temporal_server.connect(), of_build(rig, OLD)
+    async with await worker_of(rig, temporal_server, OLD), in_background(versions.promote_first(client, settings)):
         await eventually_async(
             "the first build is current",
             lambda: until_known(client, settings, OLD),
             lambda builds: builds[OLD] is BuildState.CURRENT,
         )
-    queue = WorkflowQueue((Build(), Build(DEPLOYMENT, NEW)), Build(DEPLOYMENT, OLD))  # so it is a minute later
+    queue = WorkflowQueue((Build(), Build(rig.deployment, NEW)), Build(rig.deployment, OLD))  # so it is a minute later
 
-    refusal = await versions._refusal(client, DEPLOYMENT, OLD, queue)
+    refusal = await versions._refusal(client, rig.deployment, OLD, queue)
 
     assert "none of its workers polls" in refusal
-    assert "to build 1.0.0 of test-rig alone, and only workers of 1.1.0, no build poll" in explain_no_tasks(queue)
+    assert f"to build 1.0.0 of {rig.deployment} alone, and only workers of 1.1.0, no build poll" in explain_no_tasks(
+        queue
+    )
     assert versions.way_out(queue) == "start workers of that build, or: sexton worker promote 1.1.0"
     assert explain_no_tasks(queue._replace(current=Build())) == ""
 
 
-async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer) -> None:
-    client, settings = await temporal.connect(), of_build(rig, NEW)
-    none = SetWorkerDeploymentCurrentVersionRequest(namespace="default", deployment_name=DEPLOYMENT)
-    async with await worker_of(rig, temporal, NEW):
+async def test_workers_that_get_no_tasks_are_named(rig: BuildsRig, temporal_server: DevServer) -> None:
+    client, settings = await temporal_server.connect(), of_build(rig, NEW)
+    none = SetWorkerDeploymentCurrentVersionRequest(namespace="default", deployment_name=rig.deployment)
+    async with await worker_of(rig, temporal_server, NEW):
         await until_known(client, settings, NEW)
         await versions.promote(client, settings, NEW)
         before = await eventually_async(
@@ -175,15 +187,15 @@ async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal: DevServer
     assert "no build of workers is current" in after.detail
 
 
-async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevServer) -> None:
+async def test_ramping_build_without_a_worker_is_named(rig: BuildsRig, temporal_server: DevServer) -> None:
     """A round's id decides whether it begins on that build: the same instances would have no round, again and again."""
-    client, settings = await temporal.connect(), of_build(rig, NEW)
+    client, settings = await temporal_server.connect(), of_build(rig, NEW)
     ramp = SetWorkerDeploymentRampingVersionRequest(
-        namespace="default", deployment_name=DEPLOYMENT, build_id=OLD, percentage=50
+        namespace="default", deployment_name=rig.deployment, build_id=OLD, percentage=50
     )
-    async with await worker_of(rig, temporal, OLD):
+    async with await worker_of(rig, temporal_server, OLD):
         await until_known(client, settings, OLD)
-    async with await worker_of(rig, temporal, NEW):
+    async with await worker_of(rig, temporal_server, NEW):
         await until_known(client, settings, NEW)
         await versions.promote(client, settings, NEW)
         await client.workflow_service.set_worker_deployment_ramping_version(ramp)
@@ -191,7 +203,7 @@ async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevSe
         await versions.promote(client, settings, NEW)
         after = await queue_where(client, settings, lambda queue: queue.ramping is None)
 
-    left = ramping._replace(pollers=(Build(DEPLOYMENT, NEW),))  # so it is a minute after the old workers have left
+    left = ramping._replace(pollers=(Build(rig.deployment, NEW),))  # so it is a minute after the old workers have left
     assert "some workflows to workers of 1.0.0 alone (ramping)" in explain_no_tasks(left)
     assert explain_no_tasks(after) == ""
 
@@ -199,13 +211,3 @@ async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal: DevSe
 async def queue_where(client: Client, settings: Settings, condition: Callable[[WorkflowQueue], bool]) -> WorkflowQueue:
     """Wait until the queue of workflows is as a condition says; return it."""
     return await eventually_async("the queue is as expected", lambda: workflow_queue(client, settings), condition)
-
-
-async def test_without_versioning_every_worker_takes_every_task(served: Served, shop: str, tmp_path: Path) -> None:
-    served.rig.instance(shop).local(tmp_path / "v", instance=shop)
-    settings = Settings(deployment=DEPLOYMENT, database_url=served.rig.url)
-
-    report = await served.round(shop)
-
-    assert report.state == "SUCCEEDED"
-    assert [build for build in await versions.builds(served.client, settings) if build.state == "CURRENT"] == []

@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,19 +22,11 @@ from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions
-from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served, until_doing
 from workflows import ids
 
 LAG = 50
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    rig = Rig(new_database())
-    yield rig
-    rig.db.close()
 
 
 @pytest.fixture
