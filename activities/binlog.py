@@ -8,8 +8,7 @@ from temporalio import activity
 from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
 from sexton.kernel.live import Live
-from sexton.replication.binlog.messages import Backends, WaitingOrder
-from sexton.replication.binlog.model import CutReport
+from sexton.replication.binlog.model import Backends, CutReport, WaitingOrder
 
 if TYPE_CHECKING:
     from sexton.replication.binlog.binlogs import BinlogRuns

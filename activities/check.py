@@ -11,12 +11,12 @@ from sexton.check.model import (
     CheckOrder,
     CheckReport,
     CheckRequest,
+    Compare,
     ConcludeOrder,
     Evidence,
     OpenedCheck,
     SecondCheckOrder,
 )
-from sexton.check.port import Compare
 
 if TYPE_CHECKING:
     from sexton.check.checker import Checker

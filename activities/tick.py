@@ -9,7 +9,7 @@ from activities.refusals import refusals
 from sexton.recycle.rounds.model import DueInstances
 
 if TYPE_CHECKING:
-    from sexton.recycle.rounds.sql.schedule import RoundSchedule
+    from sexton.recycle.rounds.sql.reports import RoundSchedule
 
 
 class TickActivities:

@@ -26,14 +26,14 @@ import pyarrow as pa
 from sqlalchemy import delete
 
 from benchmarks.store import BUCKET, KEYS_A_MARK, client, mark_keys
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton import contract
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.kernel.memory import search_cycles_rarely
+from sexton.kernel.process import search_cycles_rarely
 from sexton.marks.model import CHUNK_MARKS
 from sexton.marks.sql.rows import refs_in
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore

@@ -18,7 +18,7 @@ from benchmarks.contenders import Job
 from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import Scratch, scratch
 from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.runtime.embedded.child import find_binary
 from tests.servers.postgres import Cluster
 

@@ -19,7 +19,7 @@ from sqlalchemy import event, text
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.scratch import scratch
 from sexton.client import Filter, Item, Sexton
-from sexton.client.registering import RegistrationRequest
+from sexton.client.protecting import RegistrationRequest
 from sexton.contract import NewMark
 from tests.servers.api import Api
 from tests.servers.postgres import Cluster

@@ -34,7 +34,7 @@ from sexton.check.model import CheckReport, CheckRequest
 from sexton.database.engine import Database
 from sexton.interfaces.worker import control
 from sexton.operators.registry.store import Registry
-from sexton.runtime.workers.store import WorkerStore
+from sexton.runtime.worker_rows import WorkerStore
 from tests.servers.postgres import Cluster, live_url
 from tests.servers.temporal import DevServer, start_local
 from workflows import ids

@@ -19,7 +19,7 @@ from benchmarks.contenders import INSTANCE, POLICY, RUN, Job
 from benchmarks.heavy import ROOT, stub
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.store import log_in
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.database.engine import Database
 from sexton.kernel import crash_points
 from sexton.marks.model import WriteToken

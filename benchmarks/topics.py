@@ -24,11 +24,11 @@ from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
 from sexton.database.engine import Database
 from sexton.interfaces.worker import control
-from sexton.kernel.memory import search_cycles_rarely
+from sexton.kernel.process import search_cycles_rarely
 from sexton.runtime.stores import DeploymentStores
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest, TopicCounts
 from sexton.wal.model import Mode
-from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import HeartbeatReceipt, LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import PAGE_TOPICS
 from sexton.wal.wal import WalService
 from tests.servers.kafka import Kafka

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from config.engine_settings import EngineSettings
 from config.explain import FOR_ALL, PER_INSTANCE, SettingRow, is_mutable, is_per_instance, kind_of, rows, sentence
 from config.sections import KindSection
-from config.settings import Settings
+from config.settings import EngineSettings, Settings
 from config.sources import Layer, SettingsError, layers
 from sexton.kernel.live import Live
-from sexton.operators.settings.model import StoredSetting
+from sexton.operators.settings import StoredSetting
 
 MAX_AGE_SECONDS = 5.0
 """How long a process uses what it has read."""

@@ -2,15 +2,17 @@
 
 ``load()`` reads the environment, ``.sexton/env``, one TOML file and the defaults, in this order of precedence;
 ``explain()`` returns the source of each value.
+
+The settings of an engine, as plain values.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.engine_settings import EngineSettings
 from config.explain import SettingRow, rows, sentence
 from config.sections import (
     ApiSection,
@@ -38,6 +40,7 @@ from config.sections import (
 from config.sources import Layer, SettingsError, home, layers, reads_home
 from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
+from sexton.kernel.live import Live
 from sexton.kernel.trust import Trust
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
@@ -45,10 +48,40 @@ from sexton.recycle.planning.model import OwnerPolicy, Policy
 from sexton.recycle.planning.policy import policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings
+from sexton.storage.model import PAGE_KEYS
 from sexton.wal.model import WalSettings
 
 if TYPE_CHECKING:
     from sexton.owners.plugin import OwnerKind, OwnerPlugin
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """The settings that ``Engine`` is built with. ``controls``: lists and windows, added to SQL's."""
+
+    deployment: str
+    endpoint_url: str = ""
+    trust: Trust = field(default_factory=Trust)
+    controls: Sequence[Control] = ()
+    interval_seconds: int = 3_600
+    rounds_at_once: int = 16
+    requests_at_once: int = 32
+    keys_a_request: int = PAGE_KEYS
+    listings_at_once: int = 40
+    audit_url: str = ""
+    audit_retention_days: int = 400
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
+    check: CheckSettings = field(default_factory=CheckSettings)
+    wal: WalSettings = field(default_factory=WalSettings)
+    binlog: BinlogSettings = field(default_factory=BinlogSettings)
+    replica: ReplicaSettings = field(default_factory=ReplicaSettings)
+    live: "Live[EngineSettings] | None" = None
+    """The same settings as they are in force now; None: these never change."""
+
+    @property
+    def in_force(self) -> "Live[EngineSettings]":
+        """The settings to read where they are used."""
+        return self.live or Live.of(self)
 
 
 ENGINE_KINDS = ("prepared", "compacted", "dropped", "orphan")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from sexton.operators.controls.model import Halt
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
-    from sexton.recycle.planning.estimate import Estimate
-    from sexton.recycle.planning.model import Plan
+    from sexton.recycle.planning.model import Estimate, Plan
     from sexton.runtime.temporal.starter import WorkflowStarter
     from sexton.storage.model import Probe, VaultSpec
 
@@ -121,7 +120,7 @@ class Deployment:
 
     def add_vault(self, spec: "VaultSpec", *, take_over: bool = False) -> "VaultSpec":
         """Register a vault, and let the instance's owner know; the arguments and errors of ``registry.add_vault``."""
-        from sexton.operators.registry.add_vault import add_vault
+        from sexton.operators.registry.add_remove import add_vault
         from sexton.owners.port import OwnerSilent
 
         settings = self.settings
@@ -133,11 +132,11 @@ class Deployment:
 
     def remove_vault(self, instance: str, vault: str, *, gone: bool) -> bool:
         """Remove a vault, and let the instance's owner know; raises and returns as ``registry.remove.remove_vault``."""
-        from sexton.operators.registry import remove
+        from sexton.operators.registry import add_remove
         from sexton.owners.port import OwnerSilent
 
         endpoint_url, trust = self.settings.s3.endpoint_url, self.settings.trust()
-        had_marker = remove.remove_vault(self.db, instance, vault, endpoint_url, gone=gone, trust=trust)
+        had_marker = add_remove.remove_vault(self.db, instance, vault, endpoint_url, gone=gone, trust=trust)
         with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
             self.stores.owners.vaults_changed(instance)
         return had_marker
@@ -230,7 +229,7 @@ class Deployment:
         Raise ``PlanRefused`` where the instance has no such plan, or ``BadInput`` for a wrong place.
         """
         from sexton.insight.marks import MarkListing, in_plan
-        from sexton.recycle.errors import UnknownPlan
+        from sexton.recycle.model import UnknownPlan
 
         stored = self.stores.plans.find_plan(plan)
         if stored.instance != wanted.instance:
@@ -280,7 +279,7 @@ class Deployment:
 
     def cost(self, plan: "Plan") -> "Estimate":
         """Estimate the cost of a plan from the configured prices and the rate of the instance's last rounds."""
-        from sexton.recycle.planning.estimate import estimate, rate
+        from sexton.recycle.planning.model import estimate, rate
 
         reports = self.stores.reports.find_round(plan.instance, RATE_SAMPLE_ROUNDS)
         prices = self.settings.prices

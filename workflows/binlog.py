@@ -13,8 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.backend import BackendActivities
     from activities.binlog import BinlogActivities
     from sexton.replication.agent.model import MAX_MESSAGES, SweepOrder, Swept
-    from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
-    from sexton.replication.binlog.model import CutReport
+    from sexton.replication.binlog.model import Backends, CutReport, GcProgress, GcReport, GcRequest, WaitingOrder
     from workflows import ids
     from workflows.details import show
     from workflows.errors import error_message, error_type, is_permanent

@@ -9,7 +9,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
     from sexton.check.model import CheckRequest
     from sexton.recycle.rounds.model import DueInstances, RecycleRequest, TickRequest
-    from sexton.replication.binlog.messages import GcRequest
+    from sexton.replication.binlog.model import GcRequest
     from sexton.wal.messages import PurgeRoundRequest
     from workflows import ids
     from workflows.binlog import GcBinlog

@@ -17,7 +17,7 @@ from examples.minidb.binlogs import Leader, uid
 from examples.minidb.follower import Follower
 from sexton.client import Sexton, TooOld
 from sexton.database.engine import Database
-from sexton.replication.binlog.messages import GcReport
+from sexton.replication.binlog.model import GcReport
 from sexton.runtime.embedded.stack import Stack
 
 DB, TABLES, CONSUMER = "sales", ("orders", "users"), "warehouse"

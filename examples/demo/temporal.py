@@ -7,7 +7,7 @@ from typing import TypeVar
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.replication.binlog.model import GcReport, GcRequest
 from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.temporal import schedules
 from workflows import ids

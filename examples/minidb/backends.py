@@ -2,7 +2,7 @@
 
 A *version* of a tablet is a file of rows. Beside it is its *binlog*, the same rows once more: it repairs other copies
 that lack the version, and feeds consumers. Sexton's backend worker removes binlogs, by the layout that
-``sexton/replication/agent/layout.py`` describes; it never touches the files of versions.
+``sexton/replication/agent/model.py`` describes; it never touches the files of versions.
 """
 
 import json

@@ -14,10 +14,12 @@ from sexton.check.model import (
     CheckReport,
     CheckRequest,
     CheckSettings,
+    Compare,
     ConcludeOrder,
     Discrepancy,
     Evidence,
     FindingType,
+    Heartbeat,
     OpenedCheck,
     PeerComparison,
     Run,
@@ -31,10 +33,9 @@ from sexton.check.policy import (
     reports_loss_too_late,
     still_disagrees,
 )
-from sexton.check.port import Compare, Heartbeat
-from sexton.check.sql import peers
+from sexton.check.sql import live_side
 from sexton.check.sql.live_side import LiveSide
-from sexton.check.sql.orphan_proofs import Orphans
+from sexton.check.sql.repair import Orphans
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
@@ -227,7 +228,7 @@ class Checker:
                     ids = self._owner.memory_ids(instance, kind, after, MEMORY_IDS)
                     is_end = len(ids) < MEMORY_IDS
                     until = "" if is_end else ids[-1]
-                    yield from _front_end_findings(peers.compare(self._owner, instance, kind, ids, (after, until)))
+                    yield from _front_end_findings(live_side.compare(self._owner, instance, kind, ids, (after, until)))
                     after = until
         except OwnerSilent as e:
             unread.append(FindingType.FRONT_END)

@@ -13,16 +13,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Listing
+from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Heartbeat, Listing, TooManyObjects
 from sexton.check.policy import is_stored, latest_judged_write, old_enough, unknown_object, with_live_counts
-from sexton.check.port import Heartbeat, TooManyObjects
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.storage.model import ListedObject, VaultSpec
-from sexton.storage.object_names import canonical
+from sexton.storage.policy import canonical
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 PAGE_FINDINGS = 1_000

@@ -1,12 +1,18 @@
-"""Define findings, the evidence of a run, and the orders and reports of a check's steps."""
+"""Define findings, the evidence of a run, and the orders and reports of a check's steps.
 
+Define a way to compare objects with records, and the errors of the capability.
+"""
+
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
+from sexton.kernel.errors import NotFound, SextonError
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
+from sexton.storage.model import VaultSpec
 
 
 class FindingType(StrEnum):
@@ -290,3 +296,27 @@ class RepairResult(Message):
     def plus(self, other: "RepairResult") -> "RepairResult":
         """Return the sum of both."""
         return RepairResult(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+Heartbeat = Callable[[], None]
+"""Called between pages; raises when the work should stop."""
+
+
+class TooManyObjects(SextonError):
+    """One process lists more objects than the order allows; Spark may compare them."""
+
+
+class UnknownCheck(NotFound):
+    """No check run has this id."""
+
+
+class UnknownFinding(NotFound):
+    """No finding has this number, or it is not open any longer."""
+
+
+class Compare(Protocol):
+    """One way to compare objects with records: in this process, or on Spark."""
+
+    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
+        """List the vaults, then read the live side, and store each disagreement as a finding; may be repeated."""
+        ...

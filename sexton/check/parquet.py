@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from sexton.check.model import Finding
 from sexton.kernel.errors import BadInput
-from sexton.kernel.private import open_file
+from sexton.kernel.process import open_file
 
 PAGE_ROWS = 10_000
 SCHEMA = pa.schema(

@@ -22,7 +22,7 @@ from sexton.check.model import (
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
 from sexton.storage.model import RESERVED_PREFIX, ListedObject
-from sexton.storage.object_names import canonical
+from sexton.storage.policy import canonical
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""

@@ -6,8 +6,8 @@ for the entries that a region reads of its topic. ``client.follow`` applies the 
 ``FollowerState``. The values that the methods take are exported here too.
 """
 
+from sexton.client.api_call import JournalAhead, ProtectionLost, ReplayLost, RequestRefused, TooOld, Unreachable
 from sexton.client.clients import AsyncSexton, Following, Sexton
-from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, RequestRefused, TooOld, Unreachable
 from sexton.client.replaying import TopicEntry, TopicSource
 from sexton.kernel.signatures import SIGNATURE_HEADER, is_signed
 from sexton.operations.binlogs import NewRecord
@@ -19,7 +19,7 @@ from sexton.replication.agent.model import CutDone
 from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import Copy, Placements, ReplicaReport, Tablet, TabletReport
 from sexton.wal.model import Facts
-from sexton.wal.orders import LeaderReport, RegionDrop, RegionMap, RegionMapping, RegionMove, Stream
+from sexton.wal.policy import LeaderReport, RegionDrop, RegionMap, RegionMapping, RegionMove, Stream
 
 __all__ = [
     "SIGNATURE_HEADER",

@@ -6,12 +6,16 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, Retrying
 
-from sexton.client.api_call import ApiCall
-from sexton.client.errors import JournalAhead, TooOld
+from sexton.client.api_call import ApiCall, JournalAhead, TooOld
 from sexton.client.methods import ApiMethods, journal, snapshot
-from sexton.client.protecting import AsyncProtecting, OnLost, Protecting
-from sexton.client.registering import RegistrationOptions, RegistrationRequest
-from sexton.client.renewing import DEFAULT_TTL_SECONDS
+from sexton.client.protecting import (
+    DEFAULT_TTL_SECONDS,
+    AsyncProtecting,
+    OnLost,
+    Protecting,
+    RegistrationOptions,
+    RegistrationRequest,
+)
 from sexton.client.replaying import Replaying, TopicSource
 from sexton.client.sending import (
     PATIENCE_SECONDS,
@@ -26,7 +30,7 @@ from sexton.client.sending import (
 )
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.replaying import FollowerState
-from sexton.wal.orders import Replay
+from sexton.wal.policy import Replay
 
 T = TypeVar("T")
 
@@ -100,7 +104,7 @@ class Sexton(_Client, SyncSender):
     """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
 
     The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal
-    (of ``sexton.protection.errors`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
+    (of ``sexton.protection.model`` and ``sexton.wal.port``, else ``RequestRefused``), or ``Unreachable`` if no
     server answered within ``patience_seconds``.
     """
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from sexton.client.errors import ReplayLost
+from sexton.client.api_call import ReplayLost
 from sexton.client.replaying import TopicEntry
 from sexton.wal.kafka import LOG_SETTINGS, PARTITION, KafkaLog, create_client
 from sexton.wal.model import Facts

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import RootModel
 
 from sexton.client.api_call import CHUNK_BYTES, ApiCall, Steps, request, request_of, text
-from sexton.client.registering import RegistrationRequest
+from sexton.client.protecting import RegistrationRequest
 from sexton.client.sending import AsyncSender, SyncSender
 from sexton.operations.binlogs import MAX_RECORDS, NewRecord, NewRecords
 from sexton.replication.binlog.model import MAX_NAMES, StoreResult

@@ -1,22 +1,184 @@
-"""Blocks during which a job's objects are not deleted: registered, renewed in the background, finished at the end."""
+"""Blocks during which a job's objects are not deleted: registered, renewed in the background, finished at the end.
+
+Register a protection in one request or in chunks; both clients send the same requests.
+
+When a protection or a pin is renewed, and when it counts as lost; for both clients.
+
+Instants are seconds of a monotonic clock. The instant of a renewal is taken before its request is sent.
+"""
 
 import asyncio
+import hashlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Required, TypedDict, Unpack
 
-from sexton.client.api_call import ApiCall, request
-from sexton.client.errors import ProtectionLost
-from sexton.client.registering import RegistrationRequest
-from sexton.client.renewing import DEFAULT_TTL_SECONDS, Renewals
+from sexton.client.api_call import CHUNK_BYTES, ApiCall, ProtectionLost, Steps, request
 from sexton.client.sending import AsyncSender, SyncSender
-from sexton.protection.errors import ProtectionNotFound
-from sexton.protection.model import Protection
+from sexton.kernel.errors import SextonError
+from sexton.operations.protections import Items, OnMissing, Registration
+from sexton.protection.filter import Filter
+from sexton.protection.model import CHUNK_ITEMS, Invalid, Protection, ProtectionNotFound
 
 log = logging.getLogger(__name__)
+DEFAULT_TTL_SECONDS = 1_200
+RENEWALS = 3
+"""How many renewals a protection gets within its own length."""
+MARGIN = 0.1
+"""The last part of the length, not relied on: clocks differ, and the caller needs time to stop."""
+RETRY_SECONDS = 1.0
+PHASES = 4
+"""Phases of a request that may each take its whole timeout: wait for a connection, connect, send, read."""
+SHORTEST_SECONDS = 0.2
+
+
+@dataclass
+class Renewals:
+    """One protection or pin that is being renewed."""
+
+    ttl_seconds: float
+    renewed_at: float
+    _failure: str = field(default="", init=False)
+    _refusal: str = field(default="", init=False)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the next renewal: fewer after a failure, and never beyond the end."""
+        due_at = self.renewed_at + self.ttl_seconds / RENEWALS
+        pause = min(RETRY_SECONDS, self.ttl_seconds / 20) if self._failure else due_at - now
+        return max(0.0, min(pause, self.left(now)))
+
+    def timeout(self, now: float) -> float:
+        """Return the timeout in seconds of each phase of a renewal."""
+        return max(SHORTEST_SECONDS, self.left(now) / PHASES)
+
+    def left(self, now: float) -> float:
+        """Return for how many seconds the protection can be relied on."""
+        return max(0.0, self.renewed_at + self.ttl_seconds * (1 - MARGIN) - now)
+
+    def reason_lost(self, now: float) -> str:
+        """Return why the protection can no longer be relied on; empty while it can."""
+        if self._refusal or self.left(now) > 0:
+            return self._refusal
+        return f"it could not be renewed in time: {self._failure or 'no server answered'}"
+
+    def record(self, began: float, error: SextonError | None) -> None:
+        """Record the result of a renewal that began at ``began``. A lasting refusal means that it is lost."""
+        if error is None:
+            self.renewed_at, self._failure = began, ""
+            return
+        self._failure = str(error)
+        if not (error.passes or type(error) is SextonError):
+            self._refusal = str(error)
+
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[float]:
+        """Run a block that renews, and record how it ends; ``what``: the protection or pin, in the log."""
+        began, error = time.monotonic(), None
+        try:
+            yield began
+        except SextonError as e:
+            error = e
+            log.warning("%s was not renewed: %s", what, e)
+        except Exception as e:
+            error = SextonError(f"{type(e).__name__}: {e}")
+            log.exception("%s was not renewed", what)
+        self.record(began, error)
+
+
+class RegistrationOptions(TypedDict, total=False):
+    """The keyword arguments of ``RegistrationRequest``.
+
+    ``owner``: the person or team to ask about the job; ``description``: the job's purpose. ``objects``: ``VAULT/KEY``
+    or URLs; long lists are read twice, so a generator is refused. ``prefixes``: every object whose name begins with one
+    of them. ``filter``: instead of both, for very many objects; objects that it matches by chance are protected too.
+    ``ttl_seconds``: after which the protection ends unless it is renewed; None: the server's setting. ``valid_ts``: the
+    owner's watermark to wait for after the job has finished. ``on_missing``: ``fail``, or ``report``: name objects that
+    are missing or being deleted, and protect the others.
+    """
+
+    owner: Required[str]
+    objects: Collection[str]
+    prefixes: Collection[str]
+    filter: Filter | None
+    ttl_seconds: int | None
+    valid_ts: int | None
+    description: str
+    on_missing: OnMissing
+
+
+class RegistrationRequest:
+    """The objects that a job wants to protect. The object names are not copied."""
+
+    def __init__(self, instance: str, job: str, **options: Unpack[RegistrationOptions]) -> None:
+        """Check the arguments. No request is sent yet.
+
+        Args:
+            instance: owns the objects.
+            job: the job's name, different for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
+            options: see ``RegistrationOptions``.
+
+        Raises:
+            Invalid: there are neither names nor a filter, or both.
+        """
+        objects, prefixes = options.get("objects", ()), options.get("prefixes", ())
+        self._filter = options.get("filter")
+        if isinstance(objects, str) or isinstance(prefixes, str):
+            raise Invalid("objects and prefixes are lists of names, not one name")
+        if not isinstance(objects, Collection) or not isinstance(prefixes, Collection):
+            raise Invalid("objects and prefixes are read more than once: give a list, not a generator")
+        if bool(objects or prefixes) == (self._filter is not None):
+            raise Invalid("name objects and prefixes, or give a filter: one of the two")
+        self.instance, self.job, self._objects, self._prefixes = instance, job, objects, prefixes
+        others = {name: value for name, value in options.items() if name not in ("objects", "prefixes", "filter")}
+        self._body = Registration.model_validate(others | {"job": job})
+        self.ttl_seconds = self._body.ttl_seconds
+
+    def steps(self) -> Steps[Protection]:
+        """Yield the requests of the registration, and return the protection."""
+        if self._filter is not None:
+            return (yield from self._send_at_once(filter=self._filter.encode()))
+        first, *more = islice(chunks(self._objects, self._prefixes), 2)
+        if not more:
+            return (yield from self._send_at_once(objects=first.objects, prefixes=first.prefixes))
+        digest = hashlib.sha256()  # of all names in their order, so that the API recognises a repeated registration
+        for kind, names in (("o", self._objects), ("p", self._prefixes)):
+            for name in names:
+                digest.update(f"{kind}{name}\n".encode())
+        yield from self._send_at_once(digest=digest.hexdigest())
+        for number, items in enumerate(chunks(self._objects, self._prefixes)):
+            yield request("register_chunk", instance=self.instance, job=self.job, number=number, body=items)
+        protection: Protection = yield request(
+            "seal", instance=self.instance, job=self.job, on_missing=self._body.on_missing, chunks=number + 1
+        )
+        return protection
+
+    def _send_at_once(self, **content: object) -> Steps[Protection]:
+        protection: Protection = yield request(
+            "register_at_once", instance=self.instance, body=self._body.model_copy(update=content)
+        )
+        return protection
+
+
+def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[Items]:
+    """Yield the names of a registration in chunks that the API accepts; at least one chunk."""
+    waiting: dict[str, list[str]] = {"objects": [], "prefixes": []}
+    count = size = 0
+    for kind, names in (("objects", objects), ("prefixes", prefixes)):
+        for name in names:
+            if count == CHUNK_ITEMS or size > CHUNK_BYTES:
+                yield Items(**waiting)
+                waiting, count, size = {"objects": [], "prefixes": []}, 0, 0
+            waiting[kind].append(name)
+            count, size = count + 1, size + len(name.encode()) + len('"",')
+    yield Items(**waiting)
+
+
 OnLost = Callable[[ProtectionLost], object]
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
-from sexton.client.api_call import request
-from sexton.client.errors import ReplayLost
-from sexton.client.renewing import Renewals
+from sexton.client.api_call import ReplayLost, request
+from sexton.client.protecting import Renewals
 from sexton.client.sending import SyncSender
 from sexton.kernel.errors import SextonError
 from sexton.wal.model import Facts, Pin
-from sexton.wal.orders import Replay
+from sexton.wal.policy import Replay
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import httpx
 from tenacity import RetryCallState, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
-from sexton.client.api_call import ApiCall, Steps
-from sexton.client.errors import Unreachable
+from sexton.client.api_call import ApiCall, Steps, Unreachable
 from sexton.kernel.errors import BadInput
 
 T = TypeVar("T")

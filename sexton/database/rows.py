@@ -2,6 +2,8 @@
 
 To select rows by a list use ``in_list``, which PostgreSQL turns into index look-ups. A join with ``as_rows`` leaves
 the order to the planner, which has no statistics of a batch made a second ago: use it for plain inserts only.
+
+Counters that outlive the rounds they were counted in, written in the transaction that stores a round's report.
 """
 
 import json
@@ -27,7 +29,9 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import insert as upsert
 
+from sexton.database.engine import Database
 from sexton.database.tables.columns import Instant
 
 NAME = "given"
@@ -111,3 +115,21 @@ def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
     ends = list(c.execute(select(end).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
     points = ["", *dict.fromkeys(ends)]
     return list(zip(points, [*points[1:], ""], strict=True))
+
+
+NORMAL = "normal"
+"""A vault's status in a round that could use it."""
+ROUNDS, REMOVED, OBJECTS, BYTES = "rounds", "removed", "objects", "bytes"
+"""Names of counters by kind, and ``*`` for rounds of any kind."""
+VAULT, PROTECTIONS = "vault", "protections"
+"""Names of counters by VAULT/STATUS, and by how protections ended."""
+
+
+def add_to_counters(db: Database, tx: Connection, instance: str, counts: Mapping[tuple[str, str], int]) -> None:
+    """Add to an instance's counters, by (name, label); no counter exceeds ``MOST_SUM``."""
+    table = db.t.counter
+    for (name, label), count in sorted(counts.items()):
+        n = min(count, MOST_SUM)
+        row = upsert(table).values(instance=instance, name=name, label=label, value=n)
+        key = ["instance", "name", "label"]
+        tx.execute(row.on_conflict_do_update(index_elements=key, set_={"value": plus(table.c.value, n)}))

@@ -22,11 +22,10 @@ from sexton.marks.model import MarkState, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
 from sexton.operators.holds.model import Hold
-from sexton.recycle.planning.estimate import Estimate
-from sexton.recycle.planning.model import Plan, PlanRow, Policy
+from sexton.recycle.planning.model import Estimate, Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
 from sexton.storage.model import VaultSpec
-from sexton.storage.object_names import url_roots
+from sexton.storage.policy import url_roots
 
 SEARCH_SECONDS = 30
 """How long a statement that searches marks may take: their owners decide how much there is to read."""

@@ -22,7 +22,7 @@ def instance_of(call: Call, values: Values) -> str:
 
 
 def _remove_instance(call: Call, values: Values) -> Question:
-    from sexton.operators.registry.remove import count_rows
+    from sexton.operators.registry.add_remove import count_rows
 
     instance = instance_of(call, values)
     counts = count_rows(call.deployment.db, instance)

@@ -3,8 +3,7 @@
 import hashlib
 from typing import NamedTuple
 
-from sexton.storage.object_names import canonical
-from sexton.storage.policy import ID_CHARACTERS, MAX_KEY_BYTES
+from sexton.storage.policy import ID_CHARACTERS, MAX_KEY_BYTES, canonical
 
 MOST_SHOWN = 1_000
 """Characters of an owner's text that are read where people will read it."""

@@ -13,10 +13,10 @@ from sexton.operations.fields import DURATION, ROWS, Flag, Instance, StartedWork
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.replication.agent.model import number_as_text
-from sexton.replication.binlog.messages import GcRequest
 from sexton.replication.binlog.model import (
     MAX_COMMIT_SEQ,
     Consumer,
+    GcRequest,
     Log,
     LogExplanation,
     LogRetention,

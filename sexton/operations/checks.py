@@ -180,6 +180,6 @@ def repair(
 @operation("check inventory", "POST /v1/instances/{instance}/inventory", Grant.OWNER, READS)
 def inventory(call: Call, instance: Instance, memory: Inventory) -> PeerComparison:
     """Compare a front end's memory with the records, in both directions, for a range of ids. Read-only."""
-    from sexton.check.sql import peers
+    from sexton.check.sql import live_side
 
-    return peers.compare(call.stores.owners, instance, memory.kind, memory.ids, (memory.after, memory.until))
+    return live_side.compare(call.stores.owners, instance, memory.kind, memory.ids, (memory.after, memory.until))

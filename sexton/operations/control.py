@@ -13,7 +13,7 @@ from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operations.tokens import ShownToken
 from sexton.operations.tokens import shown as shown_token
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
-from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log import CallRecord
 from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.recycle.pacing.model import Cap, PlaceFigures
 from sexton.recycle.pacing.policy import vault_of
@@ -87,7 +87,7 @@ def status(call: Call, instance: Covered = None) -> Status:
     shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
     if instance is not None:
         return Status(**shown)
-    from sexton.replication.binlog.sql.figures import count_logs
+    from sexton.replication.binlog.sql.rows import count_logs
 
     with deployment.db.read() as c:
         binlogs = count_logs(deployment.db, c)

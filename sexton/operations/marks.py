@@ -14,7 +14,7 @@ from sexton.operations.fields import ROWS, Covered, Flag, Instance, MarkName, Re
 from sexton.operations.plans import Kind, Place, Size, Under
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.recycle.errors import Unconfirmed
+from sexton.recycle.model import Unconfirmed
 from sexton.recycle.pipeline.model import Quarantined
 
 QUARANTINE_PATH = "/v1/instances/{instance}/quarantine"

@@ -11,9 +11,8 @@ from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import Covered, Instance, Length, Names, Reason, Seconds, SignedInteger, Whole
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operators.access.model import Grant
-from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item, Protection, Sealed
+from sexton.protection.model import Invalid, Item, Protection, Sealed
 
 if TYPE_CHECKING:
     from sexton.protection.registrar import Registrar

@@ -12,7 +12,7 @@ from sexton.operations.topics import UNKNOWN, TopicName
 from sexton.operations.topics import instance_of as instance_of_topic
 from sexton.operators.access.model import Grant
 from sexton.recycle.rounds.model import RoundProgress
-from sexton.replication.binlog.messages import GcProgress
+from sexton.replication.binlog.model import GcProgress
 from sexton.wal.messages import PurgeProgress, PurgeRoundProgress
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from sexton.kernel.message import Message, Page, StrictMessage
 from sexton.operations.fields import MAX_NUMBER, ROWS, Covered, Flag, Instance, Reason, StartedWork, Whole, page
 from sexton.operations.registry import OF_NODE, READS, Call, Logged, operation
 from sexton.operators.access.model import ANY_NODE, Grant
-from sexton.wal.addresses import NODE_URL
-from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
+from sexton.wal.messages import NODE_URL, PurgeRequest, PurgeRoundRequest
 from sexton.wal.model import MAX_TOPIC_REGIONS, Mode, Pin, Purge, Topic, TopicExplanation, TopicStanding
-from sexton.wal.orders import (
+from sexton.wal.policy import (
     NODE,
     TOPIC,
     HeartbeatReceipt,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sexton.database.engine import Database
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.operators.controls.model import Control
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore

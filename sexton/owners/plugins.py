@@ -14,7 +14,7 @@ from pydantic import ValidationError
 import sexton.owners
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput, SextonError, missing_extra
-from sexton.operators.registry import remove
+from sexton.operators.registry import add_remove
 from sexton.operators.registry.store import Registry
 from sexton.owners.plugin import OwnerContext, OwnerPlugin
 from sexton.owners.port import Owner, OwnerSilent
@@ -116,9 +116,9 @@ def add_instance(
 
 
 def remove_instance(db: Database, registry: Registry, instance: str) -> None:
-    """Remove an instance and what its owner keeps of it in this database; raises as ``remove.remove_instance``."""
+    """Remove an instance and what its owner keeps of it in this database; raises as ``add_remove.remove_instance``."""
     plugin = find(registry.instance(instance).owner)
-    remove.remove_instance(db, instance, lambda c: plugin.forget_records(c, instance))
+    add_remove.remove_instance(db, instance, lambda c: plugin.forget_records(c, instance))
 
 
 def _load(name: str, package: str, load: Callable[[], object]) -> Installed:

@@ -27,8 +27,7 @@ import struct
 from collections.abc import Iterable
 from typing import Self
 
-from sexton.protection.errors import Invalid
-from sexton.protection.model import Item
+from sexton.protection.model import Invalid, Item
 
 MAGIC, VERSION, HASH = b"SXPF", 1, b"blake2b-128"
 _HEAD = struct.Struct(">4sBB16sQQQ")

@@ -5,21 +5,22 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from sexton.kernel.errors import BadInput
-from sexton.protection.errors import Invalid, JobQuotaExceeded, SoftDeleted
 from sexton.protection.filter import Filter
 from sexton.protection.model import (
     NAMED,
+    Invalid,
     Item,
+    JobQuotaExceeded,
     JobUsage,
     Protection,
     ProtectionEnd,
     ProtectionSettings,
     ProtectionState,
     Sealed,
+    SoftDeleted,
 )
 from sexton.storage.model import VaultSpec
-from sexton.storage.object_names import NotInAnyVault, resolve
-from sexton.storage.policy import check_key, check_listing
+from sexton.storage.policy import NotInAnyVault, check_key, check_listing, resolve
 
 NAME_CHARACTERS = 200
 JOB_FILTER_BYTES = 2 << 20

@@ -6,9 +6,8 @@ Each step can be repeated: a repeated registration, chunk or seal returns its fi
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sexton.protection.errors import Invalid, JobQuotaExceeded
 from sexton.protection.filter import Filter
-from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
+from sexton.protection.model import NAMED, Invalid, Item, JobQuotaExceeded, Protection, ProtectionState, Sealed
 from sexton.protection.policy import sealing
 from sexton.protection.sql.store import ProtectionStore
 from sexton.storage.port import Vault, Vaults

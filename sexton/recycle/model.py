@@ -1,9 +1,13 @@
-"""The report of a round: how it ended, and its counts by kind and vault. Instants: ms since 1970."""
+"""The report of a round: how it ended, and its counts by kind and vault. Instants: ms since 1970.
+
+What planning and rounds refuse.
+"""
 
 from enum import StrEnum
 
 from pydantic import Field
 
+from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
 from sexton.kernel.message import Message
 from sexton.marks.keepers import KeptCounts
 
@@ -102,3 +106,34 @@ class RoundReport(Counts):
     """The time for marks that earlier rounds had claimed; it is in none of the kinds' times."""
     started_at: int | None = None
     ended_at: int | None = None
+
+
+class PlanRefused(Conflict):
+    """The plan does not exist, was applied, or belongs to another instance."""
+
+
+class UnknownPlan(NotFound, PlanRefused):
+    """No plan has this number, or none of that instance: a token of another one does not learn which."""
+
+    def __init__(self, plan: int) -> None:
+        super().__init__(f"there is no plan {plan}; see: sexton plan list")
+
+
+class UnknownRound(NotFound, BadInput):
+    """No round has this number."""
+
+
+class NotQuarantined(Conflict, BadInput):
+    """The mark is neither quarantined nor waits for its second pass, so it is not retried or discarded."""
+
+
+class Unconfirmed(Conflict):
+    """The marks name objects that were overwritten since; whether the new objects are deleted needs a confirmation."""
+
+
+class OrderRefused(SextonError):
+    """The rows of the database do not allow what an order over Temporal says."""
+
+
+class RoundEnded(Conflict):
+    """The round of this run has ended and was counted; it does not begin again."""

@@ -3,7 +3,7 @@
 Their stores come from ``sexton.runtime.stores``, as those of the commands and the API do.
 """
 
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.check.checker import Checker, CheckPorts
 from sexton.check.in_process import InProcessComparison
 from sexton.check.sql.store import CheckSchedule
@@ -12,8 +12,7 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.parts import Deleter, Parts
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.stores import DeploymentStores

@@ -8,27 +8,25 @@ from collections.abc import Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
-from config.engine_settings import EngineSettings
 from config.live import LiveSettings
-from config.settings import Settings
+from config.settings import EngineSettings, Settings
 from sexton.database.engine import Database
 from sexton.kernel.live import Live
 
 if TYPE_CHECKING:
     from sexton.check.sql.live_side import LiveSide
-    from sexton.check.sql.orphan_proofs import Orphans
-    from sexton.check.sql.repair import Repairs
+    from sexton.check.sql.repair import Orphans, Repairs
     from sexton.check.sql.store import CheckStore
-    from sexton.insight.instances import InsightStores
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
+    from sexton.insight.status import InsightStores
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.store import TokenStore
-    from sexton.operators.call_log.store import CallStore
+    from sexton.operators.call_log import CallStore
     from sexton.operators.controls.store import ControlStore
     from sexton.operators.holds.store import HoldStore
     from sexton.operators.registry.markers import MarkerStore
     from sexton.operators.registry.store import Registry
-    from sexton.operators.settings.store import SettingStore
+    from sexton.operators.settings import SettingStore
     from sexton.operators.stores import OperatorStores
     from sexton.owners.owners import Owners
     from sexton.protection.registrar import Registrar
@@ -40,10 +38,9 @@ if TYPE_CHECKING:
     from sexton.recycle.pipeline.sql.store import Stores
     from sexton.recycle.planning.model import Policy
     from sexton.recycle.planning.sql.plans import PlanStore
-    from sexton.recycle.rounds.sql.reports import Reports
-    from sexton.recycle.rounds.sql.schedule import RoundSchedule
+    from sexton.recycle.rounds.sql.reports import Reports, RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
-    from sexton.runtime.workers.store import WorkerStore
+    from sexton.runtime.worker_rows import WorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
 
@@ -149,7 +146,7 @@ class DeploymentStores:
     @cached_property
     def orphans(self) -> "Orphans":
         """The marks that repairs made of orphans."""
-        from sexton.check.sql.orphan_proofs import Orphans
+        from sexton.check.sql.repair import Orphans
 
         return Orphans(self.db)
 
@@ -184,7 +181,7 @@ class DeploymentStores:
     @cached_property
     def round_schedule(self) -> "RoundSchedule":
         """When each instance is due for a round."""
-        from sexton.recycle.rounds.sql.schedule import RoundSchedule
+        from sexton.recycle.rounds.sql.reports import RoundSchedule
 
         interval_seconds = self.settings.in_force.map(lambda s: s.interval_seconds)
         return RoundSchedule(self.db, self.controls, interval_seconds, self.settings.rounds_at_once)
@@ -249,7 +246,7 @@ class DeploymentStores:
     @cached_property
     def insight(self) -> "InsightStores":
         """The stores that status, metrics and explanations read."""
-        from sexton.insight.instances import InsightStores
+        from sexton.insight.status import InsightStores
         from sexton.recycle.planning.sql.approvals import ApprovalStore
 
         return InsightStores(self.operators, self.round_schedule, ApprovalStore(self.db), self.paces)
@@ -263,14 +260,14 @@ class DeploymentStores:
     @cached_property
     def workers(self) -> "WorkerStore":
         """Which workers run, the settings of their files, and how busy those of Spark are."""
-        from sexton.runtime.workers.store import WorkerStore
+        from sexton.runtime.worker_rows import WorkerStore
 
         return WorkerStore(self.db)
 
     @cached_property
     def setting_rows(self) -> "SettingStore":
         """The settings that operators changed for all workers."""
-        from sexton.operators.settings.store import SettingStore
+        from sexton.operators.settings import SettingStore
 
         return SettingStore(self.db)
 

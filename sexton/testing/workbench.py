@@ -17,7 +17,7 @@ from sexton.contract import NewMark, mark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.model import Ref
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.owners.plugins import add_instance
 from sexton.owners.port import NotAsked
 from sexton.protection.model import Item, Protection

@@ -15,7 +15,7 @@ from sexton.wal.model import (
     RegionState,
     Topic,
 )
-from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
 from sexton.wal.port import EpochTooHigh, OldEpoch, ReplayRefused, UnknownRegion, of_another_node
 
 CLEAR_PENDING: dict[str, Any] = {"pending_keep_from": None, "pending_flushed": None}

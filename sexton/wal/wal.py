@@ -10,8 +10,8 @@ from sexton.kernel.live import Live
 from sexton.kernel.trust import STRICT, Trust
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy
-from sexton.wal.addresses import NodeAddresses
 from sexton.wal.flushing import Flusher
+from sexton.wal.messages import NodeAddresses
 from sexton.wal.model import Facts, Mode, Region, RegionLag, Topic, TopicExplanation, TopicStanding, WalSettings
 from sexton.wal.port import LogFault, TopicLog, UnknownTopic
 from sexton.wal.purger import Purger, PurgeRounds
@@ -19,8 +19,7 @@ from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.maps import MapStore, ResetStore
-from sexton.wal.sql.rows import read_pins, read_topic
-from sexton.wal.sql.store import WalSchedule, WalStore
+from sexton.wal.sql.store import WalSchedule, WalStore, read_pins, read_topic
 
 log = logging.getLogger(__name__)
 MAX_LINES = 1_000
@@ -128,7 +127,7 @@ class WalService:
         if importlib.util.find_spec("httpx") is None:
             log.warning("regions are not asked to flush: httpx is not installed (pip install 'sexton[kafka]')")
             return None
-        from sexton.wal.nodes import HttpFlushClient
+        from sexton.wal.flushing import HttpFlushClient
 
         settings = self._settings
         addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)

@@ -13,7 +13,7 @@ from sexton.operators.access import policy
 from sexton.operators.access.store import TokenStore
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.embedded.ports import Ports, free_port
-from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
+from sexton.runtime.embedded.stack import NAMESPACE, TemporalServer
 from tests.servers.forked import Forked
 from tests.support.rig import DEPLOYMENT, Rig, put
 

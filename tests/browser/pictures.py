@@ -11,12 +11,12 @@ from sexton.client import Sexton
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
 from sexton.recycle.pacing.policy import vault_place
 from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.wal.model import Mode
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.integration.interfaces.api.test_operating import quarantine

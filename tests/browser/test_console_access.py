@@ -12,7 +12,7 @@ from sexton.client import Sexton
 from sexton.operators.access.store import TokenStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.browser.conftest import NewPage, NewSession
 from tests.integration.protection.registrations import protect

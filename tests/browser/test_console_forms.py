@@ -11,7 +11,7 @@ from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, ListName
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog.model import LogRetention
-from sexton.wal.orders import MapOrder
+from sexton.wal.policy import MapOrder
 from tests.browser.conftest import NewPage, NewSession
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.integration.protection.registrations import protect

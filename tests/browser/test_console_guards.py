@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from sexton.interfaces.console.session import PATH
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pacing.store import PaceStore
 from tests.browser.conftest import NewSession, Operator

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from sexton.client import Sexton
 from sexton.contract import undrop
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
 from tests.support.rig import Rig

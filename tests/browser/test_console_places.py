@@ -3,12 +3,12 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.recycle.pacing.policy import vault_place
 from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.wal.model import Topic
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.browser.conftest import NewPage
 from tests.integration.recycle.pacing.test_shared_rates import exchange, pace_report

@@ -17,7 +17,7 @@ from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.interfaces.cli import main as cli
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
 from tests.servers.forked import Forked

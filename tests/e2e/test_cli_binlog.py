@@ -7,9 +7,8 @@ import pytest
 from temporalio.client import Client
 
 from sexton.database.engine import Database
-from sexton.operators.call_log.store import CallStore
-from sexton.replication.binlog.messages import GcReport, GcRequest
-from sexton.replication.binlog.model import BinlogSettings
+from sexton.operators.call_log import CallStore
+from sexton.replication.binlog.model import BinlogSettings, GcReport, GcRequest
 from sexton.runtime.temporal.client import CONVERTER
 from tests.e2e.conftest import Run, findings, items
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance

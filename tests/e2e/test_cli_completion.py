@@ -5,7 +5,7 @@ import pytest
 from sexton.database.engine import Database
 from sexton.interfaces.cli import tree
 from sexton.operators.registry.store import Registry
-from sexton.wal.sql.rows import ensure_topic
+from sexton.wal.sql.store import ensure_topic
 from tests.e2e.conftest import Run
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"

@@ -9,7 +9,7 @@ from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept, by_hold
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore

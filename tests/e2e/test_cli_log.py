@@ -18,11 +18,10 @@ from sexton.database.engine import Database
 from sexton.interfaces.cli.main import root
 from sexton.interfaces.cli.questions import QUESTIONS
 from sexton.operations.registry import Operation, operations
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallRecord, CallStore
 from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
-from sexton.wal.sql.rows import ensure_topic
+from sexton.wal.sql.store import ensure_topic
 from tests.e2e.conftest import Run, items
 from tests.support.rig import stores_of
 

@@ -13,7 +13,7 @@ from sexton.database.tables import METADATA
 from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from sexton.wal.model import WalSettings
-from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.maps import MapStore
 from tests.e2e.conftest import Run

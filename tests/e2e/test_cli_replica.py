@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sexton.database.engine import Database
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.replication.agent.model import CutDone
 from sexton.replication.replicas.model import TabletReport
 from tests.e2e.conftest import Run, findings, items

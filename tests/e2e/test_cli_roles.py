@@ -14,7 +14,7 @@ from sexton.database.engine import Database
 from sexton.interfaces.cli.doctor.surroundings import examine_issuer
 from sexton.operators.access import policy
 from sexton.operators.access.store import TokenStore
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from tests.e2e.conftest import Run, findings, items
 from tests.servers.issuer import Issuer
 from tests.servers.postgres import Cluster, driver_url

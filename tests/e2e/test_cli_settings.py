@@ -13,7 +13,7 @@ from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run, findings, items
 from tests.support.planned import limited_policy

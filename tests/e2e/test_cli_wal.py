@@ -6,10 +6,10 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import WalSettings
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.leaders import HeartbeatStore
 from sexton.wal.sql.maps import MapStore

@@ -13,8 +13,7 @@ from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.interfaces.cli.output import show_table
 from sexton.operators.access import policy
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallRecord, CallStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection

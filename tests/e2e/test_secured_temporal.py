@@ -11,7 +11,7 @@ from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import Mode, WalSettings
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
 from tests.e2e.conftest import Run

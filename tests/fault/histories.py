@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.marks import file_list
-from sexton.owners.sql import loose_keys, owner
+from sexton.owners.sql import live_keys, owner
 from sexton.recycle.pipeline import active_lease, adopt, ranges, settle
 from sexton.recycle.pipeline import resolve as resolving
-from sexton.recycle.pipeline.sql import due_marks, outcomes
+from sexton.recycle.pipeline.sql import due_marks, files
 from sexton.recycle.planning import policy
 from sexton.storage.local import vault
 from tests.fault import operations as op
@@ -192,7 +192,7 @@ SMALL = {
     settle: {"CHUNK_MARKS": 2},
     due_marks: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
-    outcomes: {"AUDITED_AT_ONCE": 2},
+    files: {"AUDITED_AT_ONCE": 2},
     file_list: {"PAGE_KEYS": 2, "LIST_FILES": 3},
     vault: {"PAGE_KEYS": 2},
 }
@@ -208,5 +208,5 @@ def _sizes(history: History) -> Iterator[None]:
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
             patch.setattr(active_lease, "RENEW_SECONDS", 0.0)
         patch.setattr(owner, "RECHECK_SECONDS", 0)  # rows may change in the same second
-        patch.setattr(loose_keys, "TRUSTED_TIMES", 0)
+        patch.setattr(live_keys, "TRUSTED_TIMES", 0)
         yield

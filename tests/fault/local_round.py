@@ -12,8 +12,7 @@ from sqlalchemy import event
 from sexton.marks.model import LeaseBusy, LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.owners.plugin import OwnerContext
-from sexton.recycle.errors import RoundEnded
-from sexton.recycle.model import STOPPED, SUCCEEDED
+from sexton.recycle.model import STOPPED, SUCCEEDED, RoundEnded
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.ledger import Ledger

@@ -11,11 +11,11 @@ from sexton.marks.model import ClaimRequest, ClaimResult
 from sexton.marks.sql.prepared import PreparedKeeper
 from sexton.operators.holds.keeper import HoldKeeper
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_keys, live_moment, loose_keys
+from sexton.owners.sql import live_keys, live_moment
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.resolve import Resolver
-from sexton.recycle.pipeline.sql import batches, claim, files, outcomes, owner_marks, quarantine, settlement
+from sexton.recycle.pipeline.sql import batches, claim, files, owner_marks, quarantine, settlement
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning import policy
@@ -85,7 +85,7 @@ def _nothing(*_: object, **__: object) -> None:
     """Do nothing, in the place of a check."""
 
 
-VERIFYING = (batches, claim, owner_marks, settlement, files, outcomes, quarantine)
+VERIFYING = (batches, claim, owner_marks, settlement, files, files, quarantine)
 NOTHING_ABOVE: Patch = (World, "owner", _nothing_above(World.owner))
 DETECTING: dict[str, Missing] = {
     "holds block nothing": Missing(
@@ -148,7 +148,7 @@ DETECTING: dict[str, Missing] = {
         "copy",
     ),
     "a spelling is exact": Missing(
-        [(loose_keys, "read", lambda *_: loose_keys.NONE)],
+        [(live_keys, "read", lambda *_: live_keys.NONE)],
         (*LOADS, op.Mistake(n=4, how="keys"), op.Later(270_000), op.Round()),
         "spelled",
     ),

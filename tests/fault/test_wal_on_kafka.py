@@ -12,7 +12,7 @@ from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, Mode, WalSettings
-from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.sql.embedded_log import OutOfRange
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore

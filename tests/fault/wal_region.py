@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, WalSettings
-from sexton.wal.orders import LeaderReport, OpenRegionOrder, Stream
+from sexton.wal.policy import LeaderReport, OpenRegionOrder, Stream
 from sexton.wal.sql.leaders import HeartbeatStore, ReplayStore
 from sexton.wal.sql.store import WalStore
 from tests.support.eventually import PATIENCE_SECONDS, eventually

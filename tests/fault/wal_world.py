@@ -13,7 +13,7 @@ from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Facts, Mode, Pin, WalSettings
-from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, RegionMove, Stream
 from sexton.wal.port import (
     LogFault,
     OldEpoch,

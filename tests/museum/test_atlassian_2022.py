@@ -15,7 +15,7 @@ from sexton.kernel import crash_points
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.model import NotEnabled
 from sexton.owners.catalog.model import RecordNotFound
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.model import PlanRefused
 from tests.integration.owners.catalog.shop import Shop
 from tests.museum.tables import check_sums, deleted_ids, marks
 from tests.support.command import run

@@ -14,7 +14,7 @@ from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.model import PlanRefused
 from sexton.recycle.planning.model import Policy
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.museum.tables import check_sums, deleted_ids, marks

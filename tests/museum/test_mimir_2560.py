@@ -19,7 +19,7 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.registry.markers import MarkerStore
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from sexton.recycle.rounds.sql.reports import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.museum.tables import rows

@@ -29,7 +29,7 @@ from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.engine import Engine
 from sexton.runtime.temporal import search_attributes
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer, start_local

@@ -9,7 +9,7 @@ import uvicorn
 
 from config.settings import Settings
 from sexton.interfaces.api import app
-from sexton.interfaces.api.access_log import AccessLog
+from sexton.interfaces.api.serve import AccessLog
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
 from sexton.operators.access.store import TokenStore

@@ -11,22 +11,20 @@ from typing import Any
 
 from sqlalchemy import func, select, text, update
 
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton import contract
-from sexton.check.model import CheckReport, CheckRequest, CheckSettings, ConcludeOrder
-from sexton.check.port import Compare
+from sexton.check.model import CheckReport, CheckRequest, CheckSettings, Compare, ConcludeOrder
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import Owner
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
-from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.parts import Deleter, Parts
 from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger

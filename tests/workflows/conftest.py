@@ -13,8 +13,7 @@ from temporalio.client import Client, WorkflowHandle
 from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.interfaces.worker import control
-from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import RoundReport
+from sexton.recycle.model import PlanRefused, RoundReport
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.postgres import new_database

@@ -13,7 +13,7 @@ from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import GuardBusy
 from sexton.recycle.rounds.model import TickRequest
-from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
+from sexton.replication.binlog.model import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
 from tests.integration.replication.binlog_instance import INTERVAL, SHOP, BinlogInstance
 from tests.integration.replication.storage_nodes import StorageNode

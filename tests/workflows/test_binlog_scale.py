@@ -10,7 +10,7 @@ from sqlalchemy import event
 from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
 from sexton.replication.agent.model import CutDone, SweepOrder, Swept
-from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.replication.binlog.model import GcReport, GcRequest
 from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.postgres import new_database

@@ -21,7 +21,7 @@ from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckProgress, CheckReport, CheckRequest, RunState
 from sexton.interfaces.worker import control
 from sexton.recycle.rounds.model import DueInstances, TickRequest
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer

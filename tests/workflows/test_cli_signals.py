@@ -12,7 +12,7 @@ from sexton.interfaces.cli.operations import User
 from sexton.kernel.errors import SextonError
 from sexton.operations.registry import Call, operations
 from sexton.recycle.rounds.model import RecycleRequest
-from sexton.replication.binlog.messages import GcRequest
+from sexton.replication.binlog.model import GcRequest
 from sexton.runtime.temporal.control_client import ControlClient
 from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest

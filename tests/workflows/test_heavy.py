@@ -19,7 +19,7 @@ from sexton.recycle.planning import policy as planning
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.session import SparkFailed
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids

@@ -15,7 +15,7 @@ from sexton.wal.messages import (
     PurgeRoundProgress,
 )
 from sexton.wal.model import Mode
-from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.port import LogFault
 from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog

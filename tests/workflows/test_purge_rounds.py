@@ -7,7 +7,7 @@ import pytest
 from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import TopicCounts
 from sexton.wal.model import BlockReason, Mode
-from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.policy import MapOrder, RegionMapping
 from tests.support.rig import DEPLOYMENT
 from tests.workflows.topics import Topics, settings, topics
 from workflows import ids

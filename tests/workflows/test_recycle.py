@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from config import live
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
 from sexton.recycle.planning import policy
 from tests.support.door import door_at
 from tests.support.eventually import PATIENCE_SECONDS, eventually, happened

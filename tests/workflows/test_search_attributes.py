@@ -15,7 +15,7 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.recycle.rounds.model import RecycleRequest
-from sexton.replication.binlog.messages import GcRequest
+from sexton.replication.binlog.model import GcRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest

@@ -21,8 +21,8 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.interfaces.cli.doctor.surroundings import examine_polling
 from sexton.interfaces.worker import control
-from sexton.kernel.background import in_background
 from sexton.kernel.errors import SextonError
+from sexton.kernel.process import in_background
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal import versions
 from sexton.runtime.temporal.client import Build, WorkflowQueue, workflow_queue

@@ -18,7 +18,7 @@ from sexton.wal.messages import (
     TopicCounts,
 )
 from sexton.wal.model import Mode, Topic
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions

@@ -21,9 +21,10 @@ from sexton.check.model import (
     FindingType,
     Run,
     RunState,
+    UnknownCheck,
+    UnknownFinding,
 )
 from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
-from sexton.check.port import UnknownCheck, UnknownFinding
 from sexton.check.sql.findings import (
     RUN_DAYS,
     conclude_findings,
@@ -38,7 +39,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
-from sexton.operators.call_log.store import record_work
+from sexton.operators.call_log import record_work
 
 CHECKED_TWICE = (FindingType.LOST, FindingType.SIZE_MISMATCH)
 """Types that a second check of the object and its record confirms; an orphan is confirmed by two runs."""

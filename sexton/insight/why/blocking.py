@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import or_, select
 
-from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
-from sexton.insight.instances import InsightStores
+from sexton.database.rows import NORMAL
+from sexton.insight.status import InsightStores
 from sexton.insight.views import Event
 from sexton.kernel.live import Live
 from sexton.marks.keepers import by_hold, vault_way_out, way_out
 from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Place, Ref
 from sexton.marks.policy import known_places
-from sexton.marks.sql.ancestors import TOO_MANY_LEVELS, find_ancestors
 from sexton.marks.sql.prepared import find_loads
+from sexton.marks.sql.rows import TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.operators.holds.model import Hold
 from sexton.owners.port import Owner, OwnerSilent

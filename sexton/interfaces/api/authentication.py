@@ -26,8 +26,7 @@ from sexton.operators.access.model import (
 from sexton.operators.access.oidc import OidcVerifier
 from sexton.operators.access.policy import Presented
 from sexton.operators.access.store import TokenStore
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallRecord, CallStore
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 NODE_PATHS = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")

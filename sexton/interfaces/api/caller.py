@@ -20,8 +20,7 @@ from sexton.operators.access.model import (
     Grant,
     scopes_text,
 )
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallRecord, CallStore
 
 
 class Caller:

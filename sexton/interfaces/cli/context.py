@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.json_output import note_action
+from sexton.interfaces.cli.output import note_action
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
-    from sexton.operators.call_log.model import CallRecord
+    from sexton.operators.call_log import CallRecord
 
 OptionalInstance = Annotated[
     str | None, typer.Argument(metavar="INSTANCE", help="The instance; default: the only one.")
@@ -53,7 +53,7 @@ def log_call(
 
 def cli_call(action: str, **fields: str) -> "CallRecord":
     """Return the entry of the call log for what this process' user does; ``fields``: of ``CallRecord``."""
-    from sexton.operators.call_log.model import CallRecord
+    from sexton.operators.call_log import CallRecord
     from sexton.operators.controls.store import whoami
 
     return CallRecord(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, **fields)

@@ -9,7 +9,7 @@ import typer
 
 from config.sources import load_home_env
 from sexton.interfaces.cli import SERVES
-from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
+from sexton.interfaces.cli.groups import NOT_TEXT, plain_usage
 from sexton.interfaces.cli.tree import Root
 from sexton.kernel.errors import SextonError, WrongUsage, missing_extra
 from sexton.kernel.printable import escaped_output

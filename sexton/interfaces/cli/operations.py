@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.hints import NOT_TEXT, plain_usage
-from sexton.interfaces.cli.json_output import JSON, emit, wants_json
+from sexton.interfaces.cli.groups import NOT_TEXT, plain_usage
+from sexton.interfaces.cli.output import JSON, emit, wants_json
 from sexton.kernel.errors import WrongUsage
 from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import DURATION, Flag
@@ -94,7 +94,7 @@ def command(operation: Operation) -> Callable[..., None]:
             values = valid(operation, given)
             call = Call(service, User(service, lambda: ask(operation.name, call, values, yes=yes)))
             if operation.name in FOLLOWED:
-                from sexton.interfaces.cli.following import follow
+                from sexton.interfaces.cli.watching import follow
 
                 result = operation.run(call, values, lambda started: follow(operation.name, service, started))
             else:

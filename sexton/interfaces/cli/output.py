@@ -1,15 +1,118 @@
-"""Print tables, which are never cut, whatever the width of the terminal."""
+"""Print tables, which are never cut, whatever the width of the terminal.
 
+Print what --json asks for: one object, by one rule for its keys, whatever the command.
+
+A list is ``{"items": […], "more": bool}``. The number of a plan is called ``plan``, not ``id``. Instants are ms since
+1970, and their names end in ``_at``. A command without a result prints its actions and messages. docs/cli-json.md
+explains it to users.
+"""
+
+import inspect
+import io
+import json
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.console import Console
+
+
+class _Output:
+    """What the running command printed in JSON, and the actions that it recorded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.printed = stream, False
+        self.actions: list[Mapping[str, str]] = []
+
+
+JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print JSON for programs.")],
+)
+_OUTPUT: ContextVar[_Output | None] = ContextVar("json_output", default=None)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs now was given --json."""
+    return _OUTPUT.get() is not None
+
+
+def emit(value: "BaseModel", **more: Any) -> None:
+    """Print one object, if --json was given; ``more``: further keys. Then lines for people are not printed."""
+    emit_object(value.model_dump(mode="json", by_alias=True) | more)
+
+
+def emit_object(value: Mapping[str, Any]) -> None:
+    """Print an object whose keys are stable already, if --json was given."""
+    emit_line(json.dumps(value, indent=2))
+
+
+def begin_lines() -> None:
+    """Begin a stream of JSON lines, which may be empty."""
+    if (output := _OUTPUT.get()) is not None:
+        output.printed = True
+
+
+def emit_line(text: str) -> None:
+    """Print one line, of a stream of JSON lines for example, if --json was given."""
+    if (output := _OUTPUT.get()) is not None:
+        output.printed = True
+        output.stream.write(f"{text}\n")
+        output.stream.flush()
+
+
+def note_action(**fields: str) -> None:
+    """Record an action as the log of calls has it: its name, instance, subject and reason."""
+    if (output := _OUTPUT.get()) is not None:
+        output.actions.append(fields)
+
+
+def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that has the option --json, too.
+
+    With it the command prints its object, or its actions and the lines that people would read.
+    """
+
+    @wraps(command)
+    def run(*, as_json: bool, **arguments: Any) -> Any:
+        if not as_json:
+            return command(**arguments)
+        output, text = _Output(sys.stdout), io.StringIO()
+        token = _OUTPUT.set(output)
+        try:
+            with redirect_stdout(text):
+                result = command(**arguments)
+            _finish(output, text)
+            return result
+        except typer.Exit:
+            _finish(output, text)
+            raise
+        finally:
+            _OUTPUT.reset(token)
+
+    signature = inspect.signature(command)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), JSON])  # type: ignore[attr-defined]
+    run.__annotations__ = command.__annotations__ | {JSON.name: JSON.annotation}
+    return run
+
+
+def _finish(output: _Output, text: io.StringIO) -> None:
+    """Print the actions and the lines for people, if the command has printed nothing in JSON."""
+    if not output.printed:
+        lines = [printable(line) for line in text.getvalue().splitlines() if line]
+        emit_object({"actions": output.actions, "messages": lines})
+
 
 PIPED_WIDTH = 200
 GAP = 2

@@ -6,8 +6,7 @@ import typer
 
 from sexton.insight.wording import quantity
 from sexton.interfaces import questions
-from sexton.interfaces.cli.json_output import wants_json
-from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.output import say, wants_json
 from sexton.interfaces.questions import Question, Values, instance_of
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.registry import Call
@@ -27,7 +26,7 @@ def ask(name: str, call: Call, values: Values, *, yes: bool) -> None:
 
 
 def _apply(call: Call, values: Values) -> Question:
-    from sexton.interfaces.cli.render.plans import show_plan
+    from sexton.interfaces.cli.render.rounds import show_plan
     from sexton.operations.plans import check_apply
 
     plan = check_apply(call, values["plan"])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 import typer
 
 from sexton.interfaces.cli.groups import EMERGENCIES, PlanGroup, SextonGroup, spell_uniformly
-from sexton.interfaces.cli.json_output import with_json
+from sexton.interfaces.cli.output import with_json
 
 HERE = "sexton.interfaces.cli.commands"
 
@@ -39,7 +39,7 @@ PANELS: Mapping[str, Mapping[str, Start]] = {
         "worker": Start(("workers",), f"{HERE}.serving"),
         "api": Start(own=f"{HERE}.serving"),
         "console": Start(own=f"{HERE}.serving"),
-        "contract": Start(own=f"{HERE}.contract"),
+        "contract": Start(own=f"{HERE}.init"),
         "trial": Start(("workers",)),
     },
     "Owners' records": {"catalog": Start(own=f"{HERE}.owner_operations")},

@@ -1,23 +1,27 @@
 """``--watch``: show again and again how far running work is, from SQL alone, until it ends or Ctrl-C.
 
 On a terminal the lines are redrawn each second. Elsewhere one line is printed every few seconds, without escape codes.
+
+Wait for work that an operation started, show how far it is, and return its report.
 """
 
 import datetime as dt
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sexton.database.engine import AWAY
 from sexton.interfaces.cli.context import open_database
-from sexton.interfaces.cli.json_output import wants_json
-from sexton.interfaces.cli.output import styled_console
+from sexton.interfaces.cli.operations import FOLLOWED
+from sexton.interfaces.cli.output import styled_console, wants_json
 from sexton.interfaces.cli.render.rounds import lines_of, one_line
-from sexton.kernel.errors import WrongUsage
+from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.kernel.printable import printable
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from sexton.deployment import Deployment
     from sexton.insight.views import RunningWork
+    from sexton.operations.fields import StartedWork
 
 MOST_HALTS = 5
 REDRAW_SECONDS = 1.0
@@ -106,3 +111,56 @@ def screen(
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield partial(show, live=live)
+
+
+def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any:
+    """Return the report of started work; that of a failed round is read from the database.
+
+    Ctrl-C ends the waiting, not the work.
+    """
+    from temporalio.exceptions import ApplicationError, TerminatedError
+
+    from sexton.runtime.temporal import works
+    from workflows import ids
+
+    work = getattr(works, FOLLOWED[operation])
+    run, subject = (started.workflow, started.run), started.topic or started.instance
+    try:
+        with ExitStack() as stack:
+            if work is works.ROUNDS and styled_console(stderr=True).is_terminal and not wants_json():
+                stack.enter_context(_shown(service, subject))
+            return work.follow(service.settings, run, subject, lambda text: typer.echo(text, err=True))
+    except SextonError as e:
+        cause = getattr(e.__cause__, "cause", None)
+        if isinstance(cause, ApplicationError) and cause.type == ids.ROUND_FAILED:
+            return service.stores.reports.report(int(cause.details[0]))
+        if work is works.ROUNDS and isinstance(cause, TerminatedError):
+            raise SextonError(
+                f"{e}; once its lease has ended, the next round deletes what it claimed; to prevent that: "
+                f"sexton stop {subject} --reason TEXT"
+            ) from e
+        raise
+
+
+@contextmanager
+def _shown(service: "Deployment", instance: str) -> Iterator[None]:
+    """Show at the terminal how far the round of an instance is, until the block ends."""
+    from sexton.insight.progress import read_running
+
+    is_over = threading.Event()
+
+    def redraw() -> None:
+        with screen(lambda: ["the round has not begun"], stderr=True) as show:
+            while not is_over.wait(REDRAW_SECONDS):
+                try:
+                    show([work for work in read_running(service.db, instance) if work.work == "round"])
+                except AWAY:  # the round goes on without the database that this command reads
+                    continue
+
+    view = threading.Thread(target=redraw, daemon=True)
+    view.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        view.join()

@@ -12,7 +12,6 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from sexton.interfaces.api.caller import source_of
 from sexton.interfaces.api.problems import READING, REFUSALS, log_failure, log_refusal, problem
 from sexton.interfaces.console import rendering, session
-from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.latest import Latest
 from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pages
     access,
@@ -28,8 +27,9 @@ from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pag
     topics,
     vaults,
 )
+from sexton.interfaces.console.visit import pages
 from sexton.operators.access.model import Unauthenticated
-from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log import CallRecord
 from sexton.runtime.blockers.listing import list_blockers
 
 YEAR_SECONDS = 31_536_000

@@ -17,7 +17,7 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal.log_context import ActivityCounter
 from sexton.runtime.temporal.observing import SdkMetrics, observe_process
-from sexton.runtime.workers.store import reporting
+from sexton.runtime.worker_rows import reporting
 from workflows import ids
 
 if TYPE_CHECKING:

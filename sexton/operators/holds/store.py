@@ -19,7 +19,7 @@ from sexton.marks.file_results import DamagedList
 from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.controls.store import whoami
-from sexton.operators.holds import conditions
+from sexton.operators.holds import keeper
 from sexton.operators.holds.model import Coverage, Hold
 from sexton.storage.policy import check_listing
 
@@ -87,16 +87,16 @@ class HoldStore:
         try:
             with self._db.read() as c:
                 self._db.limit_statements(c, COUNT_SECONDS)
-                matches = conditions.names(self._db, hold)
+                matches = keeper.names(self._db, hold)
                 matching = c.execute(count.where(unclaimed, matches)).scalar_one()
                 if hold.scope == "prefix":
-                    is_above = conditions.has_prefix_above(self._db, hold)
+                    is_above = keeper.has_prefix_above(self._db, hold)
                     above = c.execute(count.where(unclaimed, is_above, not_(func.coalesce(matches, false()))))
                     return Coverage(matching, above.scalar_one(), 0)
                 if hold.scope != "mark":
                     return Coverage(matching, 0, 0)
-                blocked = conditions.blocked_by_hold(self._db, c, hold.instance).get(hold.id, false())
-                blocked = or_(blocked, conditions.has_many_levels(self._db))  # each hold on a mark blocks those
+                blocked = keeper.blocked_by_hold(self._db, c, hold.instance).get(hold.id, false())
+                blocked = or_(blocked, keeper.has_many_levels(self._db))  # each hold on a mark blocks those
                 with_many_levels = c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
                 return Coverage(matching, 0, max(0, with_many_levels))
         except SQLAlchemyError:  # the hold is in force: an error here must not look as if it were not
@@ -176,7 +176,7 @@ class HoldStore:
         mark = self._db.t.mark
         of_hold = mark.c.instance == hold.instance
         if hold.scope == "mark":
-            below = conditions.with_descendants(self._db, hold).subquery()
+            below = keeper.with_descendants(self._db, hold).subquery()
             # Each child is looked up by index: of a table that it believes small, PostgreSQL compares all with all.
             c.exec_driver_sql("SET LOCAL enable_seqscan = off")
             states = select(below.c.state, func.count().label("marks")).group_by(below.c.state)
@@ -184,7 +184,7 @@ class HoldStore:
             fates = {mark: "claimed: its files are being deleted", self._db.t.mark_history: "already deleted"}
             if not by_state.keys() - {"CLAIMED"}:
                 for table, fate in fates.items():
-                    if c.execute(select(table.c.id).where(conditions.is_held(table, hold))).first() is not None:
+                    if c.execute(select(table.c.id).where(keeper.is_held(table, hold))).first() is not None:
                         raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
             return int(by_state.get("CLAIMED", 0))
         if hold.scope == "prefix":
@@ -206,4 +206,4 @@ class HoldStore:
         except DamagedList as e:
             log.warning("%s", e)
             return true()  # any claimed mark may have a file there: the hold is placed, and counts them all
-        return or_(refs_in(mark, with_file), conditions.has_prefix_under(self._db, hold))
+        return or_(refs_in(mark, with_file), keeper.has_prefix_under(self._db, hold))

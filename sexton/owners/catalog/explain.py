@@ -7,7 +7,7 @@ from sqlalchemy import Column, Select, and_, exists, func, literal, or_, select
 
 from sexton.database.rows import READ_ROWS
 from sexton.marks.model import Ref
-from sexton.owners.catalog import kinds, layout
+from sexton.owners.catalog import kinds, model
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.records import OWN_SCHEMA, OWN_TABLET, PARENTS, STANDING, CatalogTransaction
 from sexton.owners.catalog.tables import TABLES
@@ -104,5 +104,5 @@ def _without_mark(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     yield "txn", select(txn.id, text).where(tx.in_instance(txn.id), *ended)
 
 
-def _files(keys: Collection[str]) -> list[layout.RowsetFile]:
-    return [file for file in map(layout.parse, sorted(keys)) if file is not None]
+def _files(keys: Collection[str]) -> list[model.RowsetFile]:
+    return [file for file in map(model.parse, sorted(keys)) if file is not None]

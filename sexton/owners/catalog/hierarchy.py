@@ -14,7 +14,6 @@ from sexton.database.engine import Database
 from sexton.database.rows import sum_of
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MarkState
-from sexton.owners.catalog.layout import check_id
 from sexton.owners.catalog.model import (
     AlreadyDropped,
     AlreadyThere,
@@ -25,6 +24,7 @@ from sexton.owners.catalog.model import (
     ShownRowset,
     ShownTable,
     WrongState,
+    check_id,
 )
 from sexton.owners.catalog.records import (
     PARENTS,

@@ -11,9 +11,8 @@ from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of, within
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
-from sexton.owners.catalog import barrier, rowsets
-from sexton.owners.catalog.layout import ROOT, parse, tablet_prefix
-from sexton.owners.catalog.model import FINISHED, RowsetState
+from sexton.owners.catalog import rowsets
+from sexton.owners.catalog.model import FINISHED, ROOT, RowsetState, parse, tablet_prefix
 from sexton.owners.catalog.records import PARENTS, STANDING, CatalogTransaction, parent_column
 from sexton.owners.catalog.tables import TABLES
 
@@ -126,7 +125,7 @@ KINDS: Mapping[str, Kind] = {
     # Exact file names, after the rowsets that were compacted into them.
     "dropped": Kind(TABLES.rowsets, _REPLACED, _VISIBLE, rowsets.expand_dropped, resolvable=rowsets.resolvable),
     # Everything under their prefix, once the load or compaction that never ended is aborted.
-    "prepared": Kind(TABLES.rowsets, _UNFINISHED, _VISIBLE, _expand_prepared, resolvable=barrier.readable),
+    "prepared": Kind(TABLES.rowsets, _UNFINISHED, _VISIBLE, _expand_prepared, resolvable=rowsets.readable),
     # Records alone: after their tablets, which are marked when the drop is due.
     **{
         kind: Kind(PARENTS[kind], PARENTS[kind].c.dropped, _parent_is_live(kind), partial(_wait, kind))

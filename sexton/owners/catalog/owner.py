@@ -16,7 +16,7 @@ from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
-from sexton.owners.catalog import barrier, explain, kinds, rowsets
+from sexton.owners.catalog import explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.model import FrontEndOptions
 from sexton.owners.catalog.records import OWN_TABLET, PARENTS, STANDING, CatalogTransaction
@@ -83,7 +83,7 @@ class CatalogOwner(Owner):
         while more:
             heartbeat()
             with self._write(instance) as tx:
-                more = barrier.time_out(tx)
+                more = rowsets.time_out(tx)
         with self._write(instance) as tx:
             kinds.forget_versions(tx)
 
@@ -119,13 +119,13 @@ class CatalogOwner(Owner):
         del batch  # two rounds that fence at the same time get the same answers
         answers: dict[Ref, tuple[Fenced, str]] = {}
         ids = [mark.id for mark in marks]
-        for start in range(0, len(ids), barrier.FENCE_BATCH):
+        for start in range(0, len(ids), rowsets.FENCE_BATCH):
             heartbeat()
-            page = ids[start : start + barrier.FENCE_BATCH]
+            page = ids[start : start + rowsets.FENCE_BATCH]
             with self._write(instance) as tx:
-                barrier.abort(tx, barrier.fenced(tx, page))
+                rowsets.abort(tx, rowsets.fenced(tx, page))
             with self._read(instance) as tx:  # a new transaction, which sees only committed states
-                page_answers = barrier.judge(tx, barrier.fenced(tx, page))
+                page_answers = rowsets.judge(tx, rowsets.fenced(tx, page))
             answers.update({Ref(FENCED_KIND, rowset_id): answer for rowset_id, answer in page_answers.items()})
         return answers
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.owners.catalog.layout import FILE_NAME
-from sexton.owners.catalog.model import FrontEndOptions
+from sexton.owners.catalog.model import FILE_NAME, FrontEndOptions
 from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
 

@@ -13,9 +13,8 @@ from sqlalchemy import bindparam, func, select, update
 from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
-from sexton.owners.catalog import barrier
+from sexton.owners.catalog import rowsets
 from sexton.owners.catalog.hierarchy import Hierarchy
-from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.catalog.model import (
     JOB,
     MOST_CHARACTERS,
@@ -29,6 +28,7 @@ from sexton.owners.catalog.model import (
     TxnStatus,
     Written,
     WrongState,
+    rowset_prefix,
 )
 from sexton.owners.catalog.records import (
     CatalogTransaction,
@@ -162,7 +162,7 @@ class Catalog(Hierarchy):
                 return
             _expect(row, TxnStatus.PREPARED, TxnStatus.PRECOMMITTED)
             tx.change(tx.t.txns.c.id, [txn], status=TxnStatus.ABORTED)
-            barrier.end(tx, [txn])
+            rowsets.end(tx, [txn])
 
     def start_compaction(
         self, tablet: str, inputs: Sequence[str], vault: str, *, expiry_seconds: int = EXPIRY_SECONDS

@@ -1,16 +1,143 @@
-"""The owner ``http``: each question is a request to the system that keeps the records."""
+"""The owner ``http``: each question is a request to the system that keeps the records.
+
+What an owner serves over HTTP. Its answers are checked here: unknown and wrong fields are refused.
+
+An unknown field may be a mistyped or a newer one that would keep an object longer.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from sexton.contract import NewMark
-from sexton.marks.live import LiveEntry, Part
+from pydantic import Field
+
+from sexton.contract import MAX_EXTRA_RETENTION_SECONDS, NewMark
+from sexton.kernel.message import StrictMessage
+from sexton.marks.live import MOST_KEY, LiveEntry, Part
 from sexton.marks.model import DueMark, Fenced, Ref
 from sexton.owners.caller import OwnerCaller
-from sexton.owners.http import messages
 from sexton.owners.listed import Garbage, GarbagePage, ListedOwner, Undropped
 from sexton.owners.plugin import CallOptions, OwnerContext
 from sexton.owners.port import FindRefs, Heartbeat, LiveParts, OwnerSilent
+
+Text = Annotated[str, Field(max_length=1_024)]
+Key = Annotated[str, Field(max_length=MOST_KEY)]
+Position = Annotated[str, Field(max_length=1_024)]
+
+
+class MarkName(StrictMessage):
+    """The name of a mark."""
+
+    kind: Text
+    id: Text
+
+
+class MarkFiles(MarkName):
+    """A mark with the files that it names: ``keys``, or all under ``prefix``."""
+
+    vault: Text | None = None
+    keys: tuple[Key, ...] | None = None
+    prefix: Key | None = None
+
+
+class GarbageEntry(MarkFiles):
+    """One entry of the list of garbage. ``undropped``: it was listed before, and is no garbage any longer.
+
+    ``extra_retention_seconds``: so long it waits before the retention of its kind starts.
+    """
+
+    undropped: bool = False
+    bytes: Annotated[int, Field(ge=0)] = 0
+    parent: MarkName | None = None
+    extra_retention_seconds: Annotated[int, Field(ge=0, le=MAX_EXTRA_RETENTION_SECONDS)] = 0
+
+
+class GarbageAnswer(StrictMessage):
+    """Entries in the order of the list. ``end``: the position behind the last one, never empty behind an entry."""
+
+    entries: tuple[GarbageEntry, ...]
+    end: Position
+
+
+class FenceRequest(StrictMessage):
+    """Marks that must not come back from now on, with their files. ``batch``: a number that only grows.
+
+    A mark of kind ``orphan`` is a check's: no record named its object. From ``fenced`` on no commit may name it.
+    """
+
+    batch: int
+    marks: tuple[MarkFiles, ...]
+
+
+class FenceVerdict(MarkName):
+    """The answer for one mark, with a reason for people."""
+
+    answer: Literal["fenced", "in_use", "not_garbage", "unknown"]
+    reason: Text = ""
+
+
+class FenceAnswer(StrictMessage):
+    """The answers; a mark without one is kept."""
+
+    answers: tuple[FenceVerdict, ...]
+
+
+class ForgetRequest(StrictMessage):
+    """Marks whose files are deleted."""
+
+    marks: tuple[MarkName, ...]
+
+
+class LiveSearch(StrictMessage):
+    """Marks whose files may be live."""
+
+    marks: tuple[MarkFiles, ...]
+
+
+class LiveMark(MarkName):
+    """A mark that names something live; ``what``: the live record, in words."""
+
+    what: Text = ""
+
+
+class LiveSearchAnswer(StrictMessage):
+    """The marks that name something live; ``searched``: how many marks were searched."""
+
+    live: tuple[LiveMark, ...]
+    searched: int
+
+
+class LiveFile(StrictMessage):
+    """A file of the owner; ``prefix``: every object whose key begins so. ``live``: it must exist.
+
+    ``record``: ``KIND/ID`` of the record that names it.
+    """
+
+    vault: Text
+    key: Key
+    prefix: bool = False
+    live: bool = True
+    bytes: Annotated[int, Field(ge=0)] | None = None
+    record: Text = ""
+
+
+class LiveFiles(StrictMessage):
+    """Files in the owner's order. ``end``: the position behind the last one; empty: there are no more."""
+
+    files: tuple[LiveFile, ...]
+    end: Position = ""
+
+
+class RecordsRequest(StrictMessage):
+    """Records whose files are read again: ``KIND/ID``."""
+
+    records: tuple[Text, ...]
+
+
+class LiveCount(StrictMessage):
+    """How many objects are live now; None: unknown."""
+
+    objects: int | None = None
+
 
 MARKS_AT_ONCE = 500
 """Marks of one request; each may name 1,000 keys."""
@@ -27,7 +154,7 @@ class HttpOwner(ListedOwner):
 
     def garbage(self, instance: str, after: str, limit: int) -> GarbagePage:
         """Return a page of the owner's list."""
-        page = self._caller(instance).get("garbage", messages.GarbageAnswer, after=after, limit=limit)
+        page = self._caller(instance).get("garbage", GarbageAnswer, after=after, limit=limit)
         return GarbagePage([_entry(entry) for entry in page.entries], page.end)
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
@@ -36,8 +163,8 @@ class HttpOwner(ListedOwner):
         for page in _pages(marks, MARKS_AT_ONCE):
             heartbeat()
             names = {mark.ref for mark in page}
-            request = messages.LiveSearch(marks=tuple(_files(mark) for mark in page))
-            answer = self._caller(instance).post("live/search", request, messages.LiveSearchAnswer)
+            request = LiveSearch(marks=tuple(_files(mark) for mark in page))
+            answer = self._caller(instance).post("live/search", request, LiveSearchAnswer)
             if answer.searched != len(page):
                 raise OwnerSilent(f"the owner of {instance} searched {answer.searched} of {len(page)} marks")
             live_marks |= {ref: live.what for live in answer.live if (ref := Ref(live.kind, live.id)) in names}
@@ -45,7 +172,7 @@ class HttpOwner(ListedOwner):
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many objects are live, as the owner says."""
-        return self._caller(instance).get("live/count", messages.LiveCount).objects
+        return self._caller(instance).get("live/count", LiveCount).objects
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[DueMark], heartbeat: Heartbeat
@@ -54,8 +181,8 @@ class HttpOwner(ListedOwner):
         answers: dict[Ref, tuple[Fenced, str]] = {}
         for page in _pages(marks, MARKS_AT_ONCE):
             heartbeat()
-            request = messages.FenceRequest(batch=batch, marks=tuple(_files(mark) for mark in page))
-            answer = self._caller(instance).post("fence", request, messages.FenceAnswer)
+            request = FenceRequest(batch=batch, marks=tuple(_files(mark) for mark in page))
+            answer = self._caller(instance).post("fence", request, FenceAnswer)
             given = {Ref(a.kind, a.id): (Fenced(a.answer), a.reason) for a in answer.answers}
             answers |= {mark.ref: given[mark.ref] for mark in page if mark.ref in given}
         return answers
@@ -64,12 +191,12 @@ class HttpOwner(ListedOwner):
         """Tell the owner that these files are deleted."""
         with self._db.write() as c:
             for page in _pages(list(find_refs(c)), MARKS_AT_ONCE):
-                names = tuple(messages.MarkName(kind=ref.kind, id=ref.id) for ref in page)
-                self._caller(instance).tell("forget", messages.ForgetRequest(marks=names))
+                names = tuple(MarkName(kind=ref.kind, id=ref.id) for ref in page)
+                self._caller(instance).tell("forget", ForgetRequest(marks=names))
 
     def live_as_of(self, instance: str) -> None:
         """Return None: the files are those of the moment in which they are read; ``OwnerSilent`` if it is away."""
-        self._caller(instance).get("live/count", messages.LiveCount)
+        self._caller(instance).get("live/count", LiveCount)
 
     def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
         """Return one part: only the owner knows how to divide its files."""
@@ -79,7 +206,7 @@ class HttpOwner(ListedOwner):
         """Yield the owner's files, page by page."""
         caller, after = self._caller(instance), ""
         while True:
-            page = caller.get("live", messages.LiveFiles, after=after, limit=FILES_AT_ONCE)
+            page = caller.get("live", LiveFiles, after=after, limit=FILES_AT_ONCE)
             yield [_live_entry(file) for file in page.files]
             if not page.end:
                 return
@@ -91,8 +218,8 @@ class HttpOwner(ListedOwner):
         """Return the files of these records now."""
         entries: list[LiveEntry] = []
         for page in _pages(sorted(set(records)), MARKS_AT_ONCE):
-            request = messages.RecordsRequest(records=tuple(page))
-            answer = self._caller(instance).post("live/records", request, messages.LiveFiles)
+            request = RecordsRequest(records=tuple(page))
+            answer = self._caller(instance).post("live/records", request, LiveFiles)
             entries += [_live_entry(file) for file in answer.files]
         return entries
 
@@ -105,7 +232,7 @@ def _pages(things: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (things[start : start + size] for start in range(0, len(things), size))
 
 
-def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
+def _entry(entry: GarbageEntry) -> Garbage | Undropped:
     if entry.undropped:
         return Undropped(entry.kind, entry.id)
     parent = None if entry.parent is None else (entry.parent.kind, entry.parent.id)
@@ -116,9 +243,9 @@ def _entry(entry: messages.GarbageEntry) -> Garbage | Undropped:
     )
 
 
-def _files(mark: DueMark) -> messages.MarkFiles:
-    return messages.MarkFiles(kind=mark.kind, id=mark.id, vault=mark.vault, keys=mark.keys, prefix=mark.prefix)
+def _files(mark: DueMark) -> MarkFiles:
+    return MarkFiles(kind=mark.kind, id=mark.id, vault=mark.vault, keys=mark.keys, prefix=mark.prefix)
 
 
-def _live_entry(file: messages.LiveFile) -> LiveEntry:
+def _live_entry(file: LiveFile) -> LiveEntry:
     return LiveEntry(file.vault, file.key, file.prefix, file.live, file.bytes, file.record)

@@ -26,8 +26,8 @@ from sexton.marks.policy import as_named
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.port import COUNT_SECONDS, LiveParts, NoLiveSide, Owner, OwnerSilent
 from sexton.owners.reading import STATEMENT_SECONDS, silent_on_error
-from sexton.owners.sql import live_keys, live_moment, live_view, loose_keys
-from sexton.owners.sql.live_marks import LiveMarks
+from sexton.owners.sql import live_keys, live_moment, live_view
+from sexton.owners.sql.live_keys import LiveMarks
 from sexton.owners.sql.live_reading import OwnerSlow, reading
 from sexton.owners.sql.live_view import LiveView
 from sexton.storage.model import VaultSpec
@@ -155,8 +155,8 @@ class SqlOwner(Owner):
             as_of = self._recent_as_of(view)
             meaning = self._meaning(view)
             self._require_placed(view, meaning)
-            read_through = partial(loose_keys.read, self._db, view, meaning.vaults, heartbeat)
-            loose = self._looked(view, meaning, "loose keys", loose_keys.MOST_TRUSTED_SECONDS, read_through)
+            read_through = partial(live_keys.read, self._db, view, meaning.vaults, heartbeat)
+            loose = self._looked(view, meaning, "loose keys", live_keys.MOST_TRUSTED_SECONDS, read_through)
             reader = LiveMarks(view, meaning.vaults, loose, heartbeat)
             refs = reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks)
             live_rows = {mark.ref: row for mark in marks if (row := loose.touched_by(mark))}
@@ -197,7 +197,7 @@ class SqlOwner(Owner):
         known = self._looks.get(known_as)
         if known is None or known.meaning != meaning or begun > known.until:
             found, ended = look(), time.monotonic()
-            until = ended + min(most_seconds, loose_keys.TRUSTED_TIMES * (ended - begun))
+            until = ended + min(most_seconds, live_keys.TRUSTED_TIMES * (ended - begun))
             known = self._looks[known_as] = _Look(found, meaning, until)
         return cast(Found, known.found)
 

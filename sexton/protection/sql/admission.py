@@ -1,17 +1,181 @@
-"""Decide whether a job may open a registration, and how much it may protect; end the protections that are due."""
+"""Decide whether a job may open a registration, and how much it may protect; end the protections that are due.
+
+Find the registered objects that are being deleted.
+
+These functions are called after ``wait_for_claims``: no more registered objects are claimed then.
+"""
 
 import logging
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import Column, Connection, Select, and_, delete, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, delete, func, or_, select
 
-from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
+from sexton.database.rows import PROTECTIONS, add_to_counters, beyond, in_list
+from sexton.marks.model import Ref
+from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists
+from sexton.marks.sql.leases import seconds_of_requests
+from sexton.marks.sql.rows import refs_in
 from sexton.protection import policy
-from sexton.protection.errors import Exists, GcIsRunning, MaxCount
-from sexton.protection.model import JobUsage, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.model import (
+    NAMED,
+    Exists,
+    GcIsRunning,
+    Item,
+    JobUsage,
+    MaxCount,
+    Protection,
+    ProtectionEnd,
+    ProtectionSettings,
+    ProtectionState,
+)
+
+FILES_AT_ONCE = 5_000
+
+
+def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Item]) -> Sequence[tuple[str, str]]:
+    """Return (vault, key) of the registered objects, and of those under registered prefixes, that are being deleted.
+
+    A registered prefix may lose objects that a second pass finds. Only while a request of a first pass may be on its
+    way, whose rows are gone, the prefixes of marks that await their second pass are returned too, where one of them
+    and a registered prefix overlap. An object that is deleted already has no row any longer: only its store can answer,
+    after this, whether it exists.
+
+    Args:
+        db: the database.
+        c: a connection in a transaction.
+        instance: the instance.
+        items: items of the registration.
+    """
+    objects = [(item.vault, item.key) for item in items if not item.prefix]
+    prefixes = Prefixes(items)
+    claimed: set[tuple[str, str]] = set()
+    if objects:
+        keys, queried = [key for _, key in objects], set(objects)
+        may_have = may_have_keys(db, min(keys), max(keys))
+        claimed |= set(_claimed(db, c, instance, lambda vault, key: (vault, key) in queried, may_have))
+    if prefixes:
+        claimed |= set(islice(_claimed(db, c, instance, prefixes.cover), NAMED))  # a few: there may be millions
+    claimed |= set(_in_second_pass(db, c, instance, objects))  # after the files: a first pass may end meanwhile
+    if prefixes and seconds_of_requests(db, c, instance) > 0:
+        claimed |= set(_overlapping_second_passes(db, c, instance, prefixes))
+    return sorted(claimed)
+
+
+def claimed_files(db: Database, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
+    """Yield (vault, key) of all objects that are being deleted, in pages, to be tested by a filter."""
+    t, last_batch, last_file = db.t.file_list, -1, -1
+    while True:
+        is_later = beyond((t.c.batch, t.c.last), (last_batch, last_file))
+        with db.read() as c:
+            files = next(read_lists(db, c, of_instance(db, instance), is_later, at_once=1), None)
+            claimed = frozenset() if files is None else _claimed_refs(db, c, instance, files.refs)
+        if files is None:
+            return
+        yield [(run.vault, key) for run in files.runs_of(claimed) for key in files.keys_of(run)]
+        last_batch, last_file = files.batch, files.last
+
+
+def prefixes_of_requests(db: Database, instance: str) -> Sequence[tuple[str, str]]:
+    """Return (vault, prefix) of a few marks whose first pass has ended, while a request of it may be on its way.
+
+    A filter cannot be asked about a prefix. Without a vault (``*``): in every one.
+    """
+    with db.read() as c:
+        if seconds_of_requests(db, c, instance) <= 0:
+            return ()
+        rows = c.execute(_second_passes(db, instance).order_by(db.t.mark.c.prefix).limit(NAMED))
+        return [(row.vault or "*", row.prefix) for row in rows]
+
+
+def _claimed(
+    db: Database,
+    c: Connection,
+    instance: str,
+    is_queried: Callable[[str, str], bool],
+    *conditions: ColumnElement[bool],
+) -> Iterator[tuple[str, str]]:
+    """Yield vault and key of those of the queried files whose mark is claimed; ``conditions``: on their lists."""
+    for files in read_lists(db, c, of_instance(db, instance), *conditions):
+        queried = [(run, key) for run in files.runs for key in files.keys_of(run) if is_queried(run.vault, key)]
+        claimed = _claimed_refs(db, c, instance, {run.ref for run, _ in queried})
+        yield from ((run.vault, key) for run, key in queried if run.ref in claimed)
+
+
+def _claimed_refs(db: Database, c: Connection, instance: str, refs: Set[Ref]) -> frozenset[Ref]:
+    """Return those of these marks that are claimed."""
+    if not refs:
+        return frozenset()
+    mark = db.t.mark
+    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", refs_in(mark, refs))
+    return frozenset(Ref(*row) for row in c.execute(select(mark.c.kind, mark.c.id).where(claimed)))
+
+
+def _in_second_pass(
+    db: Database, c: Connection, instance: str, objects: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the objects under the prefix of a claimed mark in its second pass.
+
+    A worker that lost its lease may be deleting objects that this pass found, although their rows are deleted.
+    """
+    prefixes = sorted({prefix for _, key in objects for prefix in covering_prefixes(key)})
+    rows = c.execute(_second_passes(db, instance).where(in_list(db.t.mark.c.prefix, prefixes)))
+    second_pass_prefixes = {(row.vault, row.prefix) for row in rows}
+    for vault, key in objects:
+        # A mark without a vault deletes in every one.
+        if any(not second_pass_prefixes.isdisjoint(((vault, p), (None, p))) for p in covering_prefixes(key)):
+            yield vault, key
+
+
+def _overlapping_second_passes(
+    db: Database, c: Connection, instance: str, registered: "Prefixes"
+) -> Iterator[tuple[str, str]]:
+    """Yield the prefixes of a few marks that await their second pass and overlap a registered one, with its vault."""
+    found = 0
+    for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
+        for vault in registered.vaults if row.vault is None else (row.vault,):
+            if registered.overlap(vault, row.prefix):
+                yield vault, row.prefix
+                found += 1
+        if found >= NAMED:
+            return
+
+
+class Prefixes:
+    """The prefixes among registered items, to be compared with very many keys and other prefixes."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._prefixes = {(item.vault, item.key) for item in items if item.prefix}
+        self._ordered = sorted(self._prefixes)
+        self._lengths = {len(key) for _, key in self._prefixes}  # there are few, however many prefixes there are
+        self.vaults = {vault for vault, _ in self._prefixes}
+
+    def __len__(self) -> int:
+        return len(self._prefixes)
+
+    def cover(self, vault: str, key: str) -> bool:
+        """Return whether a key begins with one of the prefixes."""
+        return any((vault, key[:length]) in self._prefixes for length in self._lengths)
+
+    def overlap(self, vault: str, prefix: str) -> bool:
+        """Return whether one of the prefixes begins with this one, or this one with one of them."""
+        position = bisect_left(self._ordered, (vault, prefix))
+        following = self._ordered[position : position + 1]
+        is_around = any(other == vault and key.startswith(prefix) for other, key in following)
+        return is_around or self.cover(vault, prefix)
+
+
+def _second_passes(db: Database, instance: str) -> Select[Any, Any]:
+    """Select vault and prefix of the marks that await their second pass; without a vault: in every one."""
+    mark = db.t.mark
+    awaits_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.first_pass_at.is_not(None))
+    return select(mark.c.vault, mark.c.prefix).where(awaits_second_pass, mark.c.prefix.is_not(None))
+
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,8 @@ from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import in_span, read_lists
 from sexton.marks.sql.keeper import Keeper
-from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import Protection
+from sexton.protection.model import Invalid, Protection
 
 FILTERS_CACHED = 32
 MAX_KEYS = 100

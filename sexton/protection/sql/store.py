@@ -14,24 +14,24 @@ from sqlalchemy import Boolean, Connection, Text, and_, delete, func, insert, li
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
-from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance, deciding
-from sexton.database.rows import as_rows
+from sexton.database.rows import PROTECTIONS, add_to_counters, as_rows
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
-from sexton.protection.errors import Invalid, ProtectionNotFound
 from sexton.protection.filter import Filter
 from sexton.protection.model import (
     CHUNK_ITEMS,
+    Invalid,
     Item,
     Protection,
     ProtectionEnd,
+    ProtectionNotFound,
     ProtectionSettings,
     ProtectionState,
     Sealed,
 )
-from sexton.protection.sql import claimed_objects
+from sexton.protection.sql import admission
 from sexton.protection.sql.admission import (
     end_due,
     ensure_admitted,
@@ -152,16 +152,16 @@ class ProtectionStore:
         """
         with self._db.read() as c:
             self._row(c, registration.instance, registration.job, registration.id)
-            return claimed_objects.find_claimed(self._db, c, registration.instance, items)
+            return admission.find_claimed(self._db, c, registration.instance, items)
 
     def find_covered(self, instance: str, filter_: Filter) -> Sequence[tuple[str, str]]:
         """Return (vault, key) of objects that are being deleted and that a filter covers.
 
         And (vault, prefix) under which a request may still delete objects that no row names.
         """
-        files = (file for page in claimed_objects.claimed_files(self._db, instance) for file in page)
+        files = (file for page in admission.claimed_files(self._db, instance) for file in page)
         covered = [(vault, key) for vault, key in files if filter_.covers(vault, key)]
-        return [*covered, *claimed_objects.prefixes_of_requests(self._db, instance)]
+        return [*covered, *admission.prefixes_of_requests(self._db, instance)]
 
     def store_result(self, registration: Protection, number: int, result: Sealed) -> Sealed:
         """Store the result of a chunk; return the one that was stored first.

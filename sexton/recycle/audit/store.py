@@ -15,7 +15,7 @@ from sqlalchemy import and_, or_, select
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import SECOND_PASS
-from sexton.recycle.audit import parquet
+from sexton.recycle.audit import writer
 from sexton.recycle.audit.model import AuditFile, AuditRow, AuditUnreadable, day, days, folder, parse, round_folder
 from sexton.recycle.audit.writer import AuditLocations
 from sexton.storage.port import UnknownVault, Vault, VaultFault
@@ -185,7 +185,7 @@ def _rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ())
                 name, future = fetching.popleft()
                 data = future.result()
                 if data is not None:  # None: its retention ended, and it was removed since it was listed
-                    yield from parquet.decode(data, name, names)
+                    yield from writer.decode(data, name, names)
         finally:
             for _, future in fetching:
                 future.cancel()

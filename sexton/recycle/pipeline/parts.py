@@ -1,14 +1,67 @@
-"""What the steps of the pipeline work with."""
+"""What the steps of the pipeline work with.
 
-from typing import NamedTuple
+The port of deletion, which threads of this process or Spark executors do.
+"""
 
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+from sexton.marks.model import WriteToken
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.pipeline.deleter import Deleter
+from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.port import Vaults
+
+
+class Deletion(Protocol):
+    """One deletion of a batch's undone files, while more of them are claimed.
+
+    An error that ends it (a lost lease, a halt, a database that does not answer) is raised by the next call.
+    """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        """Stop, unless it has ended."""
+
+    def release_up_to(self, to: int) -> None:
+        """Let files up to this number be deleted: each of the batch up to it is claimed, or will not be claimed."""
+        ...
+
+    def wait_for(self, to: int) -> None:
+        """Wait until every file up to this number was tried, or is skipped."""
+        ...
+
+    def has_tried(self, to: int) -> bool:
+        """Return whether every file up to this number was tried, or is skipped."""
+        ...
+
+    @property
+    def tried_to(self) -> int:
+        """Return a file number, approximately the highest up to which every file was tried or is skipped."""
+        ...
+
+    def logged(self, after: int, to: int) -> bool:
+        """Return whether the deletion itself logged the outcomes of these files."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until every claimed file was tried; no more will be claimed."""
+        ...
+
+
+class Deleter(Protocol):
+    """Deletes the files of batches."""
+
+    leaves_requests: bool
+    """Whether a request may be on its way when its file is done: Spark may repeat a task whose executor it has lost."""
+
+    def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> Deletion:
+        """Return a deletion of the batch's files numbered above ``after``, a context manager."""
+        ...
 
 
 class Parts(NamedTuple):

@@ -13,9 +13,8 @@ from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept, name_first
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.deleter import Deletion
 from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeProgress, RangeReceipt
-from sexton.recycle.pipeline.parts import Parts
+from sexton.recycle.pipeline.parts import Deletion, Parts
 from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.settle import Settler
 

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sexton.database.counters import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
+from sexton.database.rows import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
 from sexton.marks.model import Lease, LeaseLost, Reason
-from sexton.recycle.errors import OrderRefused
-from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, RoundReport
+from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, OrderRefused, RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
-from sexton.recycle.planning.limits import is_limited
 from sexton.recycle.planning.model import Plan, Policy
+from sexton.recycle.planning.policy import is_limited
 from sexton.storage.port import FAULTS, NOT_LISTED
 
 FIRST_RETRY_MS = 30_000

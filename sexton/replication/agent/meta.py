@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sexton.replication.agent.layout import BACKEND_KEY, MAX_VALUE_BYTES
+from sexton.replication.agent.model import BACKEND_KEY, MAX_VALUE_BYTES
 from sexton.replication.errors import NoStore, OtherBackend, StoreBusy, StoreFault
 from sexton.storage.local.files import MissingDirectory, open_location
 

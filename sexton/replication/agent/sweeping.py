@@ -10,15 +10,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from sexton.kernel.crash_points import reached
-from sexton.replication.agent import layout
-from sexton.replication.agent.layout import BinlogFiles, Malformed
+from sexton.replication.agent import model
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import (
     MAX_MESSAGES,
     NOTHING,
+    BinlogFiles,
     CutDone,
     GrantedCut,
     GrantedCutPage,
+    Malformed,
     SweepOrder,
     SweepOutcome,
     Swept,
@@ -165,16 +166,16 @@ class Removal:
     def _remove(self) -> None:
         uid, version = self._cut.uid, self._cut.version
         with self._meta.proven():
-            registered = self._meta.get(layout.tablet_key(uid))
+            registered = self._meta.get(model.tablet_key(uid))
         if registered is None:
             self._record_problem(SweepOutcome.UNKNOWN, f"tablet {uid} is not registered here")
             return
-        tablet, folders = layout.parse_tablet(registered)
+        tablet, folders = model.parse_tablet(registered)
         if tablet != self._cut.tablet:
             raise Malformed(f"{uid} is registered as tablet {tablet}, but the cut is for tablet {self._cut.tablet}")
-        for stray in next(self._meta.scan(*layout.stray_key_range(uid), 1), ()):
+        for stray in next(self._meta.scan(*model.stray_key_range(uid), 1), ()):
             self._sound_entries([stray], tablet)
-        for page in self._meta.scan(*layout.key_range(uid, version), self._keys):
+        for page in self._meta.scan(*model.key_range(uid, version), self._keys):
             self._remove_entries(self._sound_entries(page, tablet), folders)
             # The next page may begin with the same version: an entry of another rowset.
             self._cleared = max(self._cleared, _version(page[-1][0]) - 1)
@@ -198,9 +199,9 @@ class Removal:
         if first is None:
             return
         names, problem = chain([first], names), ""
-        path = "/".join([*folders, layout.FOLDER])
+        path = "/".join([*folders, model.FOLDER])
         try:
-            with open_folder(root, [*folders, layout.FOLDER]) as inner:
+            with open_folder(root, [*folders, model.FOLDER]) as inner:
                 while page := list(islice(names, PAGE_FILES)):
                     for result in unlink_all(inner, page):
                         if result.outcome is storage.KeyOutcome.DELETED:
@@ -222,7 +223,7 @@ class Removal:
         sound = []
         for key, value in page:
             try:
-                sound.append(layout.parse_entry(key, value, self._cut.uid, tablet))
+                sound.append(model.parse_entry(key, value, self._cut.uid, tablet))
             except Malformed as e:
                 self._sound = min(self._sound, NOTHING if e.version is None else e.version - 1)
                 self._record_problem(SweepOutcome.QUARANTINED, str(e))
@@ -234,6 +235,6 @@ class Removal:
 
 def _version(key: bytes) -> int:
     try:
-        return layout.parse_key(key).version
+        return model.parse_key(key).version
     except Malformed as e:
         return NOTHING if e.version is None else e.version

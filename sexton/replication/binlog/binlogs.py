@@ -9,25 +9,28 @@ from sexton.kernel.live import Live
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.messages import PAGE_BACKENDS, Backends, WaitingOrder
-from sexton.replication.binlog.model import BinlogSettings, CutReport, LogExplanation, RetainingCopy
+from sexton.replication.binlog.model import (
+    PAGE_BACKENDS,
+    Backends,
+    BinlogSettings,
+    CutReport,
+    LogExplanation,
+    RetainingCopy,
+    WaitingOrder,
+)
 from sexton.replication.binlog.sql import rows
-from sexton.replication.binlog.sql.config import ConfigStore
+from sexton.replication.binlog.sql.config import BinlogSchedule, ConfigStore
 from sexton.replication.binlog.sql.consumers import ConsumerStore
-from sexton.replication.binlog.sql.cutting import Cutter
-from sexton.replication.binlog.sql.figures import find_last_run
-from sexton.replication.binlog.sql.records import RecordStore
-from sexton.replication.binlog.sql.removing import Remover
-from sexton.replication.binlog.sql.schedule import BinlogSchedule
-from sexton.replication.binlog.sql.sending import Sender
+from sexton.replication.binlog.sql.cutting import Cutter, Remover
+from sexton.replication.binlog.sql.rows import find_last_run
+from sexton.replication.binlog.sql.sending import RecordStore, Sender
 from sexton.replication.errors import UnknownLog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.model import ReplicaSettings
 from sexton.replication.replicas.policy import describe_faults
 from sexton.replication.replicas.sql import figures
 from sexton.replication.replicas.sql.placement import PlacementStore
-from sexton.replication.replicas.sql.reports import ReportStore
-from sexton.replication.replicas.sql.store import ReplicaStore
+from sexton.replication.replicas.sql.store import ReplicaStore, ReportStore
 
 log = logging.getLogger(__name__)
 MAX_LINES = 100

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sexton.insight.views import Blocker
 from sexton.insight.wording import quantity
-from sexton.replication.binlog.sql.figures import find_last_run, logs_with_blocker
+from sexton.replication.binlog.sql.rows import find_last_run, logs_with_blocker
 from sexton.replication.replicas.sql import figures
 from sexton.wal.model import BlockReason
 

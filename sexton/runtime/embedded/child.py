@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sexton.kernel.errors import SextonError
-from sexton.kernel.private import CHILD_UMASK, make_directory, open_file
+from sexton.kernel.process import CHILD_UMASK, make_directory, open_file
 from sexton.runtime.embedded.ports import write_atomically
 
 # Runs in its own interpreter before it executes the real program, as a preexec_fn may deadlock in a process with

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sexton.kernel.private import make_directory
+from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, find_binary
 from sexton.runtime.embedded.ports import Ports, write_atomically
 

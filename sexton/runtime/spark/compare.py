@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.check.model import CheckOrder, Evidence, Listing
+from sexton.check.model import CheckOrder, Evidence, Heartbeat, Listing
 from sexton.check.policy import latest_judged_write, with_live_counts
-from sexton.check.port import Heartbeat
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput

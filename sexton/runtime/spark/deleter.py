@@ -16,7 +16,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.marks.model import LeaseLost, WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
-from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
+from sexton.recycle.pipeline.sql.files import OutcomeStore
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work

@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.database.engine import AWAY, first_line
 from sexton.kernel.errors import SextonError
-from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
+from sexton.kernel.process import search_cycles_rarely
 from sexton.marks.model import WriteToken
 from sexton.operators.controls.model import Control
 from sexton.recycle.pipeline.active_lease import ActiveLease

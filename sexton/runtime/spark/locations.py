@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import make_url
 
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.kernel.trust import STRICT, Trust

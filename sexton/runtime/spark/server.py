@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyspark
 
-from sexton.kernel.private import make_directory
+from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 

@@ -27,7 +27,7 @@ from pyspark.sql.connect.session import SparkSession
 import config
 import sexton
 from sexton.kernel.errors import SextonError
-from sexton.kernel.private import make_directory, open_file
+from sexton.kernel.process import make_directory, open_file
 from sexton.runtime.embedded.child import EmbeddedError
 from sexton.runtime.spark.server import ConnectServer, is_local
 

@@ -17,12 +17,12 @@ from pyspark.sql.types import StructType
 from sexton.check.model import CheckOrder, Discrepancy
 from sexton.check.policy import is_stored, unknown_object
 from sexton.kernel.errors import SextonError
-from sexton.kernel.memory import search_cycles_rarely
 from sexton.kernel.message import Message
+from sexton.kernel.process import search_cycles_rarely
 from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import ListedObject, VaultPart, VaultSpec
-from sexton.storage.object_names import canonical
+from sexton.storage.policy import canonical
 from sexton.storage.port import UNREACHABLE, VaultFault
 
 OBJECTS = pa.schema(

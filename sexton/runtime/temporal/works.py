@@ -5,7 +5,7 @@ from typing import Any
 from sexton.check.model import CheckProgress, CheckReport, CheckRequest
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
-from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
+from sexton.replication.binlog.model import GcProgress, GcReport, GcRequest
 from sexton.runtime.temporal.control_client import AlreadyPurging, ControlClient
 from sexton.wal.messages import (
     PurgeProgress,

@@ -16,7 +16,7 @@ from sexton.storage.port import VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete
-from sexton.storage.s3.versions import ObjectVersion, page
+from sexton.storage.s3.purge import ObjectVersion, page
 from sexton.storage.s3.wire import REQUEST_ERRORS, client_with_wrong_secret, error_of, is_about_request
 
 if TYPE_CHECKING:

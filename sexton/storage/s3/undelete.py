@@ -8,7 +8,7 @@ from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete, head_all
-from sexton.storage.s3.versions import ObjectVersion, versions_of, versions_under
+from sexton.storage.s3.purge import ObjectVersion, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
 

@@ -20,7 +20,7 @@ from sexton.wal import policy, verdict_rows
 from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, PurgeVerdict, RegionState, Topic, WalSettings
 from sexton.wal.port import LogFault, Step
 from sexton.wal.regions import CLEAR_PENDING, accept_pending
-from sexton.wal.sql.rows import deciding, lock_regions, read_pins, read_regions, read_topics, retains
+from sexton.wal.sql.store import deciding, lock_regions, read_pins, read_regions, read_topics, retains
 from sexton.wal.verdict_rows import Answers, OpenPurge, TopicDecision, TopicState, completed_purges
 
 log = logging.getLogger(__name__)

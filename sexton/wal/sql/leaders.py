@@ -13,10 +13,10 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
 from sexton.wal.model import MAX_REPLAYS, Pin, Region, Topic, WalSettings
-from sexton.wal.orders import HeartbeatReceipt, LeaderReport, OpenRegionOrder
+from sexton.wal.policy import HeartbeatReceipt, LeaderReport, OpenRegionOrder
 from sexton.wal.port import PinEnded, TooManyReplays, of_another_node
 from sexton.wal.regions import decide_opening, is_plausible, merge, reported_need
-from sexton.wal.sql.rows import deciding, read_topic
+from sexton.wal.sql.store import deciding, read_topic
 
 KEYS = ("topic", "region")
 MERGED = ("keep_from", "flushed", "source", "pending_keep_from", "pending_flushed")

@@ -25,10 +25,10 @@ from sexton.wal.model import (
     Topic,
     WalSettings,
 )
-from sexton.wal.orders import MapOrder, RegionMapping, RegionMove
+from sexton.wal.policy import MapOrder, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldMap, TooManyRegions, UnknownRegion
 from sexton.wal.regions import FORGET_REPORTS, remapped, starts_over
-from sexton.wal.sql.rows import (
+from sexton.wal.sql.store import (
     check_instance,
     deciding,
     ensure_topic,

@@ -9,7 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind
 from sexton.runtime.embedded.ports import Ports
-from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
+from sexton.runtime.embedded.stack import NAMESPACE, TemporalServer
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.database import OwnCluster, own_cluster
 from tests.fault.live.deployment import SHOP

@@ -9,7 +9,7 @@ from sexton.kernel.crash_points import OF_ROUNDS, OF_WAL
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest
 from sexton.wal.model import Mode, WalSettings
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.owners.catalog.layout import tablet_prefix
+from sexton.owners.catalog.model import tablet_prefix
 from tests.integration.owners.catalog.shop import SCHEMAS, Shop
 from tests.support.rig import DAY, listing
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text, update
 
 from sexton import contract
-from sexton.check.sql import orphan_proofs
+from sexton.check.sql import repair
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
 from sexton.operators.holds.model import Hold
@@ -139,7 +139,7 @@ def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
 
 
 def test_refuted_marks_are_removed_in_pages_also_quarantined(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphan_proofs, "PAGE_MARKS", 2)
+    monkeypatch.setattr(repair, "PAGE_MARKS", 2)
     keys = [f"data/t9/{name}_0.dat" for name in "abcd"]
     owned.orphaned(*keys)
     owned.repairs.orphans("shop")

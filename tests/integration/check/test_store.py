@@ -5,8 +5,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run, RunState
-from sexton.check.port import UnknownFinding
+from sexton.check.model import (
+    Discrepancy,
+    Evidence,
+    Finding,
+    FindingState,
+    FindingType,
+    Listing,
+    Run,
+    RunState,
+    UnknownFinding,
+)
 from sexton.check.sql.store import CheckSchedule, CheckStore
 from sexton.kernel.errors import BadInput
 from tests.integration.check.conftest import Owned, file_keys

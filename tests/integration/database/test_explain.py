@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from config.engine_settings import EngineSettings
+from config.settings import EngineSettings
 from sexton.check.sql import live_side
 from sexton.contract import NewMark
 from sexton.marks.file_list import FileList

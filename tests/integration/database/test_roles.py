@@ -14,7 +14,7 @@ from sexton.database import roles, schema
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.interfaces.cli.doctor.stored import access_problems
-from sexton.interfaces.selftest.race import run as run_race
+from sexton.interfaces.selftest import run as run_race
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog import tables
 from sexton.owners.plugin import OwnerContext

@@ -18,7 +18,7 @@ from sexton.kernel.crash_points import installed
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.markers import MarkerStore
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.sql.measure import MOST_KINDS
 from tests.integration.insight.conftest import FILES

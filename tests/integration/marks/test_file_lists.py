@@ -5,7 +5,7 @@ from sqlalchemy import ColumnElement
 from sexton.contract import NewMark
 from sexton.marks.model import File, FilePage, Ref, Span
 from sexton.marks.sql.file_lists import find_spans, in_span, may_have_keys, may_have_prefix, of_instance, read_lists
-from sexton.protection.sql.claimed_objects import claimed_files
+from sexton.protection.sql.admission import claimed_files
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import claim, token
 from tests.support.files import stored_files

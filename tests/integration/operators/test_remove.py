@@ -11,7 +11,7 @@ from sexton.kernel import crash_points
 from sexton.kernel.errors import NotFound
 from sexton.marks.model import Ref
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.remove import InUse, remove_vault
+from sexton.operators.registry.add_remove import InUse, remove_vault
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.plugins import add_instance, remove_instance

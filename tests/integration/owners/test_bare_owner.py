@@ -11,7 +11,7 @@ from sexton.kernel.trust import STRICT
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owners import caller
-from sexton.owners.http.messages import LiveCount
+from sexton.owners.http.owner import LiveCount
 from sexton.owners.plugin import CallOptions
 from sexton.owners.port import Heartbeat, Owner, OwnerSilent
 from sexton.recycle.model import RoundReport

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.owners.sql import loose_keys
+from sexton.owners.sql import live_keys
 from sexton.storage.model import VaultSpec
-from sexton.storage.object_names import canonical, url_roots
+from sexton.storage.policy import canonical, url_roots
 from tests.integration.owners.views import execute, new_worker, show
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
@@ -61,7 +61,7 @@ def test_k13_a_live_key_may_be_spelled_in_any_way(rig: Rig, tmp_path: Path, as_u
 def test_k13_a_view_too_large_to_read_through_is_looked_up(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loose_keys, "MOST_ROWS", 0)
+    monkeypatch.setattr(live_keys, "MOST_ROWS", 0)
     root = rig.local(tmp_path / "v")
 
     assert [how for how, (key, shown) in ENCODED.items() if not kept(rig, root, key, shown)] == []
@@ -80,7 +80,7 @@ def test_k13_a_look_that_is_cut_off_finds_what_is_exact(
         "CREATE OR REPLACE VIEW sexton_live AS SELECT kind, id, vault, "
         "key || (SELECT left(count(*)::text, 0) FROM generate_series(1, 4000000)) AS key FROM file OFFSET 0",  # slow
     )
-    monkeypatch.setattr(loose_keys, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(live_keys, "LOOK_SECONDS", 0.1)
     rig.later(10_801)
 
     assert kept_texts(rig.round()) == {"live": 1}
@@ -199,7 +199,7 @@ def reasons_to_keep(rig: Rig, root: Path, type_: str) -> list[str]:
 def test_n2_a_vault_that_is_added_after_a_look_is_looked_at(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loose_keys, "TRUSTED_TIMES", 1_000_000)
+    monkeypatch.setattr(live_keys, "TRUSTED_TIMES", 1_000_000)
     for vault, shown in (("url", f"file://{root.parent}/url/data/a"), ("loose", "d%61ta/a")):
         put(root.parent / vault, "data/a")
         more = f"UNION ALL SELECT 'file', 'y', '{vault}', '{shown}' FROM shown"

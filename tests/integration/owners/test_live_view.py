@@ -11,7 +11,7 @@ from sexton.kernel import crash_points
 from sexton.marks.keepers import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_out
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
-from sexton.owners.sql import live_marks
+from sexton.owners.sql import live_keys
 from sexton.recycle.model import RoundReport
 from tests.integration.owners.views import execute, new_worker
 from tests.support.kept import kept_texts
@@ -217,7 +217,7 @@ def test_a_live_prefix_may_end_with_any_separator() -> None:
 
 @pytest.mark.slow
 def test_a_live_view_is_queried_for_deep_keys_in_pages(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_marks, "NAMES_AT_ONCE", 500)
+    monkeypatch.setattr(live_keys, "NAMES_AT_ONCE", 500)
     execute(rig, "CREATE INDEX live_by_key ON live (vault, key)")
     live(rig, key="00/")
     mark = DueMark("dropped", "m", 0, "disk", None, tuple(f"{n:02}/" + "d/" * 510 for n in range(50)), 0)

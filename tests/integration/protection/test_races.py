@@ -10,12 +10,11 @@ import pytest
 from sexton import contract
 from sexton.contract import Collected, NewMark
 from sexton.kernel import crash_points
-from sexton.protection.errors import Invalid, ProtectionNotFound
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item, Protection, ProtectionSettings, Sealed
+from sexton.protection.model import Invalid, Item, Protection, ProtectionNotFound, ProtectionSettings, Sealed
 from sexton.protection.policy import digest
 from sexton.protection.registrar import REPORT, Registrar
-from sexton.protection.sql import claimed_objects
+from sexton.protection.sql import admission
 from sexton.protection.sql.store import ProtectionStore
 from tests.integration.protection.registrations import protect, registration
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, range_order, replaced_worker
@@ -241,7 +240,7 @@ def test_a_registration_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path, mo
 
 
 def test_prefixes_overlap_where_one_begins_with_the_other() -> None:
-    registered = claimed_objects.Prefixes([Item("disk", f"p{n}/", prefix=True) for n in range(100)])
+    registered = admission.Prefixes([Item("disk", f"p{n}/", prefix=True) for n in range(100)])
 
     for prefix in ("p7/", "p7/inner/", "p", "", "p7"):
         assert registered.overlap("disk", prefix), prefix

@@ -7,17 +7,19 @@ import pytest
 from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
-from sexton.protection.errors import (
+from sexton.protection.filter import Filter
+from sexton.protection.model import (
     Exists,
     GcIsRunning,
     Invalid,
+    Item,
     JobQuotaExceeded,
     MaxCount,
     ProtectionNotFound,
+    ProtectionSettings,
+    ProtectionState,
     SoftDeleted,
 )
-from sexton.protection.filter import Filter
-from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.storage.local.vault import LocalVault
 from tests.integration.protection.registrations import garbage, protect, registration, same_protection

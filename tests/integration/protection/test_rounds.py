@@ -9,9 +9,8 @@ from sexton.kernel import crash_points
 from sexton.marks import file_list
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, ClaimRequest, File, Ref
-from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.model import Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
 from sexton.protection.sql.store import ProtectionStore
 from tests.integration.protection.registrations import (

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sexton.replication.agent import layout
+from sexton.replication.agent import model
 from sexton.replication.agent.model import CutDone, GrantedCutPage
 from sexton.replication.agent.sweeping import BackendSweeper
 from sexton.replication.replicas.model import ReplicaReport, TabletReport
@@ -42,15 +42,15 @@ class StorageNode:
         registered = {}
         for tablet in tablets:
             uid = f"{tablet}.{self.backend}"
-            (self.directory / tablet / layout.FOLDER).mkdir(parents=True)
-            registered[layout.tablet_key(uid)] = json.dumps({"tablet": tablet, "path": tablet}).encode()
+            (self.directory / tablet / model.FOLDER).mkdir(parents=True)
+            registered[model.tablet_key(uid)] = json.dumps({"tablet": tablet, "path": tablet}).encode()
             self.last[tablet] = -1
         self.meta.put(registered)
 
     def write(self, tablet: str, version: int) -> None:
         """Write the binlog of one version."""
         uid, rowset = f"{tablet}.{self.backend}", f"r{version}"
-        (self.directory / tablet / layout.FOLDER / f"{rowset}_0.dat").write_bytes(b"x")
+        (self.directory / tablet / model.FOLDER / f"{rowset}_0.dat").write_bytes(b"x")
         entry = json.dumps({"version": version, "tablet_id": tablet, "num_segments": 1, "rowset_id_v2": rowset})
         self.meta.put({meta_key(uid, version, rowset): entry.encode(), data_key(uid, version, rowset): b"{}"})
         self.last[tablet] = max(self.last[tablet], version)
@@ -69,4 +69,4 @@ class StorageNode:
 
     def binlog_files(self, tablet: str) -> list[str]:
         """Return the names of a tablet's binlog files, sorted."""
-        return sorted(p.name for p in (self.directory / tablet / layout.FOLDER).iterdir())
+        return sorted(p.name for p in (self.directory / tablet / model.FOLDER).iterdir())

@@ -7,16 +7,15 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from config.engine_settings import EngineSettings
 from config.live import LiveSettings
-from config.settings import load
+from config.settings import EngineSettings, load
 from sexton.interfaces.cli.doctor.stored import HERE, examine_settings, examine_workers
 from sexton.kernel.trust import Trust
-from sexton.operators.settings.store import SettingStore
+from sexton.operators.settings import SettingStore
+from sexton.runtime import worker_rows
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.stores import DeploymentStores
-from sexton.runtime.workers import store
-from sexton.runtime.workers.store import WorkerPresence, WorkerStore, own_settings, reporting
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore, own_settings, reporting
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import VaultFault
 from tests.servers.postgres import new_database
@@ -62,7 +61,7 @@ def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: Worker
 
 
 async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(worker_rows, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
     monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
 
@@ -93,7 +92,7 @@ def test_slots_are_summed_over_spark_workers_that_run(rig: Rig, workers: WorkerS
 async def test_a_spark_worker_reports_until_it_ends(
     rig: Rig, workers: WorkerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(worker_rows, "REPORT_SECONDS", 0.01)
     busy, refused = 0, 0
     report = workers.report
 

@@ -9,7 +9,7 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.model import VaultSpec
 from tests.servers.postgres import new_database

@@ -1,6 +1,6 @@
 """moto, a second implementation of S3: its abilities are detected, and a key that it cannot list is kept."""
 
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.storage.model import KeyOutcome, VaultSpec
 from tests.servers.moto import MotoS3
 from tests.support.rig import DEPLOYMENT, Rig

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.storage.model import VaultSpec
 from sexton.storage.s3.permissions import vault_policy
 from tests.servers.s3 import RunningS3

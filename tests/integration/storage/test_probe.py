@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.add_remove import add_vault
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, Marker, Probe, VaultSpec
 from sexton.storage.port import VaultFault

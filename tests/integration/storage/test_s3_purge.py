@@ -9,9 +9,9 @@ from sexton.storage.model import KeyOutcome
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import delete as s3_delete
+from sexton.storage.s3 import purge
 from sexton.storage.s3 import purge as s3_purge
 from sexton.storage.s3 import vault as s3_vault
-from sexton.storage.s3 import versions
 from sexton.storage.s3 import versions as s3_versions
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Results, Target
@@ -220,7 +220,7 @@ def test_keys_among_many_neighbours_lose_all_versions(
     for key in meant:
         place.put(f"wh/{key}", b"old")
         place.put(f"wh/{key}", b"new")
-    monkeypatch.setattr(versions, "LISTED", listed)
+    monkeypatch.setattr(purge, "LISTED", listed)
 
     results = dict(zip(meant, vault.delete(meant), strict=True))
 
@@ -236,7 +236,7 @@ def test_a_key_with_more_versions_than_a_page_loses_all(
 ) -> None:
     put_all(place, ["wh/d/1"] * 25)
     place.put("wh/d/10")
-    monkeypatch.setattr(versions, "LISTED", 10)
+    monkeypatch.setattr(purge, "LISTED", 10)
 
     assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
     assert remaining_versions(place) == {"wh/d/10": (1, 0)}
@@ -246,7 +246,7 @@ def test_a_listing_that_may_hide_versions_proves_no_deletion(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(place, [f"wh/d/1-{n:02}" for n in range(11)])
-    monkeypatch.setattr(versions, "LISTED", 10)
+    monkeypatch.setattr(purge, "LISTED", 10)
 
     (result,) = vault.delete(["d/1"])
 

@@ -9,7 +9,7 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 from sexton.storage.port import VaultFault
-from sexton.storage.s3 import versions
+from sexton.storage.s3 import purge
 from sexton.storage.s3.vault import S3Vault
 from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
@@ -103,7 +103,7 @@ def test_all_hidden_keys_over_several_pages_are_undeleted(
                 put_all(place, paths)
             vault.delete([path.removeprefix("wh/") for path in paths])
             vault.delete(["d/b/3"])
-            monkeypatch.setattr(versions, "LISTED", listed)
+            monkeypatch.setattr(purge, "LISTED", listed)
 
             assert total(vault.undelete("d/")) == (18, 19, 0, 0)
             assert markers(place) == []
@@ -134,7 +134,7 @@ def test_an_incomplete_listing_proves_no_undelete(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = delete_twice_in_one_second(place, vault)
-    monkeypatch.setattr(versions, "LISTED", 1)
+    monkeypatch.setattr(purge, "LISTED", 1)
 
     assert total(vault.undelete(prefix)) == (1, 2, 0, 1)
     assert keys(vault, prefix) == [f"{prefix}1"]

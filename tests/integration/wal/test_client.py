@@ -20,7 +20,7 @@ from sexton.client import kafka as kafka_reader
 from sexton.client.replaying import Replaying
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.wal.model import RegionState
 from sexton.wal.port import OldEpoch, OldMap, RegionOfAnotherNode, ReplayRefused
 from tests.integration.wal.logs import KafkaPlace

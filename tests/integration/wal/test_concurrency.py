@@ -8,7 +8,7 @@ import pytest
 from sexton.database import engine
 from sexton.database.engine import Database
 from sexton.wal.model import Mode
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import Step
 from sexton.wal.purger import Purger
 from sexton.wal.sql.maps import ResetStore

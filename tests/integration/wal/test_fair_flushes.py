@@ -8,7 +8,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import FlushCandidate, Flushed
-from sexton.wal.orders import RegionMapping
+from sexton.wal.policy import RegionMapping
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 from tests.support.clock import Clock

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
 
 from sexton.wal.model import BlockReason, KeepFromSource, Region
-from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from sexton.wal.regions import merge, reported_need
 from sexton.wal.sql.maps import ResetStore

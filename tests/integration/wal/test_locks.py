@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from sexton.wal.model import Mode
-from sexton.wal.orders import MapOrder, OpenRegionOrder, RegionMapping
+from sexton.wal.policy import MapOrder, OpenRegionOrder, RegionMapping
 from sexton.wal.port import RegionOfAnotherNode, Step
 from sexton.wal.sql import floors
 from tests.integration.wal.topic_stores import TopicStores

@@ -8,7 +8,7 @@ from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.wal.model import BlockReason, Mode
-from sexton.wal.orders import RegionDrop, RegionMapping
+from sexton.wal.policy import RegionDrop, RegionMapping
 from sexton.wal.port import LogFault, ReplayRefused, Step
 from sexton.wal.purger import Purger
 from tests.integration.wal.conftest import ON_BOTH_LOGS

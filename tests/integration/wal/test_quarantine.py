@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.wal.model import Facts
-from sexton.wal.orders import RegionMapping
+from sexton.wal.policy import RegionMapping
 from sexton.wal.port import ReplayRefused, Step
 from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.topic_stores import TopicStores

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from sexton.wal.model import RegionState
-from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
+from sexton.wal.policy import MapOrder, RegionDrop, RegionMapping
 from sexton.wal.port import TooManyRegions
 from sexton.wal.sql import maps
 from sexton.wal.sql.maps import MapStore

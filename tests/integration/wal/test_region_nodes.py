@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.live import Live
-from sexton.wal.orders import OpenRegionOrder, RegionMapping, RegionMove
+from sexton.wal.policy import OpenRegionOrder, RegionMapping, RegionMove
 from sexton.wal.port import RegionOfAnotherNode
 from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.topic_stores import TopicStores

@@ -6,7 +6,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_GENERATION_STEP, MOST, BlockReason, RegionState
-from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
+from sexton.wal.policy import MapOrder, RegionDrop, RegionMapping
 from sexton.wal.port import EpochTooHigh, OldMap, Step, UnknownTopic
 from sexton.wal.purger import Purger
 from sexton.wal.sql.maps import ResetStore

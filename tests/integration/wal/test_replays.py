@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.wal.model import MAX_REPLAYS, KeepFromSource
-from sexton.wal.orders import OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.policy import OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import PinEnded, ReplayRefused, TooManyReplays, UnknownRegion, UnknownTopic
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.transactions import recorded_transactions

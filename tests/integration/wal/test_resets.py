@@ -7,7 +7,7 @@ from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import MAX_EPOCH, MAX_EPOCH_STEP, MOST, BlockReason
-from sexton.wal.orders import RegionDrop, RegionMapping, RegionMove
+from sexton.wal.policy import RegionDrop, RegionMapping, RegionMove
 from sexton.wal.port import EpochTooHigh, OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.maps import ResetStore
 from tests.integration.wal.topic_stores import TopicStores

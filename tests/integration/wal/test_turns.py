@@ -11,7 +11,7 @@ from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import purger
 from sexton.wal.model import Mode, WalSettings
-from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.purger import PurgeRounds
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalSchedule

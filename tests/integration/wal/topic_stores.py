@@ -4,7 +4,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mode, Pin, Purged, Topic, WalSettings
-from sexton.wal.orders import (
+from sexton.wal.policy import (
     HeartbeatReceipt,
     LeaderReport,
     MapOrder,

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.client.errors import Unreachable
-from sexton.client.renewing import MARGIN, PHASES, SHORTEST_SECONDS, Renewals
+from sexton.client.api_call import Unreachable
+from sexton.client.protecting import MARGIN, PHASES, SHORTEST_SECONDS, Renewals
 from sexton.kernel.errors import SextonError
-from sexton.protection.errors import GcIsRunning, Invalid, ProtectionNotFound, SoftDeleted
+from sexton.protection.model import GcIsRunning, Invalid, ProtectionNotFound, SoftDeleted
 
 
 def test_protection_is_renewed_three_times_within_its_ttl() -> None:

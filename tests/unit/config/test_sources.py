@@ -15,7 +15,7 @@ from config.explain import rows as explained_rows
 from config.live import LiveSettings, explain_live, merge, with_value
 from config.settings import Settings, explain, load
 from config.sources import PACKAGED, SettingsError, masked
-from sexton.operators.settings.model import StoredSetting
+from sexton.operators.settings import StoredSetting
 from tests.surroundings import NOWHERE
 
 

@@ -8,17 +8,17 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from sexton.owners.http import messages
+from sexton.owners.http import owner
 
 FILE = Path(__file__).parents[3] / "docs" / "owner-openapi.json"
 CALLS: tuple[tuple[str, str, type[BaseModel] | None, type[BaseModel] | None], ...] = (
-    ("get", "/v1/garbage", None, messages.GarbageAnswer),
-    ("post", "/v1/fence", messages.FenceRequest, messages.FenceAnswer),
-    ("post", "/v1/forget", messages.ForgetRequest, None),
-    ("post", "/v1/live/search", messages.LiveSearch, messages.LiveSearchAnswer),
-    ("get", "/v1/live/count", None, messages.LiveCount),
-    ("get", "/v1/live", None, messages.LiveFiles),
-    ("post", "/v1/live/records", messages.RecordsRequest, messages.LiveFiles),
+    ("get", "/v1/garbage", None, owner.GarbageAnswer),
+    ("post", "/v1/fence", owner.FenceRequest, owner.FenceAnswer),
+    ("post", "/v1/forget", owner.ForgetRequest, None),
+    ("post", "/v1/live/search", owner.LiveSearch, owner.LiveSearchAnswer),
+    ("get", "/v1/live/count", None, owner.LiveCount),
+    ("get", "/v1/live", None, owner.LiveFiles),
+    ("post", "/v1/live/records", owner.RecordsRequest, owner.LiveFiles),
 )
 PROMISES = {
     "/v1/garbage": "The entries of the list behind a position, in its order. The list only grows at its end.",

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item
+from sexton.protection.model import Invalid, Item
 
 GOLDEN = "53585046010a626c616b6532622d3132380000000000000000000000000700000000000000020000000000000040"
 """The head of the filter below: magic, version, 10 probes, hash, seed 7, 2 keys, 64 bits."""

@@ -4,16 +4,21 @@ from collections.abc import Mapping
 
 import pytest
 
-from sexton.protection.errors import (
+from sexton.protection.model import (
+    NAMED,
     Exists,
     GcIsRunning,
     Invalid,
     MaxCount,
+    Protection,
+    ProtectionEnd,
     ProtectionError,
     ProtectionNotFound,
+    ProtectionSettings,
+    ProtectionState,
+    Sealed,
     SoftDeleted,
 )
-from sexton.protection.model import NAMED, Protection, ProtectionEnd, ProtectionSettings, ProtectionState, Sealed
 from sexton.protection.policy import canonical, ended, expiry, renewed, sealing
 from sexton.storage.model import VaultSpec
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sexton.wal import policy
 from sexton.wal.model import BlockReason, Facts, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
-from sexton.wal.orders import Stream
+from sexton.wal.policy import Stream
 from sexton.wal.regions import keep_from as first_needed
 
 NOW = 1_700_000_000_000

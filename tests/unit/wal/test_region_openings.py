@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import SextonError
 from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
-from sexton.wal.orders import OpenRegionOrder, Stream
+from sexton.wal.policy import OpenRegionOrder, Stream
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion
 from sexton.wal.regions import Opening, decide_opening, keep_from, manifest_progress, missing_entries, replay_start
 

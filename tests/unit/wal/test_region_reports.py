@@ -3,7 +3,7 @@
 from typing import Any
 
 from sexton.wal.model import MAX_EPOCH, MOST, KeepFromSource, Region
-from sexton.wal.orders import LeaderReport, Stream
+from sexton.wal.policy import LeaderReport, Stream
 from sexton.wal.regions import ReportedNeed, accept_pending, is_plausible, merge, reported_need
 
 REGION = Region(topic="wal-0", region="r1", keep_from=10, flushed=(10,), source=KeepFromSource.FLUSHED)

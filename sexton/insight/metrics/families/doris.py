@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
 
-from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
+from sexton.database.rows import BYTES, REMOVED, ROUNDS, VAULT
 from sexton.insight.metrics.families import family
 from sexton.insight.metrics.model import Figures, InstanceFigures, vault_status
 from sexton.recycle.model import KindReport

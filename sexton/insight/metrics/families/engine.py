@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from sexton.check.model import FindingType
-from sexton.database.counters import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
+from sexton.database.rows import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
 from sexton.insight.metrics.families import Samples, age, families_of_fields, family
 from sexton.insight.metrics.model import (
     HOLDERS,

@@ -15,7 +15,7 @@ from sexton.insight.metrics.model import OTHER, OUTCOMES, STATES, BinlogFigures,
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import needed_version
 from sexton.wal.model import BlockReason, RegionState, WalSettings
-from sexton.wal.sql.rows import needs_deleted_entries, retains
+from sexton.wal.sql.store import needs_deleted_entries, retains
 
 MOST_BLOCKED = 100_000
 """At most so many pending copies are checked for another copy that blocks them: that takes half a second."""

@@ -14,10 +14,10 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.tables import METADATA
-from sexton.insight.instances import InsightStores, read_instances
 from sexton.insight.metrics.figures.logs import binlog_figures, wal_figures
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.progress import read_slots, running_rounds
+from sexton.insight.status import InsightStores, read_instances
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
 from sexton.marks.sql.rows import waits

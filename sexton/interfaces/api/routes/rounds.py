@@ -21,7 +21,7 @@ from sexton.interfaces.api.problems import problem
 from sexton.operations.fields import MAX_NUMBER
 from sexton.operations.registry import Call, operation_named
 from sexton.operations.rounds import RoundDetails
-from sexton.recycle.audit import parquet
+from sexton.recycle.audit import writer
 from sexton.recycle.audit.model import AuditEnded
 
 routes = APIRouter(prefix="/v1/rounds", route_class=GuardedRoute)
@@ -103,7 +103,7 @@ def details_of(call: Call, round_: int) -> RoundDetails:
 def _write_deletions(service: Deployment, details: RoundDetails, file: IO[bytes]) -> int:
     """Write the file, and return how many bytes it has."""
     row = details.round
-    rows = parquet.write(service.stores.audit.rows(row.id), file)
+    rows = writer.write(service.stores.audit.rows(row.id), file)
     if not rows and row.report is not None and row.report.deleted:
         raise AuditEnded(f"the log of deletions has no object of round {row.id} any longer, which deleted some")
     length = file.seek(0, SEEK_END)

@@ -136,8 +136,8 @@ def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
 def _check_all(service: "Deployment") -> None:
     """Check every instance that has a vault, and print what is lost."""
     from sexton.check.model import FindingType
-    from sexton.interfaces.cli.following import follow
     from sexton.interfaces.cli.render.rounds import show_check
+    from sexton.interfaces.cli.watching import follow
 
     code = 0
     for instance in sorted({spec.instance for spec in service.stores.registry.vaults()}):

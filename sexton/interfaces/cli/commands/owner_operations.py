@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.json_output import emit_object
-from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.output import emit_object, show_table
 from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import typer
 from sexton.check.model import FindingType
 from sexton.insight.wording import first_line, quantity, utc_column
 from sexton.interfaces.cli.context import OptionalInstance, open_database
-from sexton.interfaces.cli.json_output import begin_lines, emit, emit_line, wants_json
 from sexton.interfaces.cli.operations import command, finish
+from sexton.interfaces.cli.output import begin_lines, emit, emit_line, wants_json
 from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.operations.registry import operation_named
@@ -21,8 +21,7 @@ from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sexton.operators.call_log.model import CallRow
-    from sexton.operators.call_log.store import CallStore
+    from sexton.operators.call_log import CallRow, CallStore
 
 PAGE = 1_000
 POLL_SECONDS = 1.0

@@ -17,9 +17,8 @@ from pydantic import Field
 
 from sexton.insight.wording import quantity, utc
 from sexton.interfaces.cli.context import log_call, open_database
-from sexton.interfaces.cli.json_output import emit, wants_json
 from sexton.interfaces.cli.operations import User, valid
-from sexton.interfaces.cli.output import say
+from sexton.interfaces.cli.output import emit, say, wants_json
 from sexton.interfaces.cli.render.results import show_fields
 from sexton.interfaces.cli.render.tables import protected_objects
 from sexton.kernel.errors import SextonError, WrongUsage
@@ -178,7 +177,7 @@ def _sample(vaults: "ProvenVaults", instance: str, items: "Iterator[Item]", coun
 
 def _run(service: "Deployment", instance: str, items: Sequence[Item]) -> SelfTest:
     """Protect the objects, run a round, release them, run another round; return the result."""
-    from sexton.interfaces.cli.following import follow
+    from sexton.interfaces.cli.watching import follow
     from sexton.operators.controls.store import whoami
     from sexton.protection.policy import digest
 

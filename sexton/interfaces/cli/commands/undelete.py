@@ -7,7 +7,7 @@ import typer
 
 from sexton.insight.wording import human_bytes, quantity
 from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
-from sexton.interfaces.cli.json_output import emit
+from sexton.interfaces.cli.output import emit
 from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.storage.model import Undeleted
 

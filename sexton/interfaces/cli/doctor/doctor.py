@@ -11,7 +11,6 @@ import typer
 
 from sexton.interfaces.cli.doctor import surroundings
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.doctor.grants import show_grants
 from sexton.interfaces.cli.doctor.stored import (
     examine_limits,
     examine_roles,
@@ -20,10 +19,10 @@ from sexton.interfaces.cli.doctor.stored import (
     examine_tokens,
     examine_work,
     examine_workers,
+    show_grants,
 )
 from sexton.interfaces.cli.doctor.streams import examine_binlogs, examine_wal
-from sexton.interfaces.cli.json_output import emit_object
-from sexton.interfaces.cli.output import show_table
+from sexton.interfaces.cli.output import emit_object, show_table
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def examine() -> Iterator[DoctorFinding]:
 def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     from sexton.database.engine import Database
     from sexton.runtime.stores import DeploymentStores, live_settings
-    from sexton.runtime.workers.store import own_settings
+    from sexton.runtime.worker_rows import own_settings
 
     with closing(Database.open(settings.database_url, live_url=settings.live_database_url)) as db:
         live = live_settings(db, settings)

@@ -148,7 +148,7 @@ def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) 
 
 
 def _read(stores: "DeploymentStores", instance: "Instance") -> InstanceFacts:
-    from sexton.replication.binlog.sql.figures import count_logs, find_last_run
+    from sexton.replication.binlog.sql.rows import count_logs, find_last_run
     from sexton.replication.replicas.sql.figures import backend_standings, retaining_by_backend
 
     db = stores.db

@@ -30,7 +30,7 @@ def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
     if renderer := RENDERERS.get(operation):
         (resolve_name(f"{__package__}.{renderer}") if isinstance(renderer, str) else renderer)(result)
         return
-    from sexton.interfaces.cli.render.advice import ADVICE
+    from sexton.interfaces.cli.render.status import ADVICE
     from sexton.interfaces.sentences import SENTENCES
 
     if isinstance(result, Page) and operation not in SENTENCES:

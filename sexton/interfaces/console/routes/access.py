@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
 from sexton.operations.fields import Before
 from sexton.operations.tokens import CreatedToken
 from sexton.operators.access.model import EVERY_INSTANCE, Grant

@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.api.problems import OtherChange
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operations.lists import ListEntry
 from sexton.operators.access.model import EVERY_INSTANCE, Grant

@@ -8,8 +8,7 @@ from starlette.responses import Response
 from sexton.check.model import FindingType
 from sexton.check.sql.repair import RepairRefused
 from sexton.insight.wording import quantity
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.operators.access.model import Grant
 
 After = Annotated[int, Query(ge=0, le=2**63 - 1)]

@@ -7,8 +7,7 @@ from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from sexton.interfaces.console import rendering, session
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Forbidden, Grant, IssuerAway, Unauthenticated
 

@@ -8,8 +8,7 @@ from sexton.insight.status import count_quarantined
 from sexton.insight.views import NOW, Story
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.pools import long
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant
 

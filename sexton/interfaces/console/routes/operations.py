@@ -9,8 +9,7 @@ from starlette.responses import Response
 
 from sexton.interfaces.api.pools import long, reserved
 from sexton.interfaces.console import session
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.interfaces.questions import QUESTIONS
 from sexton.kernel.errors import BadInput
 from sexton.operations.registry import INSTANCE, READING, Operation, operations

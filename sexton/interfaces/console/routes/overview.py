@@ -5,9 +5,8 @@ from starlette.responses import Response
 from sexton.insight.progress import read_running
 from sexton.insight.views import ALL_INSTANCES
 from sexton.interfaces.api.pools import reserved
-from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
-from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.runtime.blockers.listing import BlockerList

@@ -7,8 +7,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from sexton.insight.wording import UNANSWERED
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operations.fields import Before
 from sexton.operators.access.model import Grant

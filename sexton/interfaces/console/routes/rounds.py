@@ -7,11 +7,10 @@ from starlette.responses import Response
 from sexton.insight.views import RunningWork
 from sexton.interfaces.api.routes import rounds as api
 from sexton.interfaces.console import rendering
-from sexton.interfaces.console.guarded_page import pages
 from sexton.interfaces.console.routes.vaults import places_of, rate_limits
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.operations.fields import Before
-from sexton.recycle.errors import RoundEnded
+from sexton.recycle.model import RoundEnded
 from sexton.runtime.temporal.links import link_of
 
 SHOWN = 20

@@ -5,8 +5,7 @@ from typing import Literal
 from starlette.responses import Response
 
 from config.explain import FOR_ALL, PER_INSTANCE
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit, Visit
+from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 
 MAX_KEY = MAX_VALUE = 100

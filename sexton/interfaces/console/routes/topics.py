@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 
 MAX_NAME, REPLICAS_SHOWN = 256, 100

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from sexton.interfaces.api.pools import long
-from sexton.interfaces.console.guarded_page import pages
-from sexton.interfaces.console.visit import CurrentVisit
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.interfaces.probe_rows import feature_rows
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.model import Grant

@@ -16,7 +16,7 @@ from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unr
 from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
 from sexton.marks.sql.rows import children_of, named_by, refs_in
-from sexton.recycle.errors import NotQuarantined
+from sexton.recycle.model import NotQuarantined
 from sexton.recycle.pipeline.model import Quarantined
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.settlement import move_to_history, sums_row

@@ -8,8 +8,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
-from sexton.recycle.pipeline.sql.files import FileStore
-from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
+from sexton.recycle.pipeline.sql.files import FileStore, OutcomeStore
 from sexton.recycle.pipeline.sql.owner_marks import OwnerMarkStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.pipeline.sql.settlement import SettlementStore

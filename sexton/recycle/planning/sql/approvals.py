@@ -14,9 +14,8 @@ from sexton.database.engine import Database, now_once
 from sexton.database.rows import newest
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.errors import PlanRefused, UnknownPlan
-from sexton.recycle.model import DAY_MS
-from sexton.recycle.planning import limits
+from sexton.recycle.model import DAY_MS, PlanRefused, UnknownPlan
+from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import KindPlan, Plan, PlanRow, PlanState, Policy
 from sexton.recycle.planning.sql.measure import Measure, no_heartbeat, policy_of
 
@@ -191,12 +190,12 @@ class ApprovalStore:
         planned = Plan.model_validate(row.body)
         policy = policy_of(self._db, c, instance, policy).policy
         if row.policy_version != policy.version:
-            changes = limits.explain_policy_change(planned.policy, policy)
+            changes = rules.explain_policy_change(planned.policy, policy)
             raise PlanRefused(f"settings changed since plan {plan}: {changes}; {make_another}")
         measure = Measure(self._db, c, instance, policy, heartbeat)
         if not planned.kinds and not planned.claimed:
             raise PlanRefused(f"plan {plan} has nothing to delete; {make_another}")
-        if changed := limits.explain_difference(planned.kinds, [measure.measure_again(k) for k in planned.kinds]):
+        if changed := rules.explain_difference(planned.kinds, [measure.measure_again(k) for k in planned.kinds]):
             raise PlanRefused(f"plan {plan} no longer matches what is due: {changed}; {make_another}")
 
     def _open_row(self, c: Connection, plan: int, instance: str, *, lock: bool = False) -> Any:
@@ -337,7 +336,7 @@ def still_holds(measure: Measure, plan: Plan, awaiting: Plan) -> bool:
     in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
     if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
         return False
-    return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
+    return not rules.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
 
 
 def withdraw(db: Database, plan: int, instance: str) -> None:

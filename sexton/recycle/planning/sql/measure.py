@@ -33,9 +33,8 @@ from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
-from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
 from sexton.recycle.planning.model import HeldMarks, InstancePolicy, KindPlan, PlannedShard, Policy
-from sexton.recycle.planning.policy import for_owner, shard_count
+from sexton.recycle.planning.policy import ASSUMED_OBJECTS, for_owner, is_limited, shard_count
 
 AGES_MODULUS = 2**31 - 1
 """Each age is taken modulo this number, so that a sum over any number of marks fits into the column."""

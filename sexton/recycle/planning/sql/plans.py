@@ -14,14 +14,13 @@ from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
 from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.marks.sql.rows import due_columns, read_due, waits
-from sexton.operators.holds import conditions
+from sexton.operators.holds import keeper
 from sexton.owners.port import OwnerSilent
-from sexton.recycle.errors import UnknownPlan
+from sexton.recycle.model import UnknownPlan
 from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
-from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.limits import Allowance, build_for_operator, build_for_round
 from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, Plan, PlanFacts, Policy, Shift
+from sexton.recycle.planning.policy import Allowance, build_for_operator, build_for_round
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, no_heartbeat, policy_of
 
@@ -115,7 +114,7 @@ class PlanStore:
             if number := self.approvals.replace_open(tx, awaiting, by, heartbeat):
                 plan = plan.model_copy(update={"kept": plan.kept | {by_plan(number): awaiting.marks}})
             # While a mark waits that was made under the longer retention, a shorter one is not agreed to.
-            shortened = limits.shortened(
+            shortened = rules.shortened(
                 facts.instance_policy.agreed or {}, facts.instance_policy.policy.retention_seconds
             )
             disputed = [due.whole.kind for due in facts.due if due.whole.kind in shortened]
@@ -155,7 +154,7 @@ class PlanStore:
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
         retentions = instance_policy.policy.retention_seconds
-        agreed = retentions | limits.shortened(instance_policy.agreed or {}, retentions)
+        agreed = retentions | rules.shortened(instance_policy.agreed or {}, retentions)
         return DueInstants(
             agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
             in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
@@ -195,7 +194,7 @@ class PlanStore:
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
             kinds, more = find_kinds(self._db, tx, instance, instance_policy.policy.retention_seconds)
-            holds = conditions.blocked_by_hold(self._db, tx, instance)
+            holds = keeper.blocked_by_hold(self._db, tx, instance)
             measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, holds)
             due, kept = _due(measure, instance_policy, kinds, now)
             if more:
@@ -222,7 +221,7 @@ def _due(
 ) -> tuple[list[DueKind], dict[Kept, int]]:
     """Return what is due of each kind, and what is kept because its kind has no retention."""
     retentions = instance_policy.policy.retention_seconds
-    shortened = limits.shortened(instance_policy.agreed or {}, retentions)
+    shortened = rules.shortened(instance_policy.agreed or {}, retentions)
     due: list[DueKind] = []
     kept: dict[Kept, int] = {}
     for kind in kinds:
@@ -237,7 +236,7 @@ def _due(
             continue
         agreed = measure.measure_due(kind, early.since)
         if early.marks:
-            early_reason = limits.explain_early(kind, early.marks, shortened[kind], retentions[kind])
+            early_reason = rules.explain_early(kind, early.marks, shortened[kind], retentions[kind])
             due.append(DueKind(whole, agreed, early, early_reason))
         else:  # of the same marks, but with the agreed cutoff: workers refuse a later one without an approval
             due.append(DueKind(agreed, agreed))
@@ -249,11 +248,11 @@ def _limit(facts: PlanFacts, live_objects: LiveObjects) -> Allowance | None:
     if not facts.needs_limit:
         return None
     if policy.unlimited is None or policy.max_delete_fraction >= 1:
-        return limits.allowance(policy, None)  # no count is needed, and counting may take long
+        return rules.allowance(policy, None)  # no count is needed, and counting may take long
     try:
-        return limits.allowance(policy, live_objects())
+        return rules.allowance(policy, live_objects())
     except OwnerSilent as e:
-        return limits.allowance(policy, None, str(e))
+        return rules.allowance(policy, None, str(e))
 
 
 def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Sequence[DueMark]]:
@@ -261,7 +260,7 @@ def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Seq
     mark = db.t.mark
     position = (mark.c.retention_starts_at, mark.c.id)
     with db.read() as c:
-        is_held = or_(false(), *conditions.blocked_by_hold(db, c, instance).values())
+        is_held = or_(false(), *keeper.blocked_by_hold(db, c, instance).values())
     due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
     due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
     after = (planned.since + 1, "") if planned.since else (0, "")

@@ -7,18 +7,17 @@ from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, true, update
 
-from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.guard import deciding
+from sexton.database.rows import add_to_counters
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.marks.model import BatchState, InstanceMode, Lease
 from sexton.marks.sql.leases import LeaseStore, is_lease
-from sexton.operators.call_log.store import record_work
+from sexton.operators.call_log import record_work
 from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
-from sexton.recycle.errors import PlanRefused, RoundEnded
-from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, RoundReport, RoundState
+from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, PlanRefused, RoundEnded, RoundReport, RoundState
 from sexton.recycle.model import JOB as JOB
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy

@@ -16,7 +16,7 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import MAX_RUNS, Consumer, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.errors import RecordsTrimmed, TooManyRuns, UnknownConsumer
-from sexton.replication.sql.log_rows import check_names, log_condition
+from sexton.replication.log_rows import check_names, log_condition
 
 
 class ConsumerStore:

@@ -1,16 +1,20 @@
-"""Read logs and consumers from their rows."""
+"""Read logs and consumers from their rows.
 
-from collections.abc import Iterable
+Count logs, records and consumers by one statement, and list the logs that need an operator.
+"""
 
-from sqlalchemy import Connection, and_, select
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, distinct, func, or_, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list
 from sexton.kernel.errors import GuardBusy
-from sexton.replication.binlog.model import Consumer, Log
+from sexton.replication.binlog.model import Consumer, LastRun, Log, LogCounts
 from sexton.replication.errors import UnknownLog
-from sexton.replication.sql.log_rows import log_condition
+from sexton.replication.log_rows import log_condition
 
 
 def read_logs(
@@ -84,3 +88,64 @@ def read_consumers(db: Database, c: Connection, instance: str, name: str) -> lis
     t = db.t.binlog_consumer
     consumers = select(t).where(t.c.instance == instance, t.c.db == name).order_by(t.c.name, t.c.tbl)
     return [Consumer(**row._mapping) for row in c.execute(consumers)]
+
+
+MAX_NOTED_LOGS = 1_000
+
+
+def count_logs(db: Database, c: Connection, instance: str | None = None) -> LogCounts:
+    """Return the counts of an instance, or of all."""
+    t, reader, replica, state = db.t.binlog_log, db.t.binlog_consumer, db.t.replica, db.t.binlog_round
+
+    def in_scope(table: Any) -> list[ColumnElement[bool]]:
+        return [] if instance is None else [table.c.instance == instance]
+
+    def count(table: Any, name: str, *conditions: ColumnElement[bool]) -> ColumnElement[int]:
+        counted = select(func.count()).select_from(table).where(*conditions, *in_scope(table))
+        return counted.scalar_subquery().label(name)
+
+    other_log = t.alias("log")
+    backends = select(func.count(distinct(replica.c.instance + "/" + replica.c.backend)))
+    behind = backends.where(replica.c.desired > replica.c.acked, *in_scope(replica))
+    logs = _select_from_cut_logs(
+        db,
+        func.count().label("logs"),
+        func.coalesce(func.sum(t.c.records - t.c.gone_records), 0).label("records"),
+        func.coalesce(func.sum(t.c.bytes - t.c.gone_bytes), 0).label("bytes"),
+        func.count(t.c.held_since).label("held"),
+        func.count(t.c.awaiting_seq).label("waiting"),
+        count(reader, "consumers"),
+        count(reader, "lost", reader.c.lost_at.is_not(None)),
+        behind.scalar_subquery().label("behind"),
+        count(state, "refused", state.c.refused != ""),
+        count(other_log, "databases", other_log.c.tbl == ""),
+    )
+    row = c.execute(logs.where(t.c.enabled, *in_scope(t))).one()
+    return LogCounts(**{name: int(number) for name, number in row._mapping.items()})
+
+
+def logs_with_blocker(db: Database, c: Connection, instance: str) -> Sequence[Log]:
+    """Return the logs whose cut a consumer blocks or waits for approval, as of the last run; a thousand at most."""
+    t = db.t.binlog_log
+    has_blocker = or_(t.c.held_since.is_not(None), t.c.awaiting_seq.is_not(None))
+    logs = _select_from_cut_logs(db, t).where(t.c.instance == instance, has_blocker)
+    first_logs = logs.order_by(t.c.db, t.c.tbl).limit(MAX_NOTED_LOGS)
+    return [Log(**row._mapping) for row in c.execute(first_logs)]
+
+
+def find_last_run(db: Database, c: Connection, instance: str) -> LastRun:
+    """Return the result of the last run over an instance's binlogs."""
+    t = db.t.binlog_round
+    query = select(t.c.checked_at, t.c.ok_at, t.c.refused).where(t.c.instance == instance)
+    row = c.execute(query).one_or_none()
+    return LastRun() if row is None else LastRun(**row._mapping)
+
+
+def _select_from_cut_logs(db: Database, *columns: Any) -> Select[Any]:
+    """Select from logs that are cut by themselves: enabled logs of databases, else those of their tables."""
+    t = db.t.binlog_log
+    own_log = t.alias("own")
+    own_of_log = and_(own_log.c.instance == t.c.instance, own_log.c.db == t.c.db, own_log.c.tbl == "")
+    cut_by_itself = or_(and_(t.c.tbl == "", t.c.enabled), and_(t.c.tbl != "", own_log.c.enabled.is_(False)))
+    not_dropped = and_(t.c.dropped_at.is_(None), own_log.c.dropped_at.is_(None))
+    return select(*columns).select_from(t.join(own_log, own_of_log)).where(not_dropped, cut_by_itself)

@@ -7,10 +7,10 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 
 from sexton.database.engine import Database
 from sexton.replication.agent.model import SweepOutcome
+from sexton.replication.log_rows import scope_condition
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import needed_version
-from sexton.replication.sql.log_rows import scope_condition
 
 
 def backend_standings(

@@ -13,9 +13,9 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.errors import LastCopy, UnknownBackend
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.log_rows import check_names, ensure_log_rows, is_dropped
 from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, PlaceResult, Tablet
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
-from sexton.replication.sql.log_rows import check_names, ensure_log_rows, is_dropped
 
 CopyKey = tuple[str, str]
 """The uid and the backend of a replica."""

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.replication.agent.model import MAX_VERSION
+from sexton.replication.log_rows import scope_condition
 from sexton.replication.replicas.model import Replica
-from sexton.replication.sql.log_rows import scope_condition
 
 ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
 """The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""

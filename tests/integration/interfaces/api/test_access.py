@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import select
 
 from sexton.client import Sexton
-from sexton.client.errors import RequestRefused
-from sexton.operators.call_log.store import CallStore
+from sexton.client.api_call import RequestRefused
+from sexton.operators.call_log import CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.shared import api, rig, root
 from tests.servers.api import Api

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sexton.interfaces.api.access_log import HEADER
+from sexton.interfaces.api.serve import HEADER
 from tests.integration.interfaces.api.shared import rig
 from tests.servers.api import Api
 from tests.support.eventually import eventually
@@ -25,7 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture, number: int) -> str:
     """Return what was logged, once it has so many lines: a line is written after its answer was sent."""
 
     def logged() -> list[str]:
-        return [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.access_log"]
+        return [r.getMessage() for r in caplog.records if r.name == "sexton.interfaces.api.serve"]
 
     eventually(f"{number} lines", lambda: len(logged()) >= number)
     assert len(logged()) == number

@@ -10,9 +10,8 @@ import pytest
 from sexton.client import Sexton
 from sexton.interfaces.api.guarded_route import SMALL_BYTES
 from sexton.operations.fields import MAX_BODY_BYTES, MAX_ITEMS_BYTES
-from sexton.protection.errors import JobQuotaExceeded
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item
+from sexton.protection.model import Item, JobQuotaExceeded
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.shared import api, rig, root
 from tests.servers.api import Api

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallRecord, CallStore
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.shared import rig
 from tests.servers.api import Api

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, RequestRefused, Sexton, Unreachable, registering
-from sexton.client.registering import RegistrationRequest
-from sexton.client.renewing import Renewals
+from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, RequestRefused, Sexton, Unreachable, protecting
+from sexton.client.protecting import RegistrationRequest, Renewals
 from sexton.kernel.errors import BadInput
 from sexton.operations.protections import Items
 from sexton.operators.access import policy
-from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDeleted
-from sexton.protection.model import ProtectionState
+from sexton.protection.model import Exists, Invalid, ProtectionNotFound, ProtectionState, SoftDeleted
 from tests.integration.interfaces.api.copies import LOST_SECONDS, OBJECT, RENEWED_SECONDS, copying, state
 from tests.integration.interfaces.api.shared import api, rig, root, served_shop
 from tests.integration.protection.registrations import remaining_keys, same_protection
@@ -81,7 +79,7 @@ def test_many_objects_are_sent_in_repeatable_chunks(
 ) -> None:
     for n in range(25):
         put(root, f"many/{n:02}.dat")
-    monkeypatch.setattr(registering, "CHUNK_ITEMS", 10)
+    monkeypatch.setattr(protecting, "CHUNK_ITEMS", 10)
     objects, prefixes = [f"disk/many/{n:02}.dat" for n in range(26)], ["disk/dir/", "disk/none/"]
     wanted = RegistrationRequest(
         "shop", "copy:many", owner="ada", objects=objects, prefixes=prefixes, on_missing="report"
@@ -104,11 +102,11 @@ def test_chunks_contain_every_name_once_in_order(subtests: pytest.Subtests) -> N
         with subtests.test(size=size):
             objects = [f"disk/{n:06}{'k' * size}" for n in range(number)]
 
-            made = list(registering.chunks(objects, ["disk/p/"]))
+            made = list(protecting.chunks(objects, ["disk/p/"]))
 
             assert [o for items in made for o in items.objects] == objects
             assert [p for items in made for p in items.prefixes] == ["disk/p/"]
-            assert max(len(items.objects) + len(items.prefixes) for items in made) <= registering.CHUNK_ITEMS
+            assert max(len(items.objects) + len(items.prefixes) for items in made) <= protecting.CHUNK_ITEMS
             assert max(len(Items.model_dump_json(items)) for items in made) < 16 << 20
 
 

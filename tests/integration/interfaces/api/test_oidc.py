@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sexton.operators.access.model import IssuerAway
 from sexton.operators.access.oidc import count_keys
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from tests.servers.api import Api
 from tests.servers.issuer import Issuer
 from tests.servers.postgres import new_database

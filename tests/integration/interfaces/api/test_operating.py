@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.operators.controls.model import ControlKind
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.shared import api, rig, root

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from sqlalchemy import select
 from starlette.routing import Route as AppRoute
 
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.replication.binlog.model import LogRetention
 from tests.integration.interfaces.api.conftest import Ask
 from tests.integration.interfaces.api.routes import EVERYBODY, OPEN, PRINCIPALS, ROUTES, Route

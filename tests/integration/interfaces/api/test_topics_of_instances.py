@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from sexton.kernel.live import Live
-from sexton.operators.call_log.store import CallStore
+from sexton.operators.call_log import CallStore
 from sexton.wal.model import Mode
-from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.policy import LeaderReport, MapOrder, OpenRegionOrder, RegionMapping, Stream
 from tests.integration.interfaces.api.conftest import Ask
 from tests.servers.api import Api
 from tests.servers.postgres import new_database

@@ -11,7 +11,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.replication.binlog.model import LogRetention
 from sexton.runtime.stores import DeploymentStores
 from sexton.runtime.temporal.control_client import TemporalAway
-from sexton.wal.sql.rows import ensure_topic
+from sexton.wal.sql.store import ensure_topic
 from tests.integration.interfaces.api.routes import PIN
 from tests.servers.api import Api
 from tests.servers.postgres import new_database

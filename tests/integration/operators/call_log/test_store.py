@@ -8,8 +8,7 @@ from sqlalchemy import update
 
 from sexton.database.engine import AWAY
 from sexton.kernel.errors import SextonError
-from sexton.operators.call_log.model import CallRecord
-from sexton.operators.call_log.store import CallStore, append
+from sexton.operators.call_log import CallRecord, CallStore, append
 from sexton.replication.binlog.model import LogRetention
 from tests.support.refusing import refuse_inserts
 from tests.support.rig import DAY, Rig, stores_of

@@ -15,7 +15,7 @@ from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.marks import file_list
 from sexton.marks.model import Ref
-from sexton.marks.sql.ancestors import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors
+from sexton.marks.sql.rows import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore, TooLate
 from sexton.storage.model import VaultSpec

@@ -9,10 +9,10 @@ from config.settings import Settings, load
 from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
-from sexton.operators.settings.store import SettingStore
-from sexton.recycle.errors import PlanRefused
+from sexton.operators.settings import SettingStore
+from sexton.recycle.model import PlanRefused
 from sexton.recycle.planning.sql.measure import MOST_KINDS
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from sexton.recycle.rounds.sql.reports import RoundSchedule
 from tests.support.rig import Rig, listing, put
 
 RETENTION = "recycle.dropped_partition_retention_seconds"

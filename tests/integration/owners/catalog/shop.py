@@ -20,9 +20,8 @@ from sexton.marks.model import DueMark, Ref
 from sexton.marks.sql.rows import due_columns, due_mark
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.store import Registry
-from sexton.owners.catalog import layout
-from sexton.owners.catalog.layout import IndexFormat
-from sexton.owners.catalog.model import NewTable, Output, Schema, Written
+from sexton.owners.catalog import model
+from sexton.owners.catalog.model import IndexFormat, NewTable, Output, Schema, Written
 from sexton.owners.catalog.owner import CatalogOwner
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.store import Catalog
@@ -238,7 +237,7 @@ class Shop(Rig):
         )
         with self.db.read() as c:
             return {
-                row.id: layout.rowset_keys(
+                row.id: model.rowset_keys(
                     row.tablet_id,
                     row.id,
                     row.segments,

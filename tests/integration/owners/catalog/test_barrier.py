@@ -10,9 +10,8 @@ from sqlalchemy import select, update
 from sexton import contract
 from sexton.kernel import crash_points
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.catalog.barrier import FENCE_BATCH
-from sexton.owners.catalog.layout import rowset_prefix
-from sexton.owners.catalog.model import TxnStatus
+from sexton.owners.catalog.model import TxnStatus, rowset_prefix
+from sexton.owners.catalog.rowsets import FENCE_BATCH
 from sexton.owners.port import Heartbeat
 from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat, recorded_statements
 from tests.servers.fault_proxy import FaultProxy

@@ -7,7 +7,7 @@ from sqlalchemy import delete
 
 from sexton import contract
 from sexton.marks.model import Expansion, Reason, Ref
-from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import IndexFormat
 from sexton.owners.plugins import add_instance
 from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 from tests.support.kept import kept_texts

@@ -7,8 +7,7 @@ from config.settings import owner_policy
 from sexton import contract
 from sexton.marks.model import Reason, Ref
 from sexton.operators.holds.model import Hold
-from sexton.owners.catalog.layout import IndexFormat
-from sexton.owners.catalog.model import Schema
+from sexton.owners.catalog.model import IndexFormat, Schema
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy

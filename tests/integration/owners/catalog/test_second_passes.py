@@ -15,11 +15,10 @@ from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import LeaseLost, Reason, Ref, WriteToken
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.owners.catalog.layout import IndexFormat
-from sexton.owners.catalog.model import Schema
+from sexton.owners.catalog.model import IndexFormat, Schema
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.port import FindRefs, Heartbeat, OwnerSilent, Verify
-from sexton.protection.errors import Invalid
+from sexton.protection.model import Invalid
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.pipeline.sql import quarantine

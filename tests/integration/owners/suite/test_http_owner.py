@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT
 from sexton.owners.caller import OwnerCaller
-from sexton.owners.http.messages import LiveCount
+from sexton.owners.http.owner import LiveCount
 from sexton.owners.plugin import CallOptions
 from sexton.owners.port import OwnerSilent
 from sexton.testing import OwnerDriver, Workbench

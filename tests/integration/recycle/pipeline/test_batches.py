@@ -12,7 +12,7 @@ from sexton.marks import file_list
 from sexton.marks.model import File, FilePage, LeaseLost, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import in_span, read_lists, save_results
 from sexton.recycle.pipeline.active_lease import ActiveLease
-from sexton.recycle.pipeline.deleter import Deleter, Deletion
+from sexton.recycle.pipeline.parts import Deleter, Deletion
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, delete_claimed, hang_once, range_order

@@ -10,7 +10,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
-from sexton.interfaces.selftest import race
+from sexton.interfaces import selftest
 from sexton.kernel import crash_points
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
@@ -44,7 +44,7 @@ def arena(rig: Rig) -> Rig:
 def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
     """Whoever wins; the interleavings that matter are forced below."""
     with crash_points.installed(Pauses(PAUSE_SECONDS)):
-        result = race.run(arena.db, marks=400, threads=4)
+        result = selftest.run(arena.db, marks=400, threads=4)
 
     assert (result.committed_and_claimed, result.undropped_and_claimed, result.lost) == (0, 0, 0), result
 
@@ -56,7 +56,7 @@ def test_the_race_detects_a_faulty_owner_and_leaves_no_rows(arena: Rig) -> None:
     with crash_points.installed(Pauses(PAUSE_SECONDS)):
         eventually(
             "a race is lost",
-            lambda: race.run(arena.db, marks=160, threads=2, commit=blind).committed_and_claimed > 0,
+            lambda: selftest.run(arena.db, marks=160, threads=2, commit=blind).committed_and_claimed > 0,
         )
 
     for table in ("mark", "mark_history", "file_list", "batch", "round", "tally", "lease"):

@@ -16,7 +16,7 @@ from sexton.marks.model import ClaimRequest, ClaimResult, LeaseLost, Ref, WriteT
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.protection.errors import Invalid
+from sexton.protection.model import Invalid
 from sexton.recycle.pipeline import active_lease, delete, settle
 from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sexton.contract import undrop
-from sexton.recycle.errors import PlanRefused
+from sexton.recycle.model import PlanRefused
 from tests.support.kept import kept_texts
 from tests.support.planned import (
     DAY,

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sexton.contract import NewMark, undrop
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.errors import PlanRefused, UnknownPlan
+from sexton.recycle.model import PlanRefused, UnknownPlan
 from sexton.recycle.planning.model import PlanState
 from tests.support.command import run
 from tests.support.kept import kept_texts

@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import BigInteger, select
 
 from sexton.contract import MAX_BYTES, NewMark
-from sexton.database.counters import BYTES, add_to_counters
-from sexton.database.rows import MOST_SUM, as_rows, sum_of
+from sexton.database.rows import BYTES, MOST_SUM, add_to_counters, as_rows, sum_of
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.kernel import crash_points

@@ -15,8 +15,7 @@ from sexton.contract import NewMark
 from sexton.insight.status import overview
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import LeaseLost
-from sexton.recycle.errors import OrderRefused, PlanRefused
-from sexton.recycle.model import FAILED
+from sexton.recycle.model import FAILED, OrderRefused, PlanRefused
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.model import CloseOrder, KindProgress, OpenedRound

@@ -10,7 +10,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.model import LeaseBusy
-from sexton.recycle.errors import PlanRefused, RoundEnded
+from sexton.recycle.model import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.batches import add_to_round
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import KindPlan

@@ -11,7 +11,7 @@ from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds import recycler as announcer
 from sexton.recycle.rounds.model import CloseOrder
-from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from sexton.recycle.rounds.sql.reports import RoundSchedule
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
 

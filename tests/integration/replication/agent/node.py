@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sexton.replication.agent import layout
+from sexton.replication.agent import model
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import CutDone, GrantedCut, GrantedCutPage, SweepOrder, Swept
 from sexton.replication.agent.sweeping import BackendSweeper
@@ -52,16 +52,16 @@ class Node:
 
     def tablet(self, uid: str, path: str = "") -> Path:
         path = path or f"data/{uid}"
-        folder = self.directory / path / layout.FOLDER
+        folder = self.directory / path / model.FOLDER
         folder.mkdir(parents=True)
-        self.meta.put({layout.tablet_key(uid): json.dumps({"tablet": f"t{uid}", "path": path}).encode()})
+        self.meta.put({model.tablet_key(uid): json.dumps({"tablet": f"t{uid}", "path": path}).encode()})
         return folder
 
     def binlog(self, uid: str, version: int, segments: int = 1, rowset: str = "", **value: object) -> None:
         rowset = rowset or f"r{version}"
         entry = {"version": version, "tablet_id": f"t{uid}", "num_segments": segments, "rowset_id_v2": rowset} | value
         for n in range(segments):
-            (self.directory / "data" / uid / layout.FOLDER / f"{rowset}_{n}.dat").write_bytes(b"x" * BYTES)
+            (self.directory / "data" / uid / model.FOLDER / f"{rowset}_{n}.dat").write_bytes(b"x" * BYTES)
         raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
         self.meta.put({meta_key(uid, version, rowset): raw, data_key(uid, version, rowset): b"{}"})
 
@@ -84,4 +84,4 @@ class Node:
         return sorted(int(version) for version, _ in kinds[0])
 
     def files(self, uid: str) -> list[str]:
-        return sorted(p.name for p in (self.directory / "data" / uid / layout.FOLDER).iterdir())
+        return sorted(p.name for p in (self.directory / "data" / uid / model.FOLDER).iterdir())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sexton.kernel.crash_points import OF_BACKEND, installed
-from sexton.replication.agent import layout
+from sexton.replication.agent import model
 from sexton.replication.errors import NoStore, StoreFault
 from tests.integration.replication.agent.node import CutSource, Node
 from tests.integration.replication.node_meta import NodeMeta, meta_key
@@ -96,7 +96,7 @@ def test_a_tablet_with_a_wrong_registration_is_left_alone(node: Node, registered
     for uid in ("a", "b"):
         node.tablet(uid)
         node.binlog(uid, 1)
-    node.meta.put({layout.tablet_key("a"): registered})
+    node.meta.put({model.tablet_key("a"): registered})
     node.granted.grant("a", 1)
     node.granted.grant("b", 1)
 

@@ -5,7 +5,7 @@ import pytest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.model import BinlogSettings, LogCounts, LogExplanation, LogRetention
-from sexton.replication.binlog.sql.figures import count_logs, logs_with_blocker
+from sexton.replication.binlog.sql.rows import count_logs, logs_with_blocker
 from sexton.replication.errors import UnknownLog
 from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.binlog_instance import DB, STEP, BinlogInstance, new_instance

@@ -11,7 +11,7 @@ from sexton.interfaces.worker import control, spark
 from sexton.runtime.embedded.ports import free_port
 from sexton.runtime.spark.deleter import AT_ONCE
 from sexton.runtime.spark.session import Sessions
-from sexton.runtime.workers.store import WorkerStore
+from sexton.runtime.worker_rows import WorkerStore
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, listing, put

@@ -24,8 +24,7 @@ from sexton.interfaces.cli.render.tables import FORMS
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.fields import parse_duration
 from sexton.operations.registry import operations
-from sexton.replication.binlog.messages import GcReport
-from sexton.replication.binlog.model import LogRetention
+from sexton.replication.binlog.model import GcReport, LogRetention
 from sexton.wal.messages import PurgeReport
 
 

@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 import sexton
-from sexton.interfaces.cli.groups import PlanGroup, all_commands, unknown_command
-from sexton.interfaces.cli.hints import HINTS
+from sexton.interfaces.cli.groups import HINTS, PlanGroup, all_commands, unknown_command
 from sexton.interfaces.cli.main import WRONG_USAGE, _explained, root, run
 from sexton.operations.registry import operations
 

@@ -10,11 +10,10 @@ from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Fenced
-from sexton.owners.catalog.barrier import verdict
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.layout import IndexFormat, parse, rowset_keys, rowset_prefix, tablet_prefix
-from sexton.owners.catalog.model import TxnStatus
+from sexton.owners.catalog.model import IndexFormat, TxnStatus, parse, rowset_keys, rowset_prefix, tablet_prefix
 from sexton.owners.catalog.plugin import PLUGIN
+from sexton.owners.catalog.rowsets import verdict
 from sexton.recycle.planning.policy import for_owner
 from sexton.storage.policy import check_key, check_prefix
 

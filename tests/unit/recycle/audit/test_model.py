@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.audit import model, parquet
+from sexton.recycle.audit import model, writer
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 
 NOON = 20_000 * model.DAY_MS + 43_200_000
@@ -64,20 +64,20 @@ def test_file_returns_its_rows_unchanged() -> None:
     rows = [row(key, seq=n, outcome="failed", reason=f"AccessDenied: {key}") for n, key in enumerate(sorted(ODD_KEYS))]
     rows[0] = rows[0]._replace(bytes=2**40)
 
-    assert list(parquet.decode(parquet.encode(rows), "f")) == rows
+    assert list(writer.decode(writer.encode(rows), "f")) == rows
 
 
 def test_search_returns_only_the_rows_of_the_name() -> None:
-    keys = sorted([f"data/{n:05d}" for n in range(2 * parquet.GROUP_ROWS + 1)] + list(ODD_KEYS))
-    data = parquet.encode([row(k)._replace(id=f"of {k}") for k in keys])
+    keys = sorted([f"data/{n:05d}" for n in range(2 * writer.GROUP_ROWS + 1)] + list(ODD_KEYS))
+    data = writer.encode([row(k)._replace(id=f"of {k}") for k in keys])
 
-    for key in (keys[0], keys[-1], keys[parquet.GROUP_ROWS], *ODD_KEYS):
-        assert [r.key for r in parquet.decode(data, "f", {key})] == [key]
-        assert [r.key for r in parquet.decode(data, "f", {f"of {key}"})] == [key]
-    assert list(parquet.decode(data, "f", {"data/00001x", "a", "z"})) == []
+    for key in (keys[0], keys[-1], keys[writer.GROUP_ROWS], *ODD_KEYS):
+        assert [r.key for r in writer.decode(data, "f", {key})] == [key]
+        assert [r.key for r in writer.decode(data, "f", {f"of {key}"})] == [key]
+    assert list(writer.decode(data, "f", {"data/00001x", "a", "z"})) == []
 
 
 def test_a_damaged_file_is_named() -> None:
-    for data in (b"", b"PAR1 no more than that PAR1", parquet.encode([row("a")])[:-20]):
+    for data in (b"", b"PAR1 no more than that PAR1", writer.encode([row("a")])[:-20]):
         with pytest.raises(AuditUnreadable, match=r"file audit/x\.parquet of the log of deletions cannot be read"):
-            list(parquet.decode(data, "audit/x.parquet"))
+            list(writer.decode(data, "audit/x.parquet"))

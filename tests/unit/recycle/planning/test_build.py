@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.recycle.planning.limits import Allowance, build_for_operator, build_for_round
 from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, PlanFacts, Policy
+from sexton.recycle.planning.policy import Allowance, build_for_operator, build_for_round
 
 POLICY = Policy(version="v", retention_seconds={"dropped": 600}, upload_grace_seconds=600, unlimited=("compacted",))
 TERMS = InstancePolicy("shop", enabled=True, policy=POLICY, agreed={"dropped": 600})

@@ -3,9 +3,9 @@
 import pytest
 
 from sexton.recycle.model import KindReport, RoundReport
-from sexton.recycle.planning import limits
-from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
-from sexton.recycle.planning.limits import (
+from sexton.recycle.planning import policy
+from sexton.recycle.planning.model import ASSUMED_KEYS_PER_SECOND, DueKind, KindPlan, Plan, Policy, estimate, rate
+from sexton.recycle.planning.policy import (
     Allowance,
     allowance,
     divide,
@@ -16,7 +16,6 @@ from sexton.recycle.planning.limits import (
     shortened,
     span,
 )
-from sexton.recycle.planning.model import DueKind, KindPlan, Plan, Policy
 
 POLICY = Policy(
     version="v",
@@ -162,8 +161,8 @@ def test_policy_change_names_the_changed_retentions() -> None:
     before = POLICY.model_copy(update={"retention_seconds": {"a": 7_200, "b": 600}})
     after = POLICY.model_copy(update={"retention_seconds": {"a": 3_600, "b": 600, "c": 60}})
 
-    assert limits.explain_policy_change(before, after) == "retention of a 2 h → 1 h, retention of c none → 1 min"
-    unchanged = limits.explain_policy_change(before, before)
+    assert policy.explain_policy_change(before, after) == "retention of a 2 h → 1 h, retention of c none → 1 min"
+    unchanged = policy.explain_policy_change(before, before)
     assert unchanged == "the order of kinds, the upload grace, or another owner's retentions"
 
 

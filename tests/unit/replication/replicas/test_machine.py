@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.replication.replicas.model import NO_VERSION
-from sexton.replication.replicas.state_machine import VersionState, updated
+from sexton.replication.replicas.policy import VersionState, updated
 
 
 def test_c10_three_updates_of_the_seed_article() -> None:

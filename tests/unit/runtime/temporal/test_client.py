@@ -19,7 +19,7 @@ from sexton.marks.model import Lease
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder, RoundProgress
-from sexton.replication.binlog.messages import GcProgress
+from sexton.replication.binlog.model import GcProgress
 from sexton.runtime.temporal.client import CONVERTER, connect, connection
 from sexton.runtime.temporal.links import link_of
 from sexton.runtime.temporal.log_context import context_of

@@ -9,9 +9,9 @@ import pytest
 from sexton.marks.model import FilePage
 from sexton.recycle.pipeline.delete import delete_page
 from sexton.storage.model import IN_FLIGHT_SECONDS, REQUEST_SECONDS, VERIFIED_SECONDS, KeyOutcome, Probe, VaultSpec
-from sexton.storage.s3 import bucket, delete, purge, vault, versions
+from sexton.storage.s3 import bucket, delete, purge, vault
+from sexton.storage.s3.purge import FoundVersions, ObjectVersion
 from sexton.storage.s3.vault import S3Vault
-from sexton.storage.s3.versions import FoundVersions, ObjectVersion
 
 SLOW_SECONDS = REQUEST_SECONDS - 1
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -59,7 +59,7 @@ class SlowStore:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "SlowStore":
         """Let all requests go to this store; the requests of a page are sent one after another."""
-        for module in (bucket, delete, purge, vault, versions):
+        for module in (bucket, delete, purge, vault, purge):
             monkeypatch.setattr(module, "time", self, raising=False)
         monkeypatch.setattr(bucket, "REQUESTS_AT_ONCE", 1)
         monkeypatch.setattr(bucket, "s3_client", lambda *_: self)

@@ -3,8 +3,7 @@
 import datetime as dt
 
 from sexton.storage.model import KeyOutcome
-from sexton.storage.s3.purge import _verdict
-from sexton.storage.s3.versions import ObjectVersion
+from sexton.storage.s3.purge import ObjectVersion, _verdict
 
 AT = dt.datetime(2024, 10, 4, tzinfo=dt.UTC)
 OBJECT = ObjectVersion("a", "v1", 7, marker=False, latest=False, at=AT)

@@ -15,8 +15,8 @@ from config.settings import Settings
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight import progress
 from sexton.insight.progress import SPARK
-from sexton.kernel.background import in_background
 from sexton.kernel.message import Message
+from sexton.kernel.process import in_background
 from sexton.runtime.temporal.versions import build_of
 
 FORGET_MS = 86_400_000

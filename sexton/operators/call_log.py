@@ -3,6 +3,8 @@
 A call is logged before it runs. A call that cannot be logged does not run, unless it only protects data. If the outcome
 cannot be logged, the call still succeeds or is refused. A refusal without effect is one row. A call that programs
 repeat all the time, such as a heartbeat, is logged only if it is refused.
+
+Calls as the log has them: who did what, and how it ended. Pure values.
 """
 
 import logging
@@ -10,12 +12,42 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pydantic import Field
 from sqlalchemy import Connection, Text, cast, delete, func, insert, literal_column, select
 
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.database.rows import in_list, newest
 from sexton.kernel.errors import SextonError, code_of
-from sexton.operators.call_log.model import DONE, CallRecord, CallRow
+from sexton.kernel.message import Message
+
+ASKED, DONE = "asked", "ok"
+
+
+class CallRecord(Message):
+    """A call that changed something or was refused."""
+
+    id: int = Field(0, alias="call")
+    at: int = Field(0, alias="happened_at")
+    who: str
+    source: str
+    """The caller's address, or ``cli@HOST``, or ``worker@HOST``."""
+    role: str = ""
+    """The database role that wrote the row."""
+    action: str
+    instance: str = ""
+    subject: str = ""
+    """The object of the action: a job, the number of a plan."""
+    outcome: str = ASKED
+    """``ok``, the code of the error, or ``asked``: the outcome is unknown."""
+    reason: str = ""
+
+
+class CallRow(CallRecord):
+    """One row of the log. It never changes: the outcome of a call is a second row."""
+
+    begun_id: int | None = None
+    """The first row of the same call; None: this is it."""
+
 
 LEFT = "LEFT"
 """The outcome of a call whose caller left (Ctrl-C); work that it started may continue."""

@@ -1,4 +1,7 @@
-"""Store settings as rows. Whether a value is safe is decided by ``config.live``, when it is set and when it is read."""
+"""Store settings as rows. Whether a value is safe is decided by ``config.live``, when it is set and when it is read.
+
+One setting of the database, as a value.
+"""
 
 from collections.abc import Sequence
 
@@ -9,8 +12,23 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
 from sexton.operators.controls.store import whoami
-from sexton.operators.settings.model import StoredSetting
+
+
+class StoredSetting(Message):
+    """A setting that an operator changed, in all instances (``instance`` is empty) or in one.
+
+    ``value`` is text, as in an environment variable; ``set_at`` is in ms since 1970.
+    """
+
+    instance: str
+    key: str
+    value: str
+    set_at: int
+    set_by: str = ""
+    reason: str = ""
+
 
 KEY_CHARACTERS = 100
 VALUE_CHARACTERS = 100

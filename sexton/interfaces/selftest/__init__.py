@@ -1,1 +1,0 @@
-"""Tests that an operator runs against a live deployment."""

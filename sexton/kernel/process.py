@@ -1,0 +1,58 @@
+"""Create files and directories that only their owner can read, whatever the umask of the process is.
+
+Settings of this process's memory.
+
+Run a coroutine beside other work of an event loop, and cancel it at the end.
+"""
+
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+CHILD_UMASK = 0o077
+"""The umask of programs that Sexton starts: their files are readable by their owner only."""
+
+
+def make_directory(directory: Path) -> None:
+    """Create a directory and its missing parents, each with mode 0700; leave existing ones alone."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def open_file(file: Path, mode: str) -> IO[Any]:
+    """Open a file as ``open`` does; a new one gets mode 0600."""
+    return open(file, mode, opener=lambda path, flags: os.open(path, flags, 0o600))
+
+
+NEW_OBJECTS = 50_000
+"""New containers after which Python searches the youngest ones for cycles; its default is 700."""
+
+
+@cache  # once in each process
+def search_cycles_rarely() -> None:
+    """Let Python search for unreachable cycles less often, from the first call on; everything should be imported then.
+
+    A step makes thousands of tuples and rows, which end by themselves. With the defaults a quarter of the CPU time of a
+    round was spent on searching them, and all that was imported, for cycles (`python -m benchmarks keys`).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine until the context ends, then cancel it and wait for its end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

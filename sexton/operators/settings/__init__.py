@@ -1,1 +1,0 @@
-"""Settings that operators change for all workers, without a restart."""

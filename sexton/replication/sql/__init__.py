@@ -1,1 +1,0 @@
-"""Rows of logs that binlogs and replicas share."""
