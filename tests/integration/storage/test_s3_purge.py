@@ -12,7 +12,6 @@ from sexton.storage.s3 import delete as s3_delete
 from sexton.storage.s3 import purge
 from sexton.storage.s3 import purge as s3_purge
 from sexton.storage.s3 import vault as s3_vault
-from sexton.storage.s3 import versions as s3_versions
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Results, Target
 from sexton.storage.s3.vault import S3Vault
@@ -154,7 +153,7 @@ def test_a_thousand_keys_with_many_versions_end_in_time(
     monkeypatch.setattr(s3_delete, "PAGE_KEYS", 1)
     with monkeypatch.context() as slow:
         slow.setattr(s3_delete, "_delete_together", slowly)
-        for module in (s3_bucket, s3_delete, s3_purge, s3_vault, s3_versions):
+        for module in (s3_bucket, s3_delete, s3_purge, s3_vault):
             slow.setattr(module, "time", clock)
         assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 

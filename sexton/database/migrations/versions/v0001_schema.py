@@ -1,7 +1,4 @@
-"""Create the schema.
-
-Execute one SQL file of a revision inside the migration's transaction.
-"""
+"""Create the schema."""
 
 from pathlib import Path
 
@@ -11,9 +8,9 @@ from sexton.database.tables import METADATA
 
 
 def run_sql(name: str) -> None:
-    """Run ``versions/NAME.sql``, or print it in offline mode."""
+    """Run ``NAME.sql``, or print it in offline mode."""
     context = op.get_context()
-    sql = (Path(__file__).parent / "versions" / f"{name}.sql").read_text("utf-8")
+    sql = Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
     if context.as_sql:
         context.impl.static_output(sql)
         return
