@@ -25,7 +25,7 @@ def _stops(rig: Rig) -> list[str]:
     return [c.reason for c in ControlStore(rig.db).all() if c.kind is ControlKind.STOP]
 
 
-def test_an_order_ends_only_the_stop_or_protection_that_was_shown(operator: NewSession, rig: Rig) -> None:
+def test_an_order_ends_only_the_stop_or_protection_shown(operator: NewSession, rig: Rig) -> None:
     ada, bob, admin = operator(), operator(), operator("admin")
     ada.send("stop", reason="odd deletes")
     shown = ada.field("start?instance=shop", "stop")

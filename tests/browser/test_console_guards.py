@@ -46,7 +46,7 @@ def test_a_login_gives_new_secrets_and_a_logout_ends_them(operator: NewSession, 
     assert ada.http.get(PATH).status_code == 303
 
 
-def test_a_session_that_has_ended_changes_nothing_and_leaves_a_trace(operator: NewSession, api: Api, rig: Rig) -> None:
+def test_a_session_that_has_ended_only_leaves_a_trace(operator: NewSession, api: Api, rig: Rig) -> None:
     ada, eve = operator(), operator()
     sent = {"form_token": ada.form_token(), "instance": "shop"}
     ada.http.cookies.clear()

@@ -153,9 +153,7 @@ def filled(shop: Database) -> Database:
     return shop
 
 
-def test_wrong_input_is_refused_in_a_sentence_and_changes_nothing(
-    offline: Run, filled: Database, subtests: pytest.Subtests
-) -> None:
+def test_wrong_input_is_refused_and_changes_nothing(offline: Run, filled: Database, subtests: pytest.Subtests) -> None:
     before = everything(filled)
 
     for words, code, sentence in REFUSALS:

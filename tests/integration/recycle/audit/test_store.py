@@ -107,7 +107,7 @@ def test_rows_of_several_vaults_are_read_back_once(places: AuditPlaces) -> None:
     assert sorted(r.key for r in places.reader().rows(repeated)) == ["a", "b", "c"]
 
 
-def test_keys_are_found_in_their_days_and_until_their_retention_ends(places: AuditPlaces) -> None:
+def test_keys_are_found_in_their_days_until_they_expire(places: AuditPlaces) -> None:
     round_, audit, every = places.round(), places.audit(), NOON + 9 * DAY
     for day in range(4):
         audit.write(rows(round_, f"data/{day}", "data/x", at=NOON + day * DAY))

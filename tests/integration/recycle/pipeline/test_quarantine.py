@@ -141,7 +141,7 @@ class TestChanged:
             assert [q.id for q in store.list()] == ["r"]
             set_reasons(rig, lost="CHANGED")
 
-    def test_other_retries_need_no_confirmation_and_leave_changed_objects(
+    def test_other_retries_ask_nothing_and_leave_changed_objects(
         self, rig: Rig, store: QuarantineStore, capsys: pytest.CaptureFixture[str]
     ) -> None:
         set_reasons(rig, lost="CHANGED")

@@ -47,7 +47,7 @@ HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="
 AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
 
 
-def test_discard_and_hold_come_too_late_for_a_second_pass_under_way(
+def test_discard_and_hold_come_too_late_for_a_second_pass(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stuck_attempt(rig, prefix_in_second_pass(rig, root), throttle(monkeypatch)) as errors:

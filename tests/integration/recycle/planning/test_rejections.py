@@ -60,7 +60,7 @@ def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
     assert waiting.awaits_since == waiting.created_at
 
 
-def test_an_applied_plan_deletes_its_marks_and_cancels_the_rejection(shop: Limited, tmp_path: Path) -> None:
+def test_an_applied_plan_cancels_the_rejection(shop: Limited, tmp_path: Path) -> None:
     shop.local(tmp_path / "v")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited_policy(objects=10_000)

@@ -116,7 +116,7 @@ def test_h1_a_round_by_a_shorter_retention_is_not_refused(rig: Rig) -> None:
     assert rig.rounds.checked_range(order, rig.policy) == order
 
 
-def test_h1_an_order_without_its_limit_or_after_its_round_is_refused(rig: Rig) -> None:
+def test_h1_order_without_its_limit_or_round_is_refused(rig: Rig) -> None:
     limited = rig.policy.model_copy(update={"unlimited": (), "max_delete_objects": 5, "max_delete_fraction": 1.0})
     rig.policy = limited
     opened, order = begun(rig)

@@ -207,7 +207,7 @@ def waits(db: Database) -> BinlogInstance:
     return binlogs
 
 
-def test_only_the_shown_cut_is_approved_and_later_expiry_needs_none(waits: BinlogInstance) -> None:
+def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
     assert waits.readable_seqs() == [1, 2, 3, 4, 5, 6, 7]
     with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
         waits.service.configs.approve(waits.instance, DB, upto=6)
@@ -241,7 +241,7 @@ def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     assert waits.log().watermark >= 5
 
 
-def test_a_consumer_of_two_logs_blocks_both_and_no_empty_one_does(binlogs: BinlogInstance) -> None:
+def test_a_consumer_blocks_its_two_logs_and_no_empty_one(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     binlogs.configure_log(10, table="new")
     binlogs.service.consumers.register(binlogs.instance, "of-a-table-without-records", DB, "new")

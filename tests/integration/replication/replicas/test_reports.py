@@ -61,7 +61,7 @@ def test_c05_a_gap_blocks_at_once_and_is_marked_if_it_stays(binlogs: BinlogInsta
     assert replica_messages(binlogs)[-1] == [{"tabletId": "t1", "type": "MISSING_VERSION", "lastFailedVersion": 10}]
 
 
-def test_c06_c08_a_missing_version_is_remembered_until_its_repair(binlogs: BinlogInstance) -> None:
+def test_c06_c08_missing_version_is_remembered_until_repaired(binlogs: BinlogInstance) -> None:
     binlogs.report("b1", ranges((0, 10), (12, 12)))
     binlogs.later(GAP)
     binlogs.report("b1", ranges((0, 10), (12, 12)))
