@@ -131,7 +131,7 @@ class Deployment:
         return added
 
     def remove_vault(self, instance: str, vault: str, *, gone: bool) -> bool:
-        """Remove a vault, and let the instance's owner know; raises and returns as ``registry.remove.remove_vault``."""
+        """Remove a vault, and let the instance's owner know; raises and returns as ``add_remove.remove_vault``."""
         from sexton.operators.registry import add_remove
         from sexton.owners.port import OwnerSilent
 

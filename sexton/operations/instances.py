@@ -105,7 +105,8 @@ def _state(call: Call, name: str) -> InstanceState:
 def remove_instance(call: Call, instance: Instance, *, reason: Remark = "") -> None:
     """Remove an instance that is no longer needed: its grants, settings, journal, binlogs and the records of its owner.
 
-    Refused while it has vaults, marks, protections, holds or topics that are purged. Its history stays.
+    Refused while it has vaults, marks, protections, holds or topics that are purged. Its history stays, so its name is
+    not used again.
 
     Example: sexton instance remove shop
     """

@@ -5,12 +5,15 @@ An owner is not asked before its instance has a vault.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import isfunction
+from time import monotonic
 from typing import Any
 
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.port import Heartbeat, NotAsked, Owner, Verify, nothing_to_verify
 from sexton.storage.model import VaultSpec
 
+VAULT_SECONDS = 60.0
+"""How long a process takes for granted that an instance has a vault: the last one may be removed."""
 NO_CHECK = "its next check"
 """What an orphan's mark waits for: a whole check of the last two days that found the orphan again."""
 
@@ -35,8 +38,8 @@ class Owners(Owner):
         self._owner_of = owner_of
         self._vaults_of = vaults_of
         self._owner_by_instance: dict[str, Owner] = {}
-        self._with_vault: set[str] = set()
-        """Instances that were seen to have a vault; none loses its vaults."""
+        self._vault_seen: dict[str, float] = {}
+        """When an instance was last seen to have a vault (monotonic seconds)."""
 
     def mark_due(
         self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
@@ -86,9 +89,12 @@ class Owners(Owner):
         return [mark.ref for mark in orphans if mark.id in unproven_ids]
 
     def _has_vault(self, instance: str) -> bool:
-        if instance not in self._with_vault and self._vaults_of(instance):
-            self._with_vault.add(instance)
-        return instance in self._with_vault
+        now = monotonic()
+        if now - self._vault_seen.get(instance, -VAULT_SECONDS) < VAULT_SECONDS:
+            return True
+        if has_vault := bool(self._vaults_of(instance)):
+            self._vault_seen[instance] = now
+        return has_vault
 
     def _declared(self, instance: str) -> Owner:
         """Return the owner of an instance, for what it declares without a look at its records."""

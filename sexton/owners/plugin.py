@@ -106,7 +106,7 @@ class OwnerPlugin:
     create_tables: Callable[[Database], Any] = field(default=lambda _: None)
     """Creates tables of its own, if they are missing; called when an instance is added."""
     forget_records: Callable[[Connection, str], Any] = field(default=lambda _c, _instance: None)
-    """Removes what those tables have of an instance that is removed."""
+    """Removes what those tables have of an instance; raises ``InUse`` if its database needs the instance."""
     knows_live: bool = False
     """It knows which objects are live, without a view that the instance names."""
     key_pattern: str = ""

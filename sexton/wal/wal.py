@@ -127,7 +127,7 @@ class WalService:
         if importlib.util.find_spec("httpx") is None:
             log.warning("regions are not asked to flush: httpx is not installed (pip install 'sexton[kafka]')")
             return None
-        from sexton.wal.flushing import HttpFlushClient
+        from sexton.wal.nodes import HttpFlushClient
 
         settings = self._settings
         addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)

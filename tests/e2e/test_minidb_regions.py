@@ -14,9 +14,10 @@ from examples.minidb.regions import Closed
 from examples.minidb.serving import serving
 from sexton.client import RequestRefused
 from sexton.wal import flushing
-from sexton.wal.flushing import Flusher, HttpFlushClient
+from sexton.wal.flushing import Flusher
 from sexton.wal.messages import NodeAddresses
 from sexton.wal.model import Flushed
+from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import ReplayRefused
 from tests.e2e.regions import A, B, Regions
 from tests.servers.api import Api

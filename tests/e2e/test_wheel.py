@@ -37,7 +37,7 @@ from sexton.runtime.spark.session import archive
 from sexton.workflows import sandbox
 
 names = zipfile.ZipFile(archive(Path("."))).namelist()
-assert len(names) == len(set(names)) > 500
+assert len(names) == len(set(names)) > 400
 assert "sexton/config/settings.py" in names and {name.split("/")[0] for name in names} == {"sexton"}
 passed = sandbox.runner().restrictions.passthrough_modules
 assert "sexton.activities" in passed and passed.isdisjoint({"sexton", "sexton.workflows"})

@@ -14,7 +14,7 @@ from sexton.interfaces.worker.control import build, build_backend
 from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.process import in_background, search_cycles_rarely
-from sexton.replication.agent import http
+from sexton.replication.agent import serving
 from sexton.runtime.stores import DeploymentStores, live_settings
 from sexton.runtime.temporal import schedules, versions
 from sexton.runtime.temporal.client import connect, connection
@@ -28,7 +28,7 @@ SERVER_CHECK_SECONDS = 1.0
 """How often a Spark worker checks that its own server runs: a worker without one must not take work."""
 
 
-async def main(role: str = "control", backend: http.ServedBackend | None = None) -> None:
+async def main(role: str = "control", backend: serving.ServedBackend | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
     load_home_env()
     settings, stop = load(), asyncio.Event()
@@ -42,9 +42,9 @@ async def main(role: str = "control", backend: http.ServedBackend | None = None)
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     async with AsyncExitStack() as resources:
         if backend is not None:
-            sweeper = resources.enter_context(http.open_sweeper(backend))
+            sweeper = resources.enter_context(serving.open_sweeper(backend))
             worker = build_backend(await connect(settings, runtime()), settings, backend.id, sweeper)
-            await resources.enter_async_context(http.catching_up(sweeper))
+            await resources.enter_async_context(serving.catching_up(sweeper))
         elif role == "spark":
             sdk = SdkMetrics()
             client = await connect(settings, sdk.runtime)

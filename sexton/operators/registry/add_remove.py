@@ -1,8 +1,8 @@
-"""Remove an instance or a vault that is no longer needed. Refused while marks, protections or holds of it exist.
+"""Register a vault; remove a vault or an instance that is no longer needed.
 
-What was deleted, and who asked for it, stays: the history of marks, plans, rounds, checks, ended holds and calls.
-
-Register a vault: check it, write its marker, then its row. Repeating the command after a crash completes it.
+A vault is registered in steps: check it, write its marker, then its row. Repeating the command after a crash completes
+it. A removal is refused while marks, protections or holds exist. What was deleted, and who asked for it, stays: the
+history of marks, plans, rounds, checks, ended holds and calls. So the name of a removed instance is not used again.
 """
 
 import uuid
@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.database.guard import EVERYTHING, deciding
+from sexton.database.guard import deciding
 from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput, Conflict
 from sexton.kernel.trust import STRICT, Trust
-from sexton.marks.model import Reason
+from sexton.marks.model import Reason, Ref
 from sexton.marks.sql.file_lists import of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
+from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.policy import unsupported_options
-from sexton.storage.port import Vault
+from sexton.storage.port import Vault, VaultFault
 from sexton.storage.vaults import open_vault
 
 
@@ -137,7 +138,7 @@ def remove_instance(db: Database, instance: str, forget_records: Callable[[Conne
         InUse: it has vaults, marks, protections, holds or enabled topics, or a round or check of it is running.
         UnknownInstance: there is no such instance.
     """
-    with deciding(db, EVERYTHING, instance) as c:
+    with deciding(db, instance) as c:
         _refuse_uses(c, f"instance {instance}", _uses_of_instance(db, c, instance))
         forget_records(c)
         for table, rows in _rows_of(db, instance):
@@ -154,50 +155,77 @@ def count_rows(db: Database, instance: str) -> Mapping[str, int]:
 def remove_vault(
     db: Database, instance: str, name: str, endpoint_url: str, *, gone: bool = False, trust: Trust = STRICT
 ) -> bool:
-    """Remove a vault and its marker; every object stays. Return whether there was a marker of it.
+    """Remove a vault, then its marker; every object stays. Return whether there was a marker of it.
+
+    A marker that stays, because the command was killed, hinders no `vault add` of the same name; another name needs
+    ``--take-over``.
 
     ``gone``: its bucket or directory is gone, so there is no marker to remove. Its marks are quarantined, as those of
     any unknown vault: they can be discarded, and a new vault of this name would free them.
 
     Raises:
+        BadInput: the vault is not gone.
         InUse: marks, protections or holds name it.
         UnknownVault: there is no such vault.
-        VaultFault: the place cannot be reached, or does not let the marker be removed.
+        VaultFault: the place cannot be reached, a newer copy of this database deletes in it, or the marker cannot be
+            removed; then the vault is removed.
     """
     spec, t = Registry(db).vault(instance, name), db.t
-    vault = None if gone else open_vault(spec, endpoint_url=endpoint_url, trust=trust)
-    marker = (
-        None if vault is None else vault.read_marker()
-    )  # outside the transaction: a place that does not answer blocks nobody
-    with deciding(db, EVERYTHING, instance) as c:
-        _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, with_marks=not gone))
+    vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
+    is_ours = _has_our_marker(db, vault, spec, gone=gone)
+    with deciding(db, instance) as c:
+        _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, gone=gone))
         if gone:
             _quarantine(db, c, instance, name)
-        of_vault = and_(t.pace_cap.c.instance == instance, t.pace_cap.c.vault == name)
-        c.execute(delete(t.pace_cap).where(of_vault))
+        c.execute(delete(t.pace_cap).where(t.pace_cap.c.instance == instance, t.pace_cap.c.vault == name))
         c.execute(delete(t.vault).where(t.vault.c.instance == instance, t.vault.c.name == name))
-        is_ours = marker is not None and marker.vault_uuid == spec.uuid
-        if vault and is_ours:  # before the commit: with its row but without a marker, a vault can be removed again
-            vault.remove_marker()
+    if is_ours:
+        vault.remove_marker()
     return is_ours
 
 
+def _has_our_marker(db: Database, vault: Vault, spec: VaultSpec, *, gone: bool) -> bool:
+    """Return whether a place has the marker of this vault; refuse to remove that of a newer copy of the database."""
+    try:
+        marker = vault.read_marker()
+    except VaultFault:
+        if gone:
+            return False
+        raise
+    if marker is None or (marker.vault_uuid, marker.deployment) != (spec.uuid, spec.deployment):
+        return False
+    if gone:
+        raise BadInput(f"vault {spec.name} is not gone: its marker is in {spec.location}/{spec.prefix}; omit --gone")
+    if marker.round and not MarkerStore(db).knows(spec.instance, marker):
+        raise VaultFault(
+            spec.name, "BEHIND", "a newer copy of this database deletes in it: remove the vault there, not here"
+        )
+    return True
+
+
 def _quarantine(db: Database, c: Connection, instance: str, vault: str) -> None:
-    """Quarantine every mark that names a vault, or has a stored file in it."""
+    """Quarantine every mark that names a vault, or has a stored file in it.
+
+    Those that are quarantined keep their reason: of a changed one nothing may be deleted in a new vault of this name.
+    """
     mark = db.t.mark
-    with_files = {
+    of_vault = or_(mark.c.vault == vault, refs_in(mark, _with_files(db, c, instance, vault)))
+    is_free = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
+    values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {vault} was removed: it is gone"}
+    c.execute(update(mark).where(mark.c.instance == instance, of_vault, is_free).values(**values))
+
+
+def _with_files(db: Database, c: Connection, instance: str, vault: str) -> set[Ref]:
+    """Return the claimed marks with a stored file in a vault."""
+    return {
         run.ref for files in read_lists(db, c, of_instance(db, instance)) for run in files.runs if run.vault == vault
     }
-    of_vault = and_(mark.c.instance == instance, or_(mark.c.vault == vault, refs_in(mark, with_files)))
-    values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {vault} was removed: it is gone"}
-    c.execute(update(mark).where(of_vault).values(**values))
 
 
 def _uses_of_instance(db: Database, c: Connection, instance: str) -> Iterator[_Use]:
     t = db.t
     yield _Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT")
-    marks = f"let rounds delete them, or their owner undrop them; see: sexton marks list {instance}"
-    yield _Use(t.mark.c.instance == instance, t.mark, "mark", marks)
+    yield _Use(t.mark.c.instance == instance, t.mark, "mark", _marks_end(instance))
     protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
     yield _Use(t.protection.c.instance == instance, t.protection, "protection", protections)
     yield _Use(_active(db, c, instance), t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
@@ -209,20 +237,26 @@ def _uses_of_instance(db: Database, c: Connection, instance: str) -> Iterator[_U
     yield _Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list")
 
 
-def _uses_of_vault(db: Database, c: Connection, instance: str, vault: str, *, with_marks: bool) -> Iterator[_Use]:
+def _uses_of_vault(db: Database, c: Connection, instance: str, vault: str, *, gone: bool) -> Iterator[_Use]:
     t, mark, item = db.t, db.t.mark, db.t.protection_item
-    if with_marks:
-        # Only its owner knows where the files of a mark without a vault are; once they are listed it is claimed.
-        here = or_(mark.c.vault == vault, and_(mark.c.vault.is_(None), mark.c.state == "CLAIMED"))
-        marks = f"let rounds delete them, or their owner undrop them; see: sexton marks list {instance}"
-        yield _Use(and_(mark.c.instance == instance, here), mark, "mark", marks)
-    protected = and_(item.c.instance == instance, item.c.vault == vault)
+    if not gone:
+        # Only its owner knows where the files of a mark without a vault are.
+        here = or_(mark.c.vault == vault, mark.c.vault.is_(None), refs_in(mark, _with_files(db, c, instance, vault)))
+        yield _Use(and_(mark.c.instance == instance, here), mark, "mark", _marks_end(instance))
     protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
-    yield _Use(protected, item, "protected key", protections)
-    filtered = and_(t.protection.c.instance == instance, t.protection.c.filter.is_not(None))
-    yield _Use(filtered, t.protection, "protection with a filter of keys", protections)
+    of_instance_ = t.protection.c.instance == instance
+    protected = select(item.c.protection).where(item.c.instance == instance, item.c.vault == vault)
+    covering = or_(t.protection.c.filter.is_not(None), t.protection.c.id.in_(protected))  # a filter names no vault
+    yield _Use(and_(of_instance_, covering), t.protection, "protection", protections)
     held = and_(_active(db, c, instance), t.hold.c.vault == vault)
     yield _Use(held, t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
+
+
+def _marks_end(instance: str) -> str:
+    return (
+        "let rounds delete them, their owner undrop them, or discard the quarantined ones: sexton quarantine discard; "
+        f"see: sexton marks list {instance}"
+    )
 
 
 def _active(db: Database, c: Connection, instance: str) -> ColumnElement[bool]:

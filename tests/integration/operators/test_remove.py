@@ -8,13 +8,14 @@ import pytest
 from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel import crash_points
-from sexton.kernel.errors import NotFound
+from sexton.kernel.errors import BadInput, NotFound
 from sexton.marks.model import Ref
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.add_remove import InUse, remove_vault
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.plugins import add_instance, remove_instance
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.port import UnknownVault, VaultFault
 from tests.integration.protection.registrations import DUE, protect
 from tests.support.command import run
@@ -41,6 +42,16 @@ def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, tmp_path: Pa
     rig.local(root, "again", instance="shop")  # the place is free for another name
 
 
+def test_a_vault_is_needed_by_marks_that_may_be_in_it(rig: Rig, tmp_path: Path) -> None:
+    add_instance(rig.db, rig.registry, "lake", "catalog")
+    rig.local(tmp_path / "v", instance="lake")
+    Catalog(rig.db, "lake").create_table(NewTable(id="t", indexes={"i": Schema()}))
+    Catalog(rig.db, "lake").drop_table("t")
+
+    with pytest.raises(InUse, match="1 mark "):
+        remove_vault(rig.db, "lake", "disk", "")
+
+
 def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     rig.drop(root, "old.dat", "m")
@@ -52,7 +63,7 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     with pytest.raises(InUse) as refused:
         remove_vault(rig.db, "shop", "disk", "")
 
-    for use in ("1 mark (let rounds", "1 protected key (", "1 hold (sexton hold release"):
+    for use in ("1 mark (let rounds", "1 protection (", "1 hold (sexton hold release"):
         assert use in str(refused.value)
     assert (root / MARKER).exists()
     rig.protections.release("shop", "copy")
@@ -62,13 +73,33 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     assert remove_vault(rig.db, "shop", "disk", "")
 
 
-def test_an_interrupted_removal_of_a_vault_can_be_repeated(rig: Rig, tmp_path: Path) -> None:
+def test_a_marker_that_a_killed_removal_left_hinders_nobody(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = rig.local(tmp_path / "v")
-    (root / MARKER).unlink()  # as a crash before the commit leaves it
+    with monkeypatch.context() as m:
+        m.delattr(LocalVault, "remove_marker")  # what is called after the commit
+        with pytest.raises(AttributeError):
+            remove_vault(rig.db, "shop", "disk", "")
+    assert ((root / MARKER).exists(), rig.count("vault")) == (True, 0)
 
-    assert not remove_vault(rig.db, "shop", "disk", "")
+    rig.local(root)
 
-    assert rig.count("vault") == 0
+    assert remove_vault(rig.db, "shop", "disk", "")
+    assert not (root / MARKER).exists()
+
+
+def test_an_older_copy_of_the_database_removes_no_marker(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    rig.drop(root, "old.dat", "m", later=DUE)
+    copy = rig.copy()
+    rig.round()
+    copy.later(DUE)
+
+    with pytest.raises(VaultFault, match="BEHIND"):
+        remove_vault(copy.db, "shop", "disk", "", gone=False)
+
+    assert (root / MARKER).exists()
 
 
 def test_the_marker_of_another_vault_stays(rig: Rig, tmp_path: Path) -> None:
@@ -87,6 +118,10 @@ def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path
     with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
         rig.round()
     rig.drop(root, "due.dat", "due", later=DUE)
+    rig.mark("dropped", NewMark(id="changed", vault="disk", prefix="p/"))
+    rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'changed'")
+    with pytest.raises(BadInput, match="is not gone"):
+        remove_vault(rig.db, "shop", "disk", "", gone=True)
     shutil.rmtree(root)
     with pytest.raises(VaultFault):
         remove_vault(rig.db, "shop", "disk", "")
@@ -96,10 +131,11 @@ def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path
     report = rig.round()
     reasons = {id_: rig.row("dropped", id_).quarantined_reason for id_ in ("claimed", "due")}
     assert (report.state, reasons) == ("SUCCEEDED", dict.fromkeys(reasons, "UNKNOWN_VAULT"))
+    assert rig.row("dropped", "changed").quarantined_reason == "CHANGED"  # a new vault of this name frees it not
     rig.later(60)  # no request of the interrupted round is on its way any more
     for id_ in reasons:
         stores_of(rig.db).quarantine.discard("shop", Ref("dropped", id_), "the bucket is gone")
-    assert (rig.count("mark"), rig.count_files()) == (0, 0)
+    assert (rig.count("mark"), rig.count_files()) == (1, 0)
 
 
 def test_an_instance_is_removed_when_nothing_needs_it(
@@ -126,10 +162,8 @@ def test_an_instance_is_removed_when_nothing_needs_it(
     assert [rig.count(table) for table in ended] == [0, 1, 0, 0, 0]
     kept = ("mark_history", "round", "hold", "check_run")
     assert [rig.count(table, instance="shop") for table in kept] == [1, 1, 1, 1]
-    rig.instance()  # the name is free; an id that is gone stays gone
-    rig.local(root)
-    with pytest.raises(Exception, match="SX005"):
-        rig.mark("dropped", NewMark(id="m", vault="disk", keys=("old.dat",)))
+    with pytest.raises(BadInput, match="was removed, and its history stays; choose another name"):
+        rig.instance()
 
 
 def test_the_records_of_an_instance_end_with_it_alone(rig: Rig) -> None:

@@ -7,9 +7,10 @@ import pytest
 from sexton.operators.controls.store import ControlStore
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
-from sexton.wal.flushing import Flusher, HttpFlushClient
+from sexton.wal.flushing import Flusher
 from sexton.wal.messages import NodeAddresses
 from sexton.wal.model import FlushCandidate, Flushed
+from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.sql.floors import FloorStore
 from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores

@@ -14,8 +14,8 @@ from config.sections import WalSection
 from config.settings import Settings
 from sexton.kernel.trust import Trust
 from sexton.operations.topics import Heartbeat
-from sexton.wal.flushing import HttpFlushClient
 from sexton.wal.messages import NodeAddresses
+from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent
 from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.integration.wal.test_flushing import lagging_region

@@ -11,9 +11,10 @@ import pytest
 
 from sexton.kernel.trust import Trust
 from sexton.wal import flushing
-from sexton.wal.flushing import Flusher, HttpFlushClient
+from sexton.wal.flushing import Flusher
 from sexton.wal.messages import NodeAddress, NodeAddresses
 from sexton.wal.model import FlushCandidate
+from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent
 from tests.integration.wal.test_flushing import HERE, lagging_region
 from tests.support.eventually import PATIENCE_SECONDS

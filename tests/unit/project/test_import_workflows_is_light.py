@@ -29,7 +29,7 @@ def _loaded(*steps: tuple[str, tuple[str, ...]]) -> list[str]:
 def test_importing_client_agent_or_workflows_loads_no_adapter() -> None:
     steps = (
         ("import sexton.client", SERVER),
-        ("import sexton.replication.agent.http, sexton.replication.agent.http", HEAVY),
+        ("import sexton.replication.agent.http, sexton.replication.agent.serving", HEAVY),
         ("import workflows", HEAVY),
         (f"import sexton.runtime.temporal.client{UNTRACED}", ("opentelemetry.sdk", "opentelemetry.exporter")),
         ("import sexton.storage.s3.wire", HEAVY[:2]),

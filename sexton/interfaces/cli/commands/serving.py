@@ -11,7 +11,7 @@ from sexton.interfaces.cli.context import open_database
 from sexton.kernel.errors import WrongUsage
 
 if TYPE_CHECKING:
-    from sexton.replication.agent.http import ServedBackend
+    from sexton.replication.agent.serving import ServedBackend
 
 Role = Literal["control", "spark", "backend"]
 Listen = Annotated[
@@ -75,7 +75,7 @@ def served_backend(
         return None
     if not backend_id or not data_dir:
         raise WrongUsage("--role backend needs --backend-id and --data-dir")
-    from sexton.replication.agent.http import DEFAULT_API, ServedBackend
+    from sexton.replication.agent.serving import DEFAULT_API, ServedBackend
 
     return ServedBackend(backend_id, data_dir, api or os.environ.get("SEXTON_API_URL") or DEFAULT_API, instance)
 

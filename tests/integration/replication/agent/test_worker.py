@@ -17,8 +17,8 @@ from sexton.interfaces.cli import main as cli
 from sexton.interfaces.cli.commands.serving import served_backend
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import PlainHttp
-from sexton.replication.agent.http import ServedBackend, catching_up, open_sweeper, token
 from sexton.replication.agent.model import SweepOrder, Swept
+from sexton.replication.agent.serving import ServedBackend, catching_up, open_sweeper, token
 from sexton.replication.errors import NoStore, OtherBackend
 from tests.integration.replication.agent.node import Node
 from tests.integration.replication.agent.test_http import TOKEN, Api
