@@ -106,19 +106,18 @@ def test_a_round_is_linked_paused_resumed_cancelled_and_stopped(
     with live.page(browser, "operate@shop") as page:
         _start_round(page)
         address = page.url
-        page.click("text=This round in the Temporal UI")
-        assert page.url.startswith(live.temporal.ui_url)
-        expect(page.locator("body")).to_contain_text("recycle_range", timeout=LONG_MS)
-        expect(page.locator("body")).to_contain_text("test-rig/recycle/shop")
-
-        page.goto(address)
         page.click("#pause")
         page.goto(address)
         expect(page.locator(".ask")).to_contain_text("paused", timeout=LONG_MS)
         paused_at = _left(files)
         time.sleep(3)
         assert _left(files) == paused_at > 0
+        page.click("text=This round in the Temporal UI")
+        assert page.url.startswith(live.temporal.ui_url)
+        expect(page.locator("body")).to_contain_text("recycle_range", timeout=LONG_MS)
+        expect(page.locator("body")).to_contain_text("test-rig/recycle/shop")
 
+        page.goto(address)
         page.click("#resume")
         _until(lambda: _left(files) < paused_at)
         page.goto(address)

@@ -63,6 +63,8 @@ REFUSALS = [
     (f"hold add --mark t1 {WHY}", WRONG_USAGE, "write KIND/ID"),
     (f"hold add --prefix disk {WHY}", WRONG_USAGE, "write VAULT/PREFIX"),
     (f"hold add --prefix none/x {WHY}", REFUSED, "has no vault none"),
+    (f"hold add shop --table 1 --prefix disk/x {WHY}", WRONG_USAGE, "hold one thing"),
+    (f"hold add shop --table 1 --mark dropped/t1 {WHY}", WRONG_USAGE, "hold one thing"),
     ("hold release 99", REFUSED, "there is no hold 99"),
     ("hold release first", WRONG_USAGE, "'HOLD'"),
     ("hold table 12", WRONG_USAGE, "sexton hold add INSTANCE --table"),
@@ -106,6 +108,8 @@ REFUSALS = [
     # topics
     ("wal explain none", REFUSED, "unknown topic none; see: sexton wal list"),
     ("wal enable orders-wall", REFUSED, "there is no such topic"),
+    ("wal assign none shop --reason x --yes", REFUSED, "unknown topic none"),
+    ("wal reset none --reason x --yes", REFUSED, "unknown topic none"),
     ("wal reset orders --reason x --to 5", WRONG_USAGE, "--region"),
     ("wal reset orders --reason x --epoch 5", WRONG_USAGE, "--region"),
     (f"wal reset orders --region r1 --epoch {2**49} --reason x --yes", REFUSED, "use 0 to"),

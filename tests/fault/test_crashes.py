@@ -45,6 +45,22 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(rig: Rig, tmp_pat
     assert again.count("mark_history") == 8
 
 
+@pytest.mark.slow
+def test_a_run_that_died_goes_on_applying_its_plan(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    needed, plan = fill(rig, root, "data"), rig.plan().id
+    with installed(crash_at("marks.removed")), pytest.raises(Crash):
+        rig.round(run="first", plan=plan)
+    again = Rig(rig.url)
+
+    report = again.round(run="first", plan=plan)
+    again.later(3_601)
+    again.round()
+
+    assert (report.state, report.claimed, listing(root)) == ("SUCCEEDED", 8, needed)
+    assert again.count("mark") == again.count_files() == again.count("plan", state="APPLYING") == 0
+
+
 def test_crash_in_the_second_pass_loses_and_leaves_nothing(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     for point in ("resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"):

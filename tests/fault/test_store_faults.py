@@ -89,6 +89,7 @@ def test_incomplete_reply_confirms_no_deletion(faulty: Faulty) -> None:
         fail("DeleteObjects")
         report = faulty.rig.round()
 
+        assert faulty.proxy.faults_left("DeleteObjects") == 0
         assert (report.removed, report.waiting) == (0, 20)
         assert faulty.rig.count("mark", state="CLAIMED") == 20
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import GuardBusy
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.model import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
@@ -82,6 +84,21 @@ async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     assert (report.swept.tablets, report.swept.files) == (2, 6)
     assert [gc.disks[b].binlog_files("t1") for b in ("b1", "b2")] == [[], []]
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
+
+
+async def test_stopped_or_cancelled_binlog_run_cuts_nothing(gc: Gc) -> None:
+    gc.commit(1)
+    gc.world.controls.put(ControlKind.STOP, ALL, "night")
+    stopped = await (await gc.start()).result()
+    gc.world.controls.remove(ControlKind.STOP, ALL)
+    handle = await gc.start("pause")
+    await gc.until(handle, "PAUSED")
+    with pytest.raises(WorkflowAlreadyStartedError):
+        await gc.start()
+    await handle.signal("cancel")
+
+    assert ("night" in stopped.cut.refused, (await handle.result()).cancelled) == (True, True)
+    assert gc.world.readable_seqs() == [1]
 
 
 async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError
 
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
@@ -18,6 +18,7 @@ from tests.support.door import Door, door_at
 from tests.support.eventually import eventually_async, happened
 from tests.support.rig import listing
 from tests.workflows.conftest import Served, at_rest
+from workflows import ids
 
 pytestmark = pytest.mark.slow
 
@@ -112,10 +113,12 @@ async def test_persistently_failing_kind_fails_the_round(
         for tries in range(1, 6):
             await served.until(handle, lambda p, tries=tries: (p.doing, p.tries) == ("BACKING_OFF", tries))
             await handle.signal("retry")
-        with pytest.raises(WorkflowFailureError):
+        with pytest.raises(WorkflowFailureError) as failed:
             await handle.result()
 
     report = served.rig.rounds.reports.find_round(shop)[0]
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert (failed.value.cause.type, *failed.value.cause.details) == (ids.ROUND_FAILED, report.round)
     assert (report.state, report.leases, report.removed) == ("FAILED", 6, 0)
     assert [k.error for k in report.kinds] == ["the disk of the test is broken"]
     row = served.rig.instance_row(shop)

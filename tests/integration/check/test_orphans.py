@@ -1,5 +1,7 @@
 """An orphan is deleted only while every check since its repair still finds it, unchanged and unnamed."""
 
+import os
+
 import pytest
 from sqlalchemy import text, update
 
@@ -122,6 +124,30 @@ def test_a_rewritten_orphan_is_unconfirmed_again(owned: Owned) -> None:
     report = owned.check()
 
     assert report.confirmed == {}
+
+
+def resize(owned: Owned, key: str) -> None:
+    """Write other content under the same time, as a restore does that keeps the times of files."""
+    path = owned.root / key
+    at = path.stat().st_mtime_ns
+    path.write_bytes(b"x" * 99)
+    os.utime(path, ns=(at, at))
+
+
+def test_an_orphan_of_another_size_is_kept_at_any_age(owned: Owned) -> None:
+    before_repair, before_round = keys = ["data/t9/a_0.dat", "data/t9/b_0.dat"]
+    owned.orphaned(*keys)
+    resize(owned, before_repair)
+    repaired = owned.repairs.orphans("shop")
+    owned.later(3 * DAY + 60)
+    owned.check()
+    owned.later(60)
+    resize(owned, before_round)
+    report = owned.round()
+
+    assert (repaired.marked, repaired.kept, report.deleted) == (1, 1, 0)
+    assert owned.count("mark", quarantined_reason=Reason.CHANGED, state="MARKED") == 1
+    assert [key for key in keys if not (owned.root / key).exists()] == []
 
 
 def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:

@@ -122,3 +122,8 @@ def test_a_transaction_needs_a_valid_time_to_live(rig: Rig) -> None:
             prepare(rig, ["r1", "r2"], 60)
 
         assert rig.count("mark") == 0
+
+
+def test_an_unknown_field_of_a_mark_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="parent_kind"):
+        NewMark(id="a", vault="disk", prefix="a/", parent_kind="table")  # type: ignore[call-arg]

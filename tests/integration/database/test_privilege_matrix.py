@@ -182,6 +182,10 @@ def test_h2_what_is_allowed_reaches_no_other_instance(rig: Rig, principals: dict
                 with pytest.raises((contract.InstanceNotRegistered, DBAPIError), match="SX004"):
                     call(c, "blog")
                 c.rollback()
+                if sort == "owner of nothing":  # its grant of shop was revoked
+                    with pytest.raises((contract.InstanceNotRegistered, DBAPIError), match="SX004"):
+                        call(c, "shop")
+                    c.rollback()
                 if sort == "owner of shop" and name not in REFUSED_TO_ALL:
                     call(c, "shop")
                     c.rollback()

@@ -39,6 +39,7 @@ def test_w01_topic_without_a_region_is_purged_only_after_a_day(topics: TopicStor
     topics.wait(DAY - 3_600)
     topics.map(topic)
     assert block_reasons(topics, topic) == {BlockReason.NO_REGIONS}
+    assert topics.start(topic) == 0
     topics.wait(3_700)
     done = topics.purge(topic)
 

@@ -185,7 +185,7 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
         "tablet": 0,
         "txn_label": 259200,
     }
-    assert policy.retention_seconds == load().retentions()
+    assert policy.retention_seconds == {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
     assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
     assert policy.unlimited == ("compacted", "prepared")
     assert for_owner(policy, "catalog").unlimited == ("compacted", "prepared", "txn_label")

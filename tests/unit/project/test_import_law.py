@@ -1,8 +1,14 @@
-"""Pure modules call no clock, no two classes share a name, and one place builds the stores."""
+"""Contracts of imports can fail, pure modules call no clock, no two classes share a name, one place builds stores."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 SOURCES = {
@@ -22,7 +28,24 @@ BUILT_INLINE = {
 }
 """File → a call that it must not have."""
 CLOCKS = {"now", "utcnow", "today", "open"}
-PURE = ("model.py", "policy.py", "port.py", "decide.py", "build.py", "limits.py", "ledger.py")
+PURE = ("model.py", "policy.py", "port.py", "decide.py", "ledger.py")
+PLANTED = {
+    "sexton/storage/s3/vault.py": "from sexton.operators.registry.store import Registry",
+    "sexton/recycle/audit/model.py": "from sexton.recycle.rounds.ledger import Ledger",
+    "sexton/marks/policy.py": "import time",
+    "sexton/wal/policy.py": "import sqlalchemy",
+    "sexton/operators/controls/policy.py": "import boto3",
+    "activities/recycle.py": "from sexton.recycle.rounds.sql.store import RoundStore",
+}
+"""File → an import that it must not have; each breaks another contract."""
+BROKEN = (
+    "Imports point down one layer stack",
+    "Inside recycle",
+    "SQLAlchemy lives",
+    "boto3 is imported only",
+    "Workflows and activities load no adapter",
+    "Pure modules",
+)
 
 
 def called(text: str) -> list[str]:
@@ -74,3 +97,19 @@ def test_only_the_composition_root_builds_stores() -> None:
 
     assert built_elsewhere({}) == []
     assert built_elsewhere(BUILT_INLINE) == [f"{file}: {name}" for file, name in names.items()]
+
+
+@pytest.mark.slow
+def test_a_planted_import_breaks_its_contract(tmp_path: Path) -> None:
+    for file, text in SOURCES.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"{text}\n\n{PLANTED.get(str(file), '')}\n")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    program = Path(sys.executable).with_name("lint-imports")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+
+    ran = subprocess.run([program, "--no-cache"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    printed = " ".join(ran.stdout.split())
+    verdicts = {contract: re.findall(rf"{re.escape(contract)}.*?(BROKEN|KEPT)", printed) for contract in BROKEN}
+    assert verdicts == {contract: ["BROKEN"] for contract in BROKEN}

@@ -6,6 +6,10 @@ from pathlib import Path
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 
 import activities
+from sexton.check.model import TooManyObjects
+from sexton.marks.model import LeaseLost
+from sexton.operators.controls.model import Halted, NotEnabled
+from sexton.runtime.spark.session import SparkFailed
 from tests.support.orders import (
     HANDLERS,
     ORDERS,
@@ -14,6 +18,7 @@ from tests.support.orders import (
     registered_activities,
     workflow_types,
 )
+from workflows import ids
 from workflows.attempt import AttemptResult, Conclusion, Ending, conclude
 from workflows.details import plain
 from workflows.errors import error_message, error_type, is_permanent
@@ -112,3 +117,18 @@ def test_some_endings_are_failures_and_some_stop_every_kind() -> None:
 
     assert failing == [Ending.FAILED, Ending.NOT_ENABLED, Ending.LEASE_LOST]
     assert stopping == [Ending.NOT_ENABLED, Ending.HALTED, Ending.LEASE_LOST]
+
+
+def test_error_types_are_the_names_of_their_classes() -> None:
+    types = [ids.LEASE_LOST, ids.HALTED, ids.NOT_ENABLED, ids.SPARK_FAILED, ids.TOO_MANY_OBJECTS]
+
+    assert [e.__name__ for e in (LeaseLost, Halted, NotEnabled, SparkFailed, TooManyObjects)] == types
+
+
+def test_queues_begin_with_the_deployment() -> None:
+    names = [
+        q("d-1") for q in (ids.control_queue, ids.spark_queue, ids.compare_queue, ids.topic_queue, ids.flush_queue)
+    ]
+    names.append(ids.backend_queue("d-1", "b1"))
+
+    assert ({n.partition("/")[0] for n in names}, len(set(names))) == ({"d-1"}, 6)

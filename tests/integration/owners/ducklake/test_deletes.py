@@ -107,6 +107,8 @@ def test_a_claimed_file_cannot_be_added_again_or_detached(
     assert (detached.code, status.code, lake.marks()) == (1, 0, {key: "dropped"})
     assert "SX001 collected" in detached.err
     assert "try again when the round has ended" in detached.err
+    with lake.rig.db.read() as c:
+        assert c.exec_driver_sql("SELECT path FROM lake.ducklake_files_scheduled_for_deletion").all() == []
     lake.db.run("INSERT INTO again FROM range(4)")
     assert lake.db.sql("SELECT coalesce(len(list(again)), 0) FROM again") == [[4]]
 

@@ -210,7 +210,7 @@ def test_an_exception_waits_for_running_deletes(
     assert alive == []
     assert gone == len(disk.begun) == rig.count_files(outcome="deleted") + rig.count("mark_history")
     receipt = rig.recycler.recycle(order, 2, lambda: None)
-    assert (receipt.removed, receipt.objects) == (12, 12)
+    assert (receipt.claimed, receipt.removed, receipt.objects, receipt.finished) == (12, 12, 12, True)
     assert listing(root) == NEEDED
     assert (rig.count("mark"), rig.count_files()) == (0, 0)
 

@@ -66,6 +66,20 @@ def test_a_mark_is_quarantined_at_its_last_failure(rig: Rig) -> None:
     assert settle(rig, with_) is None  # a quarantined mark waits
 
 
+def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
+    with_ = claim_mark(rig, prefix="data/t/")
+    record(rig, with_, KeyOutcome.DELETED)
+    assert settle(rig, with_) is Settlement.SECOND_PASS
+
+    row = rig.row(*T)
+    assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
+    for seconds, due in ((GRACE - 60, []), (60, [T])):
+        rig.later(seconds)
+        late = token(rig, run=f"{seconds}")
+        assert [m.ref for m in rig.stores.due_marks.take_second_pass(late, Ref("", ""), 10, GRACE)] == due
+        rig.leases.free(late.lease)
+
+
 def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
     with_ = claim_mark(rig, prefix="data/t/")
     record(rig, with_, KeyOutcome.DELETED, size=30)

@@ -15,6 +15,7 @@ from sexton.contract import NewMark
 from sexton.insight.status import overview
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import LeaseLost
+from sexton.operators.controls.model import NotEnabled
 from sexton.recycle.model import FAILED, OrderRefused, PlanRefused
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
@@ -146,6 +147,10 @@ def test_h1_a_plan_is_applied_only_with_an_approval(rig: Rig) -> None:
     assert rig.count("round") == 0
 
     rig.approve(plan)
+    rig.registry.observe("shop")
+    with pytest.raises(NotEnabled, match="sexton enable shop"):
+        rig.rounds.open("shop", "intruder", plan, rig.policy)
+    rig.registry.enable("shop")
     assert rig.round(plan=plan, run="anna").deleted == 1
 
 
@@ -236,7 +241,7 @@ def end_round(rig: Rig, forge: Callable[[CloseOrder], CloseOrder]) -> None:
 
 def test_h1_no_forged_number_fails_a_scrape_or_a_status(rig: Rig) -> None:
     rig.instance("other")
-    for number in (HUGE, -HUGE):
+    for number in (-HUGE, HUGE):
         kind = KindProgress(kind="dropped", scanned=number, elapsed_ms=number)
         numbers = dict.fromkeys(("scanned", "due", "protected_bytes", "adoption_ms", "leases"), number)
         forged = {**numbers, "kept": {Kept(KeepReason.LIVE): number}, "kinds": (kind,)}

@@ -102,6 +102,8 @@ WRONG_PARTITIONS = (
     {"partitionId": 1.5, "version": 1},
     {"partitionId": "", "version": 1},
     {"partitionId": "p" * 129, "version": 1},
+    {"partitionId": "a\x00b", "version": 1},
+    {"partitionId": "\ud800", "version": 1},
     {"partitionId": "p1", "version": True},
     {"partitionId": "p1", "version": -1},
     {"partitionId": "p1", "version": MAX_COMMIT_SEQ},
@@ -121,6 +123,9 @@ def test_wrong_upsert_or_number_is_refused() -> None:
     for partition in WRONG_PARTITIONS:
         with pytest.raises(BadInput, match="record 1, an UPSERT: its data is not"):
             policy.parse_versions(upsert(partition))
+    for data in ("", "[]", "{}", '{"tableRecords": []}', '{"tableRecords": {"t": {}}}'):
+        with pytest.raises(BadInput, match="record 1, an UPSERT: its data is not"):
+            policy.parse_versions(StoredRecord(commit_seq=1, data=data))
     for number in ({"commit_seq": 0}, {"commit_seq": MAX_COMMIT_SEQ}, {"commit_seq": 1, "timestamp": 2**53 + 1}):
         with pytest.raises(BadInput):
             policy.parse_versions(StoredRecord(**number))
