@@ -26,8 +26,8 @@ def _remove_instance(call: Call, values: Values) -> Question:
 
     instance = instance_of(call, values)
     counts = count_rows(call.deployment.db, instance)
-    ends = ", ".join(f"{count:,} of {table}" for table, count in counts.items())
-    return Question("Remove it?", (f"rows of {instance} that end: {ends}, and what its owner keeps here",))
+    rows = ", ".join(f"{count:,} of {table}" for table, count in counts.items()) or "none"
+    return Question(f"Remove {instance}?", (f"rows that end: {rows}; and what its owner keeps in this database",))
 
 
 def _discard(call: Call, values: Values) -> Question | None:

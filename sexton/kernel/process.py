@@ -1,9 +1,4 @@
-"""Create files and directories that only their owner can read, whatever the umask of the process is.
-
-Settings of this process's memory.
-
-Run a coroutine beside other work of an event loop, and cancel it at the end.
-"""
+"""What concerns this process alone: files that only its user reads, rare searches for cycles, background work."""
 
 import asyncio
 import gc

@@ -1,7 +1,4 @@
-"""Store settings as rows. Whether a value is safe is decided by ``config.live``, when it is set and when it is read.
-
-One setting of the database, as a value.
-"""
+"""Store settings as rows. Whether a value is safe is decided by ``config.live``, when it is set and when it is read."""
 
 from collections.abc import Sequence
 

@@ -146,9 +146,10 @@ def remove_instance(db: Database, instance: str, forget_records: Callable[[Conne
 
 
 def count_rows(db: Database, instance: str) -> Mapping[str, int]:
-    """Return the tables that lose rows when an instance is removed, and how many, by their names."""
+    """Return how many rows end with an instance, by table, without those that each instance has."""
+    of_each = (db.t.instance, db.t.instance_guard, db.t.counter)
     with db.read() as c:
-        counts = {table.name: _count(c, table, rows) for table, rows in _rows_of(db, instance)}
+        counts = {t.name: _count(c, t, rows) for t, rows in _rows_of(db, instance) if t not in of_each}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -180,7 +181,10 @@ def remove_vault(
         c.execute(delete(t.pace_cap).where(t.pace_cap.c.instance == instance, t.pace_cap.c.vault == name))
         c.execute(delete(t.vault).where(t.vault.c.instance == instance, t.vault.c.name == name))
     if is_ours:
-        vault.remove_marker()
+        try:
+            vault.remove_marker()
+        except VaultFault as e:
+            raise VaultFault(name, e.reason, f"the vault is removed, but its marker stays: {e.detail}") from e
     return is_ours
 
 
@@ -241,13 +245,14 @@ def _uses_of_vault(db: Database, c: Connection, instance: str, vault: str, *, go
     t, mark, item = db.t, db.t.mark, db.t.protection_item
     if not gone:
         # Only its owner knows where the files of a mark without a vault are.
-        here = or_(mark.c.vault == vault, mark.c.vault.is_(None), refs_in(mark, _with_files(db, c, instance, vault)))
-        yield _Use(and_(mark.c.instance == instance, here), mark, "mark", _marks_end(instance))
+        may_be_in_it = or_(
+            mark.c.vault == vault, mark.c.vault.is_(None), refs_in(mark, _with_files(db, c, instance, vault))
+        )
+        yield _Use(and_(mark.c.instance == instance, may_be_in_it), mark, "mark", _marks_end(instance))
     protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
-    of_instance_ = t.protection.c.instance == instance
     protected = select(item.c.protection).where(item.c.instance == instance, item.c.vault == vault)
     covering = or_(t.protection.c.filter.is_not(None), t.protection.c.id.in_(protected))  # a filter names no vault
-    yield _Use(and_(of_instance_, covering), t.protection, "protection", protections)
+    yield _Use(and_(t.protection.c.instance == instance, covering), t.protection, "protection", protections)
     held = and_(_active(db, c, instance), t.hold.c.vault == vault)
     yield _Use(held, t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
 
@@ -275,8 +280,7 @@ def _refuse_uses(c: Connection, what: str, uses: Iterator[_Use]) -> None:
 def _rows_of(db: Database, instance: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield the rows that end with an instance, those that depend on others first."""
     t = db.t
-    named = (t.setting, t.counter, t.pace_cap, t.finding, t.wal_topic, t.wal_node)
-    for table in named:
+    for table in (t.setting, t.counter, t.pace_cap, t.finding, t.wal_topic, t.wal_node):
         yield table, table.c.instance == instance
     for table in reversed(METADATA.sorted_tables):
         if any(key.column is t.instance.c.id for key in table.foreign_keys):

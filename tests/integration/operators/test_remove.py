@@ -73,13 +73,17 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     assert remove_vault(rig.db, "shop", "disk", "")
 
 
+def denied(vault: LocalVault) -> None:
+    raise VaultFault(vault.spec.name, "DENIED", "read-only")
+
+
 def test_a_marker_that_a_killed_removal_left_hinders_nobody(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
     with monkeypatch.context() as m:
-        m.delattr(LocalVault, "remove_marker")  # what is called after the commit
-        with pytest.raises(AttributeError):
+        m.setattr(LocalVault, "remove_marker", denied)  # is called after the commit
+        with pytest.raises(VaultFault, match="the vault is removed, but its marker stays: read-only"):
             remove_vault(rig.db, "shop", "disk", "")
     assert ((root / MARKER).exists(), rig.count("vault")) == (True, 0)
 

@@ -113,6 +113,21 @@ def test_a_lake_can_be_detached_and_attached_again(unattached: AttachedLake, cap
     assert lake.files() == lake.listed("t")
 
 
+def test_an_attached_lake_is_detached_before_it_is_removed(unattached: AttachedLake, capsys: Capsys) -> None:
+    lake = unattached.attach(capsys)
+    lake.db.run("CREATE TABLE t AS FROM range(10)")
+    [vault] = lake.rig.registry.vaults("shop")
+    removed = [run(lake.rig, capsys, "vault", "remove", "shop", vault.name)]
+    removed.append(run(lake.rig, capsys, "instance", "remove", "shop", "--yes"))
+    lake.db.run("CREATE TABLE u AS FROM range(10)")
+    removed.append(lake.command(capsys, "detach"))
+    removed.append(run(lake.rig, capsys, "instance", "remove", "shop", "--yes"))
+
+    assert [printed.code for printed in removed] == [0, 1, 0, 0], removed
+    assert "first: sexton ducklake detach shop" in removed[1].err
+    lake.db.run("CREATE TABLE v AS FROM range(10)")
+
+
 def test_what_no_mark_can_name_is_listed_again(unattached: AttachedLake, capsys: Capsys) -> None:
     lake, other = unattached, unattached.data.parent / "other.parquet"
     reserved, two_spellings = (f"{lake.data}/{name}" for name in ("_sexton/own.parquet", f"{other}"))
