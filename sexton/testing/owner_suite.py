@@ -227,11 +227,14 @@ def drop_until_due(bench: Workbench, driver: OwnerDriver, *names: str) -> None:
 
 
 def finish(bench: Workbench) -> RoundReport:
-    """Run rounds until nothing is left to do: parents and second passes need later ones."""
-    report = bench.round()
+    """Run rounds, at most 5, until one had nothing to do: parents and second passes need later ones."""
+    report, marks = bench.round(), bench.marks()
     for _ in range(4):
+        before = marks
         bench.later(2 * 86_400)
-        report = bench.round()
+        report, marks = bench.round(), bench.marks()
+        if not (before or marks):
+            break
     return report
 
 
