@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.holds.model import Hold
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.interfaces.cli.commands import undelete
+from sexton.operators.registry.undelete import find_deletion, hold_place
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
@@ -17,6 +17,7 @@ from tests.support.claims import claim, token
 from tests.support.command import run
 from tests.support.places import keys
 from tests.support.rig import DEPLOYMENT, GRACE, Rig
+from tests.support.undeletes import what_deletes
 
 DUE = 10_800
 
@@ -76,9 +77,10 @@ def test_keys_hidden_by_a_round_are_undeleted_once_confirmed(
     assert keys(vault(cold), "d/") == ["d/1/1", "d/1/2", "d/2/2"]
 
 
-def test_a_mark_claimed_before_the_answer_is_noticed(
+def test_a_mark_claimed_before_the_answer_is_waited_for(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its hold stays when nobody waits any longer."""
     number = recycle(cold, keys=tuple(put[:2]))
 
     def claim_first(*_: object, **__: object) -> bool:
@@ -87,13 +89,14 @@ def test_a_mark_claimed_before_the_answer_is_noticed(
         return True
 
     monkeypatch.setattr("typer.confirm", claim_first)
+    monkeypatch.setattr(undelete, "PATIENCE_SECONDS", 0.0)
     refused = run(cold, capsys, "undelete", "shop", "--round", str(number))
 
-    assert (refused.code, keys(vault(cold), "d/1/")) == (1, [])
+    assert (refused.code, keys(vault(cold), "d/1/"), len(cold.holds.active("shop"))) == (1, [], 1)
     assert "mark dropped t2 of shop is claimed" in refused.err
 
 
-def test_a_claimed_prefix_needs_a_hold_before_an_undelete(
+def test_an_undelete_holds_its_place_against_the_second_pass(
     cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     vault(cold).delete(put[2:])
@@ -101,20 +104,16 @@ def test_a_claimed_prefix_needs_a_hold_before_an_undelete(
     words = ("undelete", "shop", "--yes", "--vault", "cold", "--prefix")
 
     neighbour = run(cold, capsys, *words, "d/2/")
-    refused = [run(cold, capsys, *words, prefix) for prefix in ("d/", "d/1/")]
-    assert (neighbour.code, neighbour.out) == (
-        0,
-        "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n",
-    )
-    assert ([one.code for one in refused], keys(vault(cold), "d/1/")) == ([1, 1], [])
-    assert "sexton hold add shop --prefix cold/d/1/ --for 7d" in refused[1].err
-    held = ("--for", "7d", "--reason", "undelete")
-    assert run(cold, capsys, "hold", "add", "shop", "--prefix", "cold/d/1/", *held).code == 0
+    again = run(cold, capsys, *words, "d/2/")
     done = run(cold, capsys, *words, "d/1/")
     cold.later(GRACE + 1)
     cold.round()
 
+    assert neighbour.out.startswith("undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\nhold 1 keeps")
+    assert (again.code, again.out.count("hold")) == (0, 0)  # nothing was hidden
     assert (done.code, keys(vault(cold), "d/1/")) == (0, put[:2])
+    assert "then mark dropped t1 may delete it again, unless you give the mark up permanently: sexton" in done.out
+    assert [hold.what for hold in cold.holds.active("shop")] == ["cold/d/2/", "cold/d/1/"]
 
 
 def test_a_request_that_names_no_hidden_key_is_refused(cold: Rig, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,22 +135,66 @@ def test_a_request_that_names_no_hidden_key_is_refused(cold: Rig, capsys: pytest
         assert (refused.code, said in refused.err) == (code, True), words
 
 
-@pytest.mark.slow
-def test_no_undelete_without_versions_or_during_a_deletion(
-    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_held_where_no_version_is_kept(rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = run(rig, capsys, "undelete", "shop", "--vault", "disk", "--prefix", "d/", "--yes")
-    assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
-    rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/"))
-    rig.later(DUE + 1)
-    claim(rig, token(rig), "dropped", "t1")
-    assert rig.row("dropped", "t1").state == "CLAIMED"
-    hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="data/", reason="r")
-    rig.holds.place(hold, 60)  # it does not cover an object that is being deleted
 
-    for meant in ({"prefix": "data/"}, {"prefix": "data/t1.dat"}, {"keys": ["other", "data/t1.dat"]}):
-        with pytest.raises(UndeleteUnsafe, match="still being deleted"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
-    for free in ({"keys": ["other"]}, {"prefix": "datum/"}):
-        assert ensure_undelete_is_safe(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
-    assert ensure_undelete_is_safe(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]
+    assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
+    assert rig.holds.active("shop") == []
+
+
+NOW = "a round deletes its files"
+GIVE_UP = "give the mark up permanently"
+OF_A_CLAIM: dict[str, object] = {
+    "first_pass_at": None,
+    "finished": False,
+    "quarantined_reason": None,
+    "absorbed": False,
+}
+STATES: dict[str, tuple[dict[str, object], tuple[str, str]]] = {
+    "first pass": ({}, (NOW, NOW)),
+    "second pass": ({"first_pass_at": 1}, (NOW, "")),
+    "finished": ({"first_pass_at": 1, "finished": True}, (NOW, GIVE_UP)),
+    "failed": ({"quarantined_reason": "DELETE_FAILED"}, (NOW, GIVE_UP)),
+    "unreadable": ({"quarantined_reason": "FILES_UNREADABLE"}, (NOW, GIVE_UP)),
+    "failed in its second pass": ({"quarantined_reason": "DELETE_FAILED", "first_pass_at": 1}, (NOW, "")),
+    "quarantined": ({"quarantined_reason": "CHANGED"}, (NOW, "")),
+    "absorbed": ({"absorbed": True}, ("", "")),
+}
+"""State of a mark → its columns, and what an undelete says of it during a round, and between two rounds."""
+PLACES = {
+    "prefix": {"data/": True, "data/t/": True, "data/t/x.dat": True, "data": True, "datum/": False, "e/": False},
+    "keys": {"data/": True, "data/t/": True, "data/t/x.dat": True, "data/t/y.dat": False, "": True},
+}
+"""What the mark names → place that an undelete holds → whether the mark may delete there."""
+NAMES: dict[str, dict[str, object]] = {"prefix": {"prefix": "data/t/"}, "keys": {"keys": ("data/t/x.dat", "z.dat")}}
+
+
+@pytest.mark.parametrize("named", PLACES)
+def test_what_an_undelete_waits_for(rig: Rig, root: Path, named: str) -> None:
+    """Every state of a mark, named by its prefix or its keys, during a round and between two."""
+    rig.mark("dropped", NewMark(id="m", vault="disk", **NAMES[named]))  # type: ignore[arg-type]
+    rig.later(DUE + 1)
+    of_round = token(rig)
+    claim(rig, of_round, "dropped", "m")
+    mark = rig.db.t.mark
+    said: dict[tuple[str, str, str], str] = {}
+    for when in ("during", "between"):
+        for state, (values, _) in STATES.items():
+            with rig.db.write() as c:
+                c.execute(mark.update().values(OF_A_CLAIM | values))
+            for place in PLACES[named]:
+                said[when, state, place] = what_deletes(rig, place)
+        if when == "during":
+            rig.leases.free(of_round.lease)
+            rig.later(60)
+    expected = {
+        (when, state, place): STATES[state][1][number] if touches else ""
+        for number, when in enumerate(("during", "between"))
+        for state in STATES
+        for place, touches in PLACES[named].items()
+    }
+
+    wrong = {case for case, text in expected.items() if text not in said[case] or bool(text) != bool(said[case])}
+    assert wrong == set()
+    elsewhere = hold_place(rig.holds, "shop", "disk", "data/").model_copy(update={"vault": "other"})
+    assert find_deletion(rig.db, elsewhere) == ""

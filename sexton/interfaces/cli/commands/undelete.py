@@ -1,11 +1,13 @@
 """`sexton undelete`: remove the delete markers that hide deleted objects in a versioned bucket."""
 
+import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.insight.wording import human_bytes, quantity
+from sexton.insight.wording import human_bytes, quantity, utc
 from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
 from sexton.interfaces.cli.output import emit
 from sexton.kernel.errors import BadInput, WrongUsage
@@ -13,7 +15,11 @@ from sexton.storage.model import Undeleted
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
+    from sexton.operators.holds.model import Hold
     from sexton.storage.vaults import ProvenVaults
+
+PATIENCE_SECONDS = 600.0
+"""For so long an undelete waits for rounds that delete its objects."""
 
 
 def undelete(
@@ -24,16 +30,17 @@ def undelete(
         int | None, typer.Option("--round", help="Objects that this round hid.", min=1, max=2**63 - 1)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, and do not count first.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Undelete objects that were deleted in a versioned bucket. Safe to repeat.
 
     The newest version of each key becomes visible; keys that are visible are left alone.
+    First their common folder is held for 7 days, and rounds that delete there are waited for, up to 10 minutes.
     Exit code 1: some objects could not be undeleted.
 
     Example: sexton undelete shop --vault cold --prefix data/12/
     """
-    from sexton.operators.registry.undelete_check import ensure_undelete_is_safe
+    from sexton.operators.registry.undelete import common_folder, find_later_deletions, first_of, give_up, hold_place
 
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
@@ -41,29 +48,41 @@ def undelete(
         instance = service.stores.registry.resolve_instance(given)
         vaults = service.stores.vaults_of_any_round
         keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
-        for name in keys_by_vault:
-            vaults.get(instance, name)
-
-        def ensure_safe() -> None:
-            for name, keys in keys_by_vault.items():
-                ensure_undelete_is_safe(service.db, instance, name, prefix, keys)
-
         run = partial(_undelete, vaults, instance, prefix, keys_by_vault)
-        ensure_safe()
-        result = run(only_count=True) if dry_run or not yes else None
-        if result is not None and not dry_run:
+        result = run(only_count=True)
+        holds: list[Hold] = []
+        if result.shown and not dry_run:
             typer.echo(_summary(result, "to undelete: "), err=True)
-            if result.shown:
+            if not yes:
                 typer.confirm("Undelete them?", abort=True, err=True)
-        if result is None or (result.shown and not dry_run):
             subject = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
-            ensure_safe()  # again: counting, and the answer, may have taken long
             with log_call(service, "undelete", instance, subject):
+                places = {name: prefix or common_folder(keys) for name, keys in keys_by_vault.items()}
+                holds = [hold_place(service.stores.holds, instance, *place) for place in places.items()]
+                _wait(service, holds)
                 result = run(only_count=False)
-    emit(result, dry_run=dry_run)
-    typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
+        emit(result, dry_run=dry_run)
+        typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
+        for hold in holds:
+            typer.echo(f"hold {hold.id} keeps what is undeleted until {utc(hold.expires_at)}")
+            if marks := find_later_deletions(service.db, hold):
+                typer.echo(f"then {first_of(marks)} may delete it again, unless you {give_up(instance, marks)}")
     if result.failed:
         raise typer.Exit(1)
+
+
+def _wait(service: "Deployment", holds: Sequence["Hold"]) -> None:
+    """Wait until nothing deletes objects of the places that are held; print what is waited for."""
+    from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion
+
+    said, until = "", time.monotonic() + PATIENCE_SECONDS
+    while reason := next(filter(None, (find_deletion(service.db, hold) for hold in holds)), ""):
+        if time.monotonic() >= until:
+            raise UndeleteUnsafe(f"{reason}; nothing was undeleted, the hold stays: run the command again later")
+        if reason != said:
+            typer.echo(f"waiting: {reason}", err=True)
+        said = reason
+        time.sleep(1)
 
 
 def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) -> dict[str, list[str]]:

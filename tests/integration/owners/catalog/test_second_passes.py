@@ -14,7 +14,7 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import LeaseLost, Reason, Ref, WriteToken
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.operators.registry.undelete import find_later_deletions, hold_place
 from sexton.owners.catalog.model import IndexFormat, Schema
 from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.port import FindRefs, Heartbeat, OwnerSilent, Verify
@@ -36,6 +36,7 @@ from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 from tests.support.places import AuditList
 from tests.support.rig import DAY, RETENTION
+from tests.support.undeletes import what_deletes
 
 WEEK = 7 * 86_400
 
@@ -54,10 +55,10 @@ def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
     assert shop.row("dropped", rowset).quarantined_reason == "SCHEMA_MISSING"
     assert gone
 
-    with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
-        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
-    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop dropped/{rowset}"):
-        ensure_undelete_is_safe(shop.db, "shop", "disk", keys=sorted(gone))
+    for place in (f"data/{tablet}/", min(gone)):
+        hold = hold_place(shop.holds, "shop", "disk", place)
+        assert find_later_deletions(shop.db, hold) == {Ref("dropped", rowset)}
+        shop.holds.release(hold.id)
     with shop.db.write() as c:  # the owner finds its schema again
         c.execute(insert(shop.t.schemas).values(**schema))
     shop.round()
@@ -133,11 +134,12 @@ def test_a_mark_whose_owner_fails_can_be_discarded(shop: Shop, monkeypatch: pyte
     with pytest.raises(BadInput, match="are being deleted now"):
         shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
     shop.leases.free(order.lease)
-    with pytest.raises(UndeleteUnsafe, match=f"sexton quarantine discard shop tablet/{tablet}"):
-        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    assert f"first give the mark up permanently: sexton quarantine discard shop tablet/{tablet}" in what_deletes(
+        shop, f"data/{tablet}/"
+    )
 
     shop.stores.quarantine.discard("shop", Ref("tablet", tablet), "undelete")
-    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    assert what_deletes(shop, f"data/{tablet}/") == ""
 
 
 def tablet_in_second_pass(shop: Shop) -> tuple[str, AdoptOrder]:
@@ -208,9 +210,10 @@ def test_a_held_tablet_with_an_absorbed_load_can_be_undeleted(shop: Shop) -> Non
     assert shop.count("mark", kind="prepared", state="CLAIMED", absorbed=True) == 1
     shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), WEEK)
     shop.later(3 * GRACE)
-    shop.round()  # "let the round finish"
+    shop.round()
 
-    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=prefix)
+    assert what_deletes(shop, prefix) == ""
+    assert shop.count("hold") == 1  # the one of the instance holds the place
 
 
 def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,10 +234,9 @@ def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, mon
     thread.start()
     assert paused.wait(PATIENCE_SECONDS)
     shop.later(100)  # the lease expired, and 37 s have passed
-    with pytest.raises(UndeleteUnsafe, match="first give the mark up permanently: sexton quarantine discard"):
-        ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    assert "first give the mark up permanently: sexton quarantine discard" in what_deletes(shop, f"data/{tablet}/")
     QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "undelete")
-    ensure_undelete_is_safe(shop.db, "shop", "disk", prefix=f"data/{tablet}/")
+    assert what_deletes(shop, f"data/{tablet}/") == ""
     resumed.set()
     thread.join(PATIENCE_SECONDS)
 

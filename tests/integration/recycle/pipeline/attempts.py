@@ -11,7 +11,6 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import WriteToken
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
@@ -83,14 +82,6 @@ def delete_claimed(rig: Rig, token: WriteToken, last: int, vaults: Any = None) -
     with ThreadDeleter(rig.stores, vaults or rig.vaults, 1, Unpaced()).begin(token, lease) as deletion:
         deletion.release_up_to(last)
         deletion.finish()
-
-
-def is_undelete_safe(rig: Rig, *keys: str, prefix: str = "") -> bool:
-    try:
-        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix, keys)
-    except UndeleteUnsafe:
-        return False
-    return True
 
 
 def adopt_order(rig: Rig) -> AdoptOrder:

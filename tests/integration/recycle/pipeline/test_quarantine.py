@@ -14,10 +14,10 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MAX_FAILURES, DueMark, Expansion, Place, Reason, Ref
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.operators.registry.undelete import find_later_deletions, hold_place
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.pipeline.sql import due_marks, quarantine, settlement
+from sexton.recycle.pipeline.sql import due_marks, quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -28,6 +28,7 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.files import stored_files
 from tests.support.locks import lock_waiters
 from tests.support.rig import DAY, GRACE, Rig, listing, put
+from tests.support.undeletes import what_deletes
 
 
 @pytest.fixture
@@ -74,9 +75,7 @@ class TestQuarantine:
         rig.round()
         store = QuarantineStore(rig.db)
         (found,) = store.list("shop")
-        rig.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
-        with pytest.raises(UndeleteUnsafe, match="quarantine discard shop dropped/half"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        assert "give the mark up permanently: sexton quarantine discard shop dropped/half" in what_deletes(rig, "t/")
 
         store.discard("shop", Ref("dropped", "half"), "dir is a directory")
 
@@ -228,22 +227,8 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
     refused_round(rig, "k0.dat")
     assert [file.key for file in stored_files(rig.db)] == ["k1.dat"]
 
-    with pytest.raises(UndeleteUnsafe, match="mark dropped m"):
-        ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("k0.dat",))
-
-
-def test_an_undelete_is_safe_beside_lists_of_other_marks(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settlement, "MAX_FAILURES", 1)
-    put(root, "t/a.dat")
-    put(root, "u/b.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"), NewMark(id="n", vault="disk", keys=("u/b.dat",)))
-    rig.later(DUE_SECONDS)
-    refused_round(rig, "u/b.dat")
-    rig.holds.place(HOLD, DAY)
-
-    rig.rounds.open("shop", "the next round", None, rig.policy)
-
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    hold = hold_place(rig.holds, "shop", "disk", "k0.dat")
+    assert find_later_deletions(rig.db, hold) == {Ref("dropped", "m")}  # only its owner knows its files
 
 
 def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

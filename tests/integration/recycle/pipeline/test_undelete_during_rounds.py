@@ -14,9 +14,8 @@ from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind, Halted
-from sexton.operators.holds.model import Hold
-from sexton.operators.registry import undelete_check
-from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.operators.registry import undelete
+from sexton.operators.registry.undelete import find_later_deletions, give_up, hold_place
 from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.local.vault import LocalVault
@@ -28,7 +27,6 @@ from tests.integration.recycle.pipeline.attempts import (
     attempt,
     claimed_prefix,
     hang_once,
-    is_undelete_safe,
     prefix_in_second_pass,
     range_order,
     replaced_worker,
@@ -40,10 +38,10 @@ from tests.support.claims import token
 from tests.support.command import run
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
+from tests.support.undeletes import what_deletes
 
 MARK = Ref("dropped", "m")
 WEEK = 7 * 86_400
-HOLD = Hold(instance="shop", scope="prefix", vault="disk", prefix="t/", reason="undelete")
 AFTER_REQUESTS = int(IN_FLIGHT_SECONDS) + 1
 
 
@@ -53,13 +51,11 @@ def test_discard_and_hold_come_too_late_for_a_second_pass(
     with stuck_attempt(rig, prefix_in_second_pass(rig, root), throttle(monkeypatch)) as errors:
         with pytest.raises(BadInput, match="are being deleted now: let the round finish"):
             QuarantineStore(rig.db).discard("shop", MARK, "its files must stay")
-        rig.holds.place(HOLD, WEEK)
-        with pytest.raises(UndeleteUnsafe, match="its files are still being deleted: let the round finish"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        assert "mark dropped m of shop is claimed, and a round deletes its files" in what_deletes(rig, "t/")
 
     assert errors == []
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert what_deletes(rig, "t/") == ""
 
 
 def test_a_mark_discarded_before_it_is_settled_counts_once(
@@ -86,23 +82,24 @@ def test_a_mark_discarded_before_it_is_settled_counts_once(
     assert [tuple(row) for row in counts] == [(1, 0)]
 
 
-def test_the_commands_that_undelete_names_keep_the_object(
+def test_a_discard_keeps_undeleted_objects_when_their_hold_ends(
     rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claimed_prefix(rig, root)
-    with pytest.raises(UndeleteUnsafe) as refused:
-        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
-    hold, discard = re.findall(r"sexton ((?:hold|quarantine discard) .*?'undelete')", str(refused.value))
-
-    held = run(rig, capsys, *shlex.split(hold))
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert what_deletes(rig, "t/") == ""
     put(root, "t/a.dat")  # undeleted
+    marks = find_later_deletions(rig.db, hold_place(rig.holds, "shop", "disk", "t/"))
+    [discard] = re.findall(r"sexton (quarantine discard .*?'undelete')", give_up("shop", marks))
+    rig.later(GRACE + 1)
+    rig.round()
+    assert listing(root) == {"t/a.dat": 10}
+
     asked = run(rig, capsys, *shlex.split(discard))
     discarded = run(rig, capsys, *shlex.split(discard), "--yes")
     rig.later(WEEK + 1)
     rig.round()
 
-    assert (held.code, asked.code, discarded.code, listing(root)) == (0, 1, 0, {"t/a.dat": 10})
+    assert (asked.code, discarded.code, listing(root)) == (1, 0, {"t/a.dat": 10})
     assert "waits for its second pass" in asked.out
 
 
@@ -117,9 +114,8 @@ def test_a_stopped_round_leaves_marks_that_can_be_discarded(
         rig.controls.put(ControlKind.STOP, "shop", "wrong table")
     rig.leases.free(order.lease)  # as a round does when it ends
     accepting.set()
-    rig.holds.place(HOLD, WEEK)
 
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert what_deletes(rig, "t/") == ""
     QuarantineStore(rig.db).discard("shop", MARK, "undelete")
 
     assert [type(e) for e in errors] == [Halted]
@@ -158,10 +154,9 @@ def test_a_retried_mark_would_delete_its_keys_again(rig: Rig, root: Path, monkey
     assert rig.row("dropped", "m").quarantined_reason == "CHANGED"
     QuarantineStore(rig.db).retry("shop", ref=MARK)
 
-    for prefix, keys in (("", ("a.dat",)), ("a.", ())):
-        with pytest.raises(UndeleteUnsafe, match="its second pass would delete the objects again"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix, keys)
-    ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("other.dat",))
+    for place, marks in (("a.dat", {MARK}), ("a.", {MARK}), ("other.dat", set())):
+        assert what_deletes(rig, place) == ""
+        assert find_later_deletions(rig.db, hold_place(rig.holds, "shop", "disk", place)) == marks
 
 
 def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
@@ -169,14 +164,14 @@ def test_a_held_second_pass_of_a_replaced_worker_is_waited_for(
 ) -> None:
     order = prefix_in_second_pass(rig, root)
     with stuck_attempt(rig, order, hang_once(monkeypatch)):
-        rig.holds.place(HOLD, WEEK)
+        assert what_deletes(rig, "t/")
         rig.recycler.adopt(order, 2, lambda: None)
         assert rig.count_files() == 0
-        with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        rig.leases.free(order.lease)
+        assert "may still delete objects" in what_deletes(rig, "t/")
 
     rig.later(AFTER_REQUESTS)
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert what_deletes(rig, "t/") == ""
 
 
 def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, root: Path) -> None:
@@ -189,9 +184,7 @@ def test_a_second_pass_is_not_safe_before_it_is_settled(rig: Rig, root: Path) ->
             assert resumed.wait(PATIENCE_SECONDS)
 
     with crash_points.installed(pause), stuck_attempt(rig, order, (logged, resumed)) as errors:
-        rig.holds.place(HOLD, WEEK)
-        with pytest.raises(UndeleteUnsafe, match="let the round finish"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+        assert "a round deletes its files" in what_deletes(rig, "t/")
 
     assert errors == []
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
@@ -203,15 +196,14 @@ def set_take_over(rig: Rig, seconds_ahead: int) -> None:
         c.execute(update(rig.db.t.batch).values(taken_over_at=rig.db.now(c) + 1_000 * seconds_ahead))
 
 
-def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig) -> None:
+def test_a_clock_that_steps_back_does_not_hide_a_take_over(rig: Rig, root: Path) -> None:
     token(rig)
     token(rig, attempt=2)
 
     set_take_over(rig, 2)
-    with pytest.raises(UndeleteUnsafe, match="may still delete objects"):
-        ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert "may still delete objects" in what_deletes(rig, "t/")
     set_take_over(rig, 86_400)
-    ensure_undelete_is_safe(rig.db, "shop", "disk", prefix="t/")
+    assert what_deletes(rig, "t/") == ""
 
 
 def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
@@ -225,12 +217,11 @@ def test_an_empty_second_pass_is_not_safe_before_it_is_settled(
     put(root, "u/late.dat")
     rig.later(GRACE + 1)
     with stuck_attempt(rig, adopt_order(rig), throttle(monkeypatch)) as errors:  # with a page of the other mark
-        rig.holds.place(HOLD, WEEK)
-        safe = is_undelete_safe(rig, prefix="t/")
+        said = what_deletes(rig, "t/")
         put(root, "t/a.dat")  # undeleted
 
     assert errors == []
-    assert not safe or rig.row("dropped", "m") is not None
+    assert said or rig.row("dropped", "m") is not None
 
 
 def test_undelete_sees_a_take_over_while_it_reads_the_marks(
@@ -238,10 +229,10 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
 ) -> None:
     rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
-    real: Callable[..., set[object]] = undelete_check._claimed_marks
+    real: Callable[..., set[Ref]] = undelete._claims_over
     taken_over = False
 
-    def read_slowly(*arguments: object) -> set[object]:
+    def read_slowly(*arguments: object) -> set[Ref]:
         nonlocal taken_over
         if not taken_over:
             taken_over = True
@@ -249,11 +240,11 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
         return real(*arguments)
 
     with stuck_attempt(rig, order, hang_once(monkeypatch)):
-        monkeypatch.setattr(undelete_check, "_claimed_marks", read_slowly)
-        is_safe = is_undelete_safe(rig, "a.dat")
+        monkeypatch.setattr(undelete, "_claims_over", read_slowly)
+        said = what_deletes(rig, "a.dat")
 
     assert taken_over
-    assert not is_safe  # it sees the take-over at the end
+    assert "mark dropped m" in said  # it sees the mark, as it was before the take-over
 
 
 def test_undelete_waits_although_the_clock_was_ahead_once(
@@ -266,11 +257,10 @@ def test_undelete_waits_although_the_clock_was_ahead_once(
     rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     with replaced_worker(rig, range_order(rig), monkeypatch):
         assert rig.row("dropped", "m") is None
-        with pytest.raises(UndeleteUnsafe, match=r"may still delete objects: wait 3\d s, then undelete"):
-            ensure_undelete_is_safe(rig.db, "shop", "disk", keys=("a.dat",))
+        assert "may still delete objects, for up to 37 s" in what_deletes(rig, "a.dat")
     rig.later(AFTER_REQUESTS)
 
-    assert is_undelete_safe(rig, "a.dat")
+    assert what_deletes(rig, "a.dat") == ""
 
 
 def test_a_take_over_of_the_future_is_over_with_the_next_round(rig: Rig, tmp_path: Path) -> None:
@@ -282,4 +272,4 @@ def test_a_take_over_of_the_future_is_over_with_the_next_round(rig: Rig, tmp_pat
     rig.round()
     rig.later(3_010)  # the instant would be believed from now on
 
-    assert is_undelete_safe(rig, "a.dat")
+    assert what_deletes(rig, "a.dat") == ""

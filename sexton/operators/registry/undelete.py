@@ -1,0 +1,150 @@
+"""What lets undeleted objects stay: a hold on their place, and no claim that could still delete them.
+
+A hold blocks claims and second passes. Nothing blocks the first pass of a mark that is claimed, a round that has asked
+about holds already, or a request whose worker was replaced: an undelete waits for these.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, true
+
+from sexton.database.engine import Database
+from sexton.kernel.errors import SextonError
+from sexton.marks.model import MarkState, Reason, Ref, Span
+from sexton.marks.policy import covering_prefixes
+from sexton.marks.sql.file_lists import in_span, may_have_prefix, of_instance, read_lists
+from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
+from sexton.marks.sql.rows import has_key_under, refs_in
+from sexton.operators.holds.model import Hold
+from sexton.operators.holds.store import HoldStore
+from sexton.storage.model import IN_FLIGHT_SECONDS
+
+HOLD_SECONDS = 7 * 86_400
+"""For so long an undelete holds the place of its objects."""
+
+
+class UndeleteUnsafe(SextonError):
+    """A claimed mark would delete the objects again."""
+
+
+def hold_place(holds: HoldStore, instance: str, vault: str, prefix: str) -> Hold:
+    """Hold a place, unless a hold on all of it is in force for half as long; return the hold.
+
+    Raises:
+        UnknownInstance: no such instance.
+        BadInput: no such vault, or no hold may be placed on the prefix.
+    """
+    place = Hold(instance=instance, scope="prefix", vault=vault, prefix=prefix, reason="undelete")
+    active, now = holds.newest(instance, 1_000, active=True)
+    for hold in active:
+        is_above = hold.scope == "prefix" and hold.vault == vault and prefix.startswith(str(hold.prefix))
+        if (hold.scope == "instance" or is_above) and hold.expires_at >= now + 500 * HOLD_SECONDS:
+            return hold.model_copy(update={"scope": "prefix", "vault": vault, "prefix": prefix})
+    return holds.place(place, HOLD_SECONDS)[0]
+
+
+def find_deletion(db: Database, hold: Hold) -> str:
+    """Return what may still delete objects of a place that is held, and ends by itself; empty: nothing does.
+
+    ``hold``: as ``hold_place`` returned it.
+
+    Raises:
+        UndeleteUnsafe: an operator must end it; the message says how.
+    """
+    mark, instance = db.t.mark, hold.instance
+    is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
+    in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
+    with db.snapshot() as c:  # of a take-over, either the marks that it settles are seen, or the take-over
+        if seconds_of_requests(db, c, instance) > 0:
+            return f"a request of {instance}'s last round may still delete objects, for up to {IN_FLIGHT_SECONDS:.0f} s"
+        # A round may have asked the keepers about the files of any mark before the place was held.
+        works = may_be_deleting(db, c, instance)
+        if marks := _claims_over(db, c, hold, true() if works else in_first_pass):
+            return (
+                f"{first_of(marks)} of {instance} is claimed, and a round deletes its files, now or when the instance "
+                "is started (see: sexton status)"
+            )
+        no_hold_blocks = or_(and_(mark.c.first_pass_at.is_(None), is_tried_again), mark.c.finished)
+        if marks := _claims_over(db, c, hold, no_hold_blocks):
+            raise UndeleteUnsafe(
+                f"{first_of(marks)} of {instance} is claimed, and its last steps are tried again, which no hold "
+                f"blocks; first {give_up(instance, marks)}"
+            )
+    return ""
+
+
+def find_later_deletions(db: Database, hold: Hold) -> set[Ref]:
+    """Return the claimed marks whose second pass may delete objects of a place when its hold ends."""
+    with db.read() as c:
+        return _claims_over(db, c, hold, true())
+
+
+def first_of(marks: set[Ref]) -> str:
+    """Return the first mark, and how many more there are, for a message."""
+    first = min(marks)
+    others = f" (and {len(marks) - 1} more)" if len(marks) > 1 else ""
+    return f"mark {first.kind} {first.id}{others}"
+
+
+def give_up(instance: str, marks: set[Ref]) -> str:
+    """Return how to give the first mark up, for a message."""
+    first = min(marks)
+    return (
+        f"give the mark up permanently: sexton quarantine discard {instance} {first.kind}/{first.id} "
+        "--reason 'undelete'"
+    )
+
+
+def common_folder(keys: Sequence[str]) -> str:
+    """Return the deepest folder that contains all keys, with its slash, or empty; of a single key, the key itself."""
+    if len(keys) == 1:
+        return keys[0]
+    first, last = min(keys), max(keys)
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    return first[: first.rfind("/", 0, shared) + 1]
+
+
+def _claims_over(db: Database, c: Connection, place: Hold, condition: ColumnElement[bool]) -> set[Ref]:
+    """Return the claimed marks that meet the condition and may delete an object of a place.
+
+    They have a prefix, a key or a stored file there, tried or not, or they name nothing: only their owner knows what
+    they delete. A child that was claimed with its parent is left out: the parent's files include its own.
+    """
+    mark, prefix = db.t.mark, str(place.prefix)
+    claimed = and_(mark.c.instance == place.instance, mark.c.state == MarkState.CLAIMED, mark.c.absorbed.is_(False))
+    claimed = and_(claimed, condition)
+    lists = read_lists(db, c, of_instance(db, place.instance), may_have_prefix(db, prefix))
+    with_file = {
+        run.ref
+        for files in lists
+        for run in files.runs
+        if run.vault == place.vault and any(key.startswith(prefix) for key in files.keys_of(run))
+    }
+    is_named_there = or_(
+        func.substr(mark.c.prefix, 1, len(prefix)) == prefix,
+        mark.c.prefix.in_(covering_prefixes(prefix)),
+        has_key_under(mark, prefix),
+    )
+    in_vault = or_(mark.c.vault == place.vault, mark.c.vault.is_(None))
+    is_there = or_(and_(in_vault, is_named_there), refs_in(mark, with_file))
+    rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, is_there))
+    return {Ref(*row) for row in rows} | _unnamed_claims(db, c, claimed)
+
+
+def _unnamed_claims(db: Database, c: Connection, claimed: ColumnElement[bool]) -> set[Ref]:
+    """Return claimed marks that name nothing, and whose stored files are not all of theirs.
+
+    After a first pass the owner is queried again, whatever files are stored.
+    """
+    mark = db.t.mark
+    is_unnamed = and_(mark.c.prefix.is_(None), mark.c["keys"].is_(None))
+    waits = or_(mark.c.first_pass_at.is_not(None), mark.c.quarantined_reason.is_not(None))
+    columns = (mark.c.batch, mark.c.kind, mark.c.id, mark.c.first_pass_at)
+    rows = c.execute(select(*columns).where(claimed, is_unnamed, waits)).all()
+    unnamed = {Ref(row.kind, row.id) for row in rows}
+    in_first_pass = {Ref(row.kind, row.id) for row in rows if row.first_pass_at is None}
+    for batch in sorted({row.batch for row in rows if row.first_pass_at is None}):
+        for files in read_lists(db, c, in_span(db, Span(batch))):
+            unnamed -= in_first_pass & files.refs
+    return unnamed
