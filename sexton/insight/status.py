@@ -15,6 +15,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.insight.progress import read_work
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview
 from sexton.kernel.live import Live
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED
 from sexton.operators.controls.policy import halt_by_instance
@@ -42,6 +43,8 @@ class InsightStores(NamedTuple):
     """Plans that wait for approval."""
     paces: PaceStore
     """How fast each place is deleted from, and operators' caps."""
+    keepers: Sequence[Keeper]
+    """What may block a deletion, in order of precedence."""
 
 
 def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequence[Row[Any]]:

@@ -5,7 +5,7 @@ from collections import deque
 from pydantic import Field
 
 from sexton.kernel.message import Message, Page
-from sexton.marks.keepers import KeptCounts
+from sexton.marks.keepers import Event, KeptCounts
 from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
@@ -239,28 +239,6 @@ class Overview(Message):
 
 ALL_INSTANCES = "(all)"
 """The instance of what blocks the deletions of every one."""
-
-
-class Blocker(Message):
-    """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
-
-    instance: str
-    held_by: str
-    what: str
-    since: int | None = Field(None, alias="since_at")
-    until: int | None = Field(None, alias="until_at")
-    by: str = ""
-    why: str = ""
-    way_out: str = ""
-    count: int | None = None
-
-
-class Event(Message):
-    """One event or present condition of a mark. ``at``: 0 where it has no instant; ``event``: its name for programs."""
-
-    at: int = Field(0, alias="happened_at")
-    event: str
-    text: str
 
 
 class Story(Message):

@@ -20,6 +20,7 @@ from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
+from sexton.protection.model import ProtectionSettings
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
@@ -134,7 +135,8 @@ class _RaceRun:
         )
 
     def _claim(self, start: threading.Barrier) -> None:
-        batches, claims = BatchStore(self._db), ClaimStore(self._db, ControlStore(self._db), keepers(self._db))
+        batches, asked = BatchStore(self._db), keepers(self._db, ProtectionSettings())
+        claims = ClaimStore(self._db, ControlStore(self._db), asked)
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
         with self._db.write() as c:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from sexton.kernel.message import Message
 from sexton.storage.port import NOT_LISTED
@@ -222,3 +222,25 @@ def count_by_reason(counts: Mapping[Kept, int]) -> dict[KeepReason, int]:
 def count_faults(counts: Mapping[Kept, int]) -> int:
     """Return the marks kept for a reason that an operator must look into."""
     return sum(marks for answer, marks in counts.items() if answer.reason in FAULTS)
+
+
+class Blocker(Message):
+    """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
+
+    instance: str
+    held_by: str
+    what: str
+    since: int | None = Field(None, alias="since_at")
+    until: int | None = Field(None, alias="until_at")
+    by: str = ""
+    why: str = ""
+    way_out: str = ""
+    count: int | None = None
+
+
+class Event(Message):
+    """One event or present condition of a mark. ``at``: 0 where it has no instant; ``event``: its name for programs."""
+
+    at: int = Field(0, alias="happened_at")
+    event: str
+    text: str

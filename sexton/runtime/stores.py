@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sexton.operators.settings import SettingStore
     from sexton.operators.stores import OperatorStores
     from sexton.owners.owners import Owners
+    from sexton.protection.model import ProtectionSettings
     from sexton.protection.registrar import Registrar
     from sexton.protection.sql.store import ProtectionStore
     from sexton.recycle.audit.store import AuditReader
@@ -187,11 +188,16 @@ class DeploymentStores:
         return RoundSchedule(self.db, self.controls, interval_seconds, self.settings.rounds_at_once)
 
     @cached_property
+    def keepers(self) -> "Sequence[Keeper]":
+        """Everything that may block a deletion, in order of precedence."""
+        return keepers(self.db, self.settings.protection)
+
+    @cached_property
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
         from sexton.recycle.pipeline.sql.store import Stores
 
-        return Stores(self.db, self.controls, keepers(self.db))
+        return Stores(self.db, self.controls, self.keepers)
 
     @cached_property
     def quarantine(self) -> "QuarantineStore":
@@ -249,7 +255,7 @@ class DeploymentStores:
         from sexton.insight.status import InsightStores
         from sexton.recycle.planning.sql.approvals import ApprovalStore
 
-        return InsightStores(self.operators, self.round_schedule, ApprovalStore(self.db), self.paces)
+        return InsightStores(self.operators, self.round_schedule, ApprovalStore(self.db), self.paces, self.keepers)
 
     def figures(self, policy: "Policy | Live[Policy]", intervals: "Intervals | Live[Intervals]") -> "FigureStore":
         """Return the figures of metrics; ``intervals``: seconds between rounds, purges of a topic and binlog GCs."""
@@ -277,11 +283,11 @@ def live_settings(db: Database, settings: Settings) -> LiveSettings:
     return LiveSettings(settings, DeploymentStores(db, settings.engine_settings()).setting_rows.all)
 
 
-def keepers(db: Database) -> "Sequence[Keeper]":
+def keepers(db: Database, protection: "ProtectionSettings") -> "Sequence[Keeper]":
     """Return everything that may block a deletion, in order of precedence."""
     from sexton.marks.sql.prepared import PreparedKeeper
     from sexton.operators.holds.keeper import HoldKeeper
     from sexton.protection.sql.keeper import ProtectionKeeper
     from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 
-    return (HoldKeeper(db), ProtectionKeeper(db), ReplicaKeeper(db), PreparedKeeper(db))
+    return (HoldKeeper(db), ProtectionKeeper(db, protection), ReplicaKeeper(db), PreparedKeeper(db))

@@ -25,6 +25,7 @@ from sexton.operators.registry.store import Registry
 from sexton.operators.stores import operator_stores
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
+from sexton.protection.model import ProtectionSettings
 from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
@@ -91,7 +92,8 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     rounds = RoundStore(sexton, LeaseStore(sexton), operator_stores(sexton), interval_seconds=3_600)
     opened = rounds.open(INSTANCE, "run", None, POLICY)
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
-    batches, claims = BatchStore(sexton), ClaimStore(sexton, ControlStore(sexton), keepers(sexton))
+    batches, asked = BatchStore(sexton), keepers(sexton, ProtectionSettings())
+    claims = ClaimStore(sexton, ControlStore(sexton), asked)
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
     token, *_ = batches.open(order, 1)
     due = DueMarkStore(sexton).select_due(INSTANCE, kind, now, Cursor(), 100)

@@ -14,8 +14,8 @@ from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.deployment import Deployment
-from sexton.insight.views import Blocker
 from sexton.interfaces.cli.commands import after_restore
+from sexton.marks.keepers import Blocker
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import temporal_blockers

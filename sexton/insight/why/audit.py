@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
-from sexton.insight.views import Event, Story
+from sexton.insight.views import Story
 from sexton.insight.wording import human_bytes, quantity
+from sexton.marks.keepers import Event
 from sexton.marks.model import DONE, Ref
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.store import AuditReader, Claim

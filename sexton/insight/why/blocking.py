@@ -1,6 +1,6 @@
 """List everything that blocks the deletion of one mark now, when it falls due, and when the next round starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import or_, select
@@ -8,18 +8,12 @@ from sqlalchemy import or_, select
 from sexton.database.engine import Database
 from sexton.database.rows import NORMAL
 from sexton.insight.status import InsightStores
-from sexton.insight.views import Event
 from sexton.kernel.live import Live
-from sexton.marks.keepers import by_hold, vault_way_out, way_out
-from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Place, Ref
+from sexton.marks.keepers import Event, vault_way_out
+from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Ref
 from sexton.marks.policy import known_places
-from sexton.marks.sql.prepared import find_loads
-from sexton.marks.sql.rows import TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
-from sexton.operators.holds.model import Hold
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.protection.model import ProtectionState
-from sexton.protection.sql.keeper import covering
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.rounds.sql.reports import Reports
@@ -47,7 +41,7 @@ MARK_COLUMNS = ("kind", "id", "retention_starts_at", "vault", "prefix", "keys", 
 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
     """Yield when an unclaimed mark falls due, what blocks its deletion now (ms since 1970), and the next round."""
-    yield from hold_events(db, mark_row, context)
+    yield from keeper_events(mark_row, context)
     owner = context.stores.operators.registry.instance(mark_row.instance).owner
     policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
     retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
@@ -61,11 +55,9 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
     yield Event(at=due_at, event="due", text="due")
     approvals = list(_approval_events(db, mark_row, now))
     yield from approvals
-    yield from _protection_events(db, mark_row, context)
-    yield from load_events(db, mark_row, context)
     yield from _live_events(mark_row, context)
-    if waits := _expand(mark_row, context).waits:
-        yield Event(event="waits", text=f"kept: it waits for {waits}")
+    if (expansion := _expand(mark_row, context)) is not None and expansion.waits:
+        yield Event(event="waits", text=f"kept: it waits for {expansion.waits}")
     blocking = list(blocking_events(db, mark_row, context, now))
     yield from blocking
     is_halted = any(event.event.startswith("halted_") for event in blocking)
@@ -97,47 +89,21 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
     yield from _newest_round_events(db, mark_row)
 
 
-def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield the operators' holds that block deletion of a mark now."""
-    holds = context.stores.operators.holds.active(mark_row.instance)
-    if not holds:
-        return
-    expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)
-    with db.read() as c:
-        lineage = find_ancestors(db, c, mark_row.instance, [ref])[ref]
-    for hold in holds:
-        is_named = may_block(hold, lineage.refs | set(expansion.above), expansion.places)
-        if is_named or (hold.scope == "mark" and not lineage.is_whole):
-            kept = hold.kept if is_named else by_hold(hold.id, TOO_MANY_LEVELS)
-            text = (
-                f"kept by {kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
-                f"to end it: {way_out(hold.kept, hold.instance)}"
-            )
-            yield Event(at=hold.placed_at, event="hold", text=text)
-            yield Event(at=hold.expires_at, event="hold_ends", text=f"{hold.kept} ends")
-
-
-def may_block(hold: Hold, ancestors: set[Ref], places: Sequence[Place]) -> bool:
-    """Return whether a hold blocks deletion of a mark, or may block it.
-
-    A hold on a prefix within the mark's own prefix may block it: only a listing shows which files are under the prefix.
-
-    Args:
-        hold: an active hold of the mark's instance.
-        ancestors: the mark itself and what it belongs to.
-        places: where the mark's files are.
-    """
-    if hold.scope == "mark":
-        return Ref(str(hold.mark_kind), str(hold.mark_id)) in ancestors
-    if hold.scope == "instance":
-        return True
-    return any(place.vault == hold.vault and _overlaps(str(hold.prefix), place) for place in places)
-
-
-def _overlaps(held_prefix: str, place: Place) -> bool:
-    if place.prefix and held_prefix.startswith(place.prefix):
-        return True
-    return any(name.startswith(held_prefix) for name in (place.prefix, *(place.keys or ())) if name)
+def keeper_events(mark_row: Any, context: WhyContext, *, claimed: bool = False) -> Iterator[Event]:
+    """Yield what keepers say about a mark now; ``claimed``: only those that judge second passes, too."""
+    due, expansion = _due_mark(mark_row), _expand(mark_row, context)
+    stands_for = expansion or Expansion()
+    mark = Candidate(
+        due.ref,
+        children=frozenset() if stands_for.absorbs else None,
+        ancestors=frozenset(stands_for.above),
+        versions=stands_for.versions,
+        retention_starts_at=mark_row.retention_starts_at,
+        places=known_places(due, expansion),
+    )
+    for keeper in context.stores.keepers:
+        if not (claimed and keeper.for_claims_only):
+            yield from keeper.explain(mark_row.instance, mark)
 
 
 def _next_round_event(next_round_at: int | None, now: int) -> Event:
@@ -145,41 +111,6 @@ def _next_round_event(next_round_at: int | None, now: int) -> Event:
     if next_round_at is not None and next_round_at > now:
         return Event(at=next_round_at, event="next_round", text="the next round starts, if the schedule is active")
     return Event(event="next_round", text="the next round starts as soon as a slot is free, if the schedule is active")
-
-
-def _protection_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield the sync jobs' protections that cover any of a mark's files."""
-    for protection in covering(db, mark_row.instance, _expand(mark_row, context).places):
-        finished = protection.state is ProtectionState.SOFT
-        if finished:
-            until = f"finished, until the watermark is above {protection.valid_ts}"
-        else:
-            until = "until its job has finished"
-        text = (
-            f"kept by protection {protection.job} of {protection.owner}, {until}; "
-            f"see: sexton protection list {mark_row.instance}"
-        )
-        yield Event(at=protection.registered_at, event="protection", text=text)
-        if not finished:
-            text = f"protection {protection.job} expires unless its job renews it"
-            yield Event(at=protection.expires_at, event="protection_ends", text=text)
-
-
-def load_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield the load that may still write and commit files below a prefix of the mark; of several the last."""
-    expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)
-    candidate = Candidate(
-        ref,
-        children=frozenset() if expansion.absorbs else None,
-        retention_starts_at=mark_row.retention_starts_at,
-        places=known_places(_due_mark(mark_row), expansion),
-    )
-    with db.read() as c:
-        load = find_loads(db, c, mark_row.instance, [candidate]).get(ref)
-    if load is not None:
-        text = f"kept: load {load.owner_txn} may still write its files (prepared mark {load.id})"
-        yield Event(event="prepared", text=text)
-        yield Event(at=load.expires_at, event="load_expires", text=f"load {load.owner_txn} expires")
 
 
 def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
@@ -227,18 +158,13 @@ def _live_events(mark_row: Any, context: WhyContext) -> Iterator[Event]:
         yield Event(event="owner_silent", text=f"kept: {e}")
 
 
-def _expand(mark_row: Any, context: WhyContext) -> Expansion:
-    """Return what a mark stands for: as its owner expands it, or else the files that its row names."""
+def _expand(mark_row: Any, context: WhyContext) -> Expansion | None:
+    """Return what a mark stands for, as its owner expands it; None: it does not, or does not answer."""
     try:
         expansions = context.owner.expand(mark_row.instance, [_due_mark(mark_row)], lambda: None)
-        expansion = expansions.get(Ref(mark_row.kind, mark_row.id))
-    except OwnerSilent:
-        expansion = None  # _live_events reports that the owner does not answer
-    if expansion is None and mark_row.vault:
-        keys = mark_row._mapping["keys"]
-        named = Place(vault=mark_row.vault, prefix=mark_row.prefix, keys=tuple(keys) if keys else None)
-        return Expansion(places=(named,))
-    return expansion or Expansion()
+    except OwnerSilent:  # _live_events reports it
+        return None
+    return expansions.get(Ref(mark_row.kind, mark_row.id))
 
 
 def _due_mark(mark_row: Any) -> DueMark:

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import and_, select
 
 from sexton.database.engine import Database
-from sexton.insight.views import Event
 from sexton.insight.why import audit
-from sexton.insight.why.blocking import WhyContext, blocking_events, hold_events, load_events, unclaimed_events
+from sexton.insight.why.blocking import WhyContext, blocking_events, keeper_events, unclaimed_events
 from sexton.marks.file_list import ListedFile
+from sexton.marks.keepers import Event
 from sexton.marks.model import MarkState, Reason, Ref
 from sexton.marks.sql.file_lists import find_spans, in_span, read_lists
 from sexton.recycle.audit.store import Claim
@@ -40,8 +40,7 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
         yield Event(at=mark_row.first_pass_at, event="swept", text=text)
         text = "its prefix is listed a second time, then its record is deleted"
         yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
-        yield from hold_events(db, mark_row, context)
-        yield from load_events(db, mark_row, context)
+        yield from keeper_events(mark_row, context, claimed=True)
     if mark_row.last_error:
         text = f"last error ({mark_row.failures} failures): {mark_row.last_error}"
         yield Event(event="last_error", text=text)

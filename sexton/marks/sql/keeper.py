@@ -1,11 +1,11 @@
 """The port of keepers: holds, protections, replicas and loads may block deletions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from sexton.marks.keepers import Kept
+from sexton.marks.keepers import Blocker, Event, Kept
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 
 
@@ -49,3 +49,11 @@ class Keeper(Protocol):
     def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate], /) -> None:
         """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
         return
+
+    def explain(self, _instance: str, _mark: Candidate, /) -> Iterator[Event]:
+        """Yield what this keeper says about one mark now, for people; nothing: it does not block the mark."""
+        yield from ()
+
+    def in_force(self, _instance: str, /) -> Iterator[Blocker]:
+        """Yield what makes it block deletions of an instance now, where that does not depend on the mark."""
+        yield from ()

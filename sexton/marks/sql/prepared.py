@@ -8,14 +8,14 @@ A load that is announced after a claim is refused (``sexton.prepare``); so is th
 not see (``sexton.commit``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false, func, literal_column, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
-from sexton.marks.keepers import Kept, by_load
+from sexton.marks.keepers import Event, Kept, by_load
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.keeper import Keeper
@@ -48,6 +48,15 @@ class PreparedKeeper(Keeper):
         """Return the candidates that wait for a load."""
         loads = find_loads(self._db, tx, token.instance, candidates)
         return {ref: by_load(load.id) for ref, load in loads.items()}
+
+    def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
+        """Yield the load that may still write and commit files below a prefix of the mark; of several the last."""
+        with self._db.read() as c:
+            loads = find_loads(self._db, c, instance, [mark])
+        for load in loads.values():
+            text = f"kept: load {load.owner_txn} may still write its files (prepared mark {load.id})"
+            yield Event(event="prepared", text=text)
+            yield Event(at=load.expires_at, event="load_expires", text=f"load {load.owner_txn} expires")
 
 
 class Load(NamedTuple):

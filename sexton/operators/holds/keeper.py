@@ -3,7 +3,7 @@
 Decide in SQL which marks a hold blocks, as far as the marks' rows show it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from sqlalchemy import (
@@ -22,12 +22,13 @@ from sqlalchemy import (
 )
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import Kept, by_hold
-from sexton.marks.model import Candidate, Ref, Span, WriteToken
+from sexton.marks.keepers import Blocker, Event, Kept, by_hold, way_out
+from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import in_span, may_have_prefix, read_lists
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors, has_key_under
+from sexton.operators.holds.model import Hold
 
 
 def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
@@ -172,6 +173,45 @@ class HoldKeeper(Keeper):
                 blocked.setdefault(ref, by_hold(hold_id))
         return blocked
 
+    def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
+        """Yield the holds that block the mark, or may, each with its end."""
+        holds = self._active(instance)
+        if not holds:
+            return
+        with self._db.read() as c:
+            lineage = find_ancestors(self._db, c, instance, [mark.ref])[mark.ref]
+        for hold in holds:
+            is_named = may_block(hold, lineage.refs | mark.ancestors, mark.places)
+            if is_named or (hold.scope == "mark" and not lineage.is_whole):
+                kept = hold.kept if is_named else by_hold(hold.id, TOO_MANY_LEVELS)
+                text = (
+                    f"kept by {kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
+                    f"to end it: {way_out(hold.kept, instance)}"
+                )
+                yield Event(at=hold.placed_at, event="hold", text=text)
+                yield Event(at=hold.expires_at, event="hold_ends", text=f"{hold.kept} ends")
+
+    def in_force(self, instance: str) -> Iterator[Blocker]:
+        """Yield the holds."""
+        for hold in self._active(instance):
+            yield Blocker(
+                instance=instance,
+                held_by=str(hold.kept),
+                what=hold.what,
+                since=hold.placed_at,
+                until=hold.expires_at,
+                by=hold.placed_by,
+                why=hold.reason,
+                way_out=way_out(hold.kept, instance),
+            )
+
+    def _active(self, instance: str) -> Sequence[Hold]:
+        hold = self._db.t.hold
+        with self._db.read() as c:
+            in_force = and_(hold.c.released_at.is_(None), hold.c.expires_at > self._db.now(c))
+            rows = c.execute(select(hold).where(hold.c.instance == instance, in_force).order_by(hold.c.id))
+            return [Hold(**row._mapping) for row in rows]
+
     def _by_mark(
         self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], holds: Sequence[Any]
     ) -> dict[Ref, Kept]:
@@ -202,3 +242,26 @@ class HoldKeeper(Keeper):
                     if run.vault == hold.vault and any(key.startswith(hold.prefix) for key in keys):
                         held.setdefault(run.ref, hold.id)
         return held
+
+
+def may_block(hold: Hold, lineage: Set[Ref], places: Sequence[Place]) -> bool:
+    """Return whether a hold blocks deletion of a mark, or may block it.
+
+    A hold on a prefix within the mark's own prefix may block it: only a listing shows which files are under the prefix.
+
+    Args:
+        hold: an active hold of the mark's instance.
+        lineage: the mark itself and what it belongs to.
+        places: where the mark's files are.
+    """
+    if hold.scope == "mark":
+        return Ref(str(hold.mark_kind), str(hold.mark_id)) in lineage
+    if hold.scope == "instance":
+        return True
+    held = str(hold.prefix)
+    return any(
+        (place.prefix is not None and held.startswith(place.prefix))
+        or any(name.startswith(held) for name in (place.prefix, *(place.keys or ())) if name)
+        for place in places
+        if place.vault == hold.vault
+    )

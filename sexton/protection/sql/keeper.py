@@ -5,7 +5,7 @@ or ended since (docs/adr/0016). Rows count from their commit on, whether their p
 ``covering`` finds the protections of a few places.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
@@ -13,12 +13,13 @@ from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, FileRun
-from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.keepers import Blocker, Event, KeepReason, Kept
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import in_span, read_lists
 from sexton.marks.sql.keeper import Keeper
 from sexton.protection.filter import Filter
-from sexton.protection.model import Invalid, Protection
+from sexton.protection.model import Invalid, Protection, ProtectionSettings, ProtectionState
+from sexton.protection.sql.store import ProtectionStore
 
 FILTERS_CACHED = 32
 MAX_KEYS = 100
@@ -48,8 +49,8 @@ class ProtectionSnapshot(NamedTuple):
 class ProtectionKeeper(Keeper):
     """Judges candidates by protections; each filter is parsed once."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, settings: ProtectionSettings) -> None:
+        self._db, self._settings = db, settings
         self._filters: dict[tuple[int, str], Filter] = {}
 
     def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> ProtectionSnapshot:
@@ -73,6 +74,43 @@ class ProtectionKeeper(Keeper):
         if snapshot is not None and version == snapshot.version:
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
         return self._blocked(tx, token, refs, files, version)
+
+    def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
+        """Yield the sync jobs' protections that cover any of the mark's files, each with its end."""
+        for protection in covering(self._db, instance, mark.places):
+            finished = protection.state is ProtectionState.SOFT
+            if finished:
+                until = f"finished, until the watermark is above {protection.valid_ts}"
+            else:
+                until = "until its job has finished"
+            text = (
+                f"kept by protection {protection.job} of {protection.owner}, {until}; "
+                f"see: sexton protection list {instance}"
+            )
+            yield Event(at=protection.registered_at, event="protection", text=text)
+            if not finished:
+                text = f"protection {protection.job} expires unless its job renews it"
+                yield Event(at=protection.expires_at, event="protection_ends", text=text)
+
+    def in_force(self, instance: str) -> Iterator[Blocker]:
+        """Yield the protections."""
+        for p in ProtectionStore(self._db, self._settings).list_protections(instance):
+            why = p.description or "sync job"
+            if p.ends is not None:
+                why = f"the next round ends it ({p.ends})"
+            elif p.finished_at is not None:
+                why = f"finished; waits for a watermark above {p.valid_ts}"
+            objects = 0 if p.sealed is None else p.sealed.objects
+            yield Blocker(
+                instance=instance,
+                held_by=str(Kept(KeepReason.PROTECTION, p.job)),
+                what="the objects it registered" if p.sealed is None else f"{objects:,} object{'s' * (objects != 1)}",
+                since=p.registered_at,
+                until=None if p.state is ProtectionState.SOFT else p.expires_at,
+                by=p.owner,
+                why=why,
+                way_out=f"sexton protection release {p.job} --reason TEXT --instance {instance}",
+            )
 
     def _version(self, c: Connection, instance: str) -> RegisterVersion:
         t = self._db.t.protection

@@ -1,19 +1,18 @@
 """List everything that blocks deletions now: of one instance, or of all."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
 from sexton.insight.progress import CUT_OFF, read_running
 from sexton.insight.status import count_quarantined
-from sexton.insight.views import ALL_INSTANCES, Blocker
+from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
-from sexton.marks.keepers import KeepReason, Kept, by_plan, by_vault, describe, way_out
+from sexton.marks.keepers import Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.marks.model import Reason
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
-from sexton.protection.model import ProtectionState
 from sexton.recycle.model import NO_FAULT
 from sexton.recycle.pacing.policy import vault_of
 from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
 """Reasons that have rows of their own, which do not need a round."""
+LISTED_BY_KEEPERS = (KeepReason.HOLD, KeepReason.PROTECTION)
+"""Reasons that their keepers list as long as they are in force."""
 REFUSED_MS = 60_000
 """After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
 LONG_CHECK_MS = 86_400_000
@@ -78,18 +79,8 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
             why="it only observes",
             way_out=f"sexton enable {instance.id}",
         )
-    for hold in stores.holds.active(instance.id):
-        yield Blocker(
-            instance=instance.id,
-            held_by=str(hold.kept),
-            what=hold.what,
-            since=hold.placed_at,
-            until=hold.expires_at,
-            by=hold.placed_by,
-            why=hold.reason,
-            way_out=way_out(hold.kept, instance.id),
-        )
-    yield from _protections(service, instance.id)
+    kept_now = [b for keeper in stores.keepers for b in keeper.in_force(instance.id)]
+    yield from kept_now
     for cap in stores.paces.caps(instance.id):
         yield Blocker(
             instance=instance.id,
@@ -137,27 +128,8 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
             )
     yield from _throttled(service, instance.id, now)
     yield from _checks(service, instance.id, now)
-    yield from _keepers_of_last_round(service, instance.id)
+    yield from _keepers_of_last_round(service, instance.id, {b.held_by for b in kept_now})
     yield from binlog_blockers(service, instance.id)
-
-
-def _protections(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    for p in service.stores.protections.list_protections(instance):
-        why = p.description or "sync job"
-        if p.ends is not None:
-            why = f"the next round ends it ({p.ends})"
-        elif p.finished_at is not None:
-            why = f"finished; waits for a watermark above {p.valid_ts}"
-        yield Blocker(
-            instance=instance,
-            held_by=f"protection {p.job}",
-            what="the objects it registered" if p.sealed is None else quantity(p.sealed.objects, "object"),
-            since=p.registered_at,
-            until=None if p.state is ProtectionState.SOFT else p.expires_at,
-            by=p.owner,
-            why=why,
-            way_out=f"sexton protection release {p.job} --reason TEXT --instance {instance}",
-        )
 
 
 def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...], now: int) -> Iterator[Blocker]:
@@ -260,8 +232,11 @@ def _check(run: Run, why: str, way_out: str) -> Blocker:
     )
 
 
-def _keepers_of_last_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
-    """Yield the keepers that the last report counted, except plans and quarantines, which are listed as of now."""
+def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[str]) -> Iterator[Blocker]:
+    """Yield the keepers that the last report counted, except plans and quarantines, which are listed as of now.
+
+    ``kept_now``: what keepers list as in force.
+    """
     for report in service.stores.reports.find_round(instance):
         for kept, n in sorted(report.kept.items()):
             if n and kept.reason not in LISTED_AS_OF_NOW:
@@ -272,7 +247,7 @@ def _keepers_of_last_round(service: "Deployment", instance: str) -> Iterator[Blo
                     count=n,
                     since=report.ended_at,
                     why=f"counted by round {report.round}",
-                    way_out=_way_out_now(service, kept, instance),
+                    way_out=_way_out_now(kept, instance, kept_now),
                 )
         yield from _excluded_vaults(report)
 
@@ -294,12 +269,9 @@ def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
             )
 
 
-def _way_out_now(service: "Deployment", kept: Kept, instance: str) -> str:
+def _way_out_now(kept: Kept, instance: str, kept_now: Set[str]) -> str:
     """Return the way out of what a past round counted; one in force has a row and way out of its own."""
-    if kept.reason is KeepReason.HOLD:
-        blocking = {hold.kept.subject for hold in service.stores.holds.active(instance)}
-    elif kept.reason is KeepReason.PROTECTION:
-        blocking = {p.job for p in service.stores.protections.list_protections(instance)}
-    else:
+    if kept.reason not in LISTED_BY_KEEPERS:
         return way_out(kept, instance)
-    return "" if kept.subject in blocking else "it has ended since, and blocks nothing in the next round"
+    is_in_force = describe(kept._replace(detail="")) in kept_now
+    return "" if is_in_force else "it has ended since, and blocks nothing in the next round"

@@ -3,13 +3,13 @@
 Reports of replicas are taken under the same guard, so a report comes before a claim or after it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.keepers import Event, KeepReason, Kept, way_out
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.sql.keeper import Keeper
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
@@ -34,10 +34,19 @@ class ReplicaKeeper(Keeper):
         _snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return the marks whose versions a replica may still need."""
+        return self._judge(tx, token.instance, candidates)
+
+    def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
+        """Yield the replica that may still need versions of the mark."""
+        with self._db.read() as c:
+            for kept in self._judge(c, instance, [mark]).values():
+                yield Event(event="replica", text=f"kept by {kept}: {way_out(kept, instance)}")
+
+    def _judge(self, c: Connection, instance: str, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
         versions = _versions(candidates)
         if not versions:
             return {}
-        needed = needed_versions(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
+        needed = needed_versions(self._db, c, instance, {tablet for tablet, _ in versions.values()})
         return {
             ref: Kept(KeepReason.REPLICA, needed[tablet].backend or "any backend: no replica counts")
             for ref, (tablet, last) in versions.items()

@@ -125,7 +125,7 @@ def test_a_copy_given_up_by_an_operator_blocks_nothing(shop: Shop) -> None:
 
 
 def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
-    tablet, _, keys = compacted(shop)
+    tablet, [rowset, *_], keys = compacted(shop)
     copies = Copies(shop, tablet, "b1")
     copies.have(100, "b1")
     copies.service.replicas.full_copy("shop", tablet, "b1", "a mistake")
@@ -135,6 +135,8 @@ def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
 
     assert keys <= shop.objects()
     assert compacted_kept(report) == {"replica on any backend: no replica counts": 3}
+    [told] = events(shop, rowset).values()
+    assert told["replica"].startswith("kept by replica on any backend: no replica counts: deleted when every replica")
 
 
 def test_marks_without_versions_are_not_blocked_by_replicas(shop: Shop) -> None:

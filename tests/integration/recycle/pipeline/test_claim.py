@@ -21,6 +21,7 @@ from sexton.marks.model import (
     Span,
     WriteToken,
 )
+from sexton.marks.sql.keeper import Keeper
 from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -31,7 +32,7 @@ TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
 FAMILY = Candidate(TABLE, files=1, children=frozenset({TABLET}))
 
 
-class FakeKeeper:
+class FakeKeeper(Keeper):
     """A keeper with fixed answers; it notes about what it was asked, and what was claimed."""
 
     def __init__(self, answers: Mapping[Ref, Kept], *, for_claims_only: bool = False) -> None:
