@@ -97,7 +97,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "$$found has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
 	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
 	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
-	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)otel$(comma)spark$(comma)dev]')
+	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)kafka$(comma)otel$(comma)spark$(comma)dev]')
 	@touch $@
 
 # DuckDB in an environment of its own: benchmarks need another version.

@@ -1,4 +1,4 @@
-"""Run the linters beside all tests, repeat what failed, and end with what was not tested: ``make test``.
+"""Run the linters beside the rest, repeat what failed, and end with what was not tested: ``make test``.
 
 ``python -m tests`` runs everything but slow tests, with ``CI=true`` those too; ``python -m tests slow`` runs those
 alone, ``python -m tests lint`` the linters. Further words are paths or options of pytest: ``make test TESTS="tests/unit
@@ -57,13 +57,13 @@ def main(words: Sequence[str]) -> int:
     began = time.monotonic()
     if "lint" in words:
         return lint()
-    machine.prepare()
-    downloads.fetch()
     said: list[str] = []
     marks = "slow and not soak" if "slow" in words else "not soak" if CI else "not soak and not slow"
     options = [word for word in words if word != "slow"]
     with temporary_directory() as scratch, surroundings.poisoned() as poisoned, ThreadPoolExecutor(1) as beside:
         linting = None if words else beside.submit(lint, said.append)
+        machine.prepare()
+        downloads.fetch()
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
         code, outcomes = pytest(["-n", WORKERS, "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]

@@ -24,8 +24,8 @@ from tests.support import downloads
 from tests.support.rig import Rig
 
 REQUEST_SECONDS = 600.0
-LIVE = "tests/fault/live"
-"""One process runs all of these side by side."""
+TOGETHER = ("tests/fault/live", "tests/integration/runtime/spark", "tests/integration/wal")
+"""Folders whose tests one process runs: the first side by side, the others because they share Spark, or Kafka."""
 LONGEST_FIRST = ("fault/live", "integration/runtime/spark", "e2e", "fault", "browser", "workflows", "museum")
 
 
@@ -51,7 +51,7 @@ class FileScheduling(LoadScopeScheduling):
     """Gives the tests of a file to one process, because they share servers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return LIVE if nodeid.startswith(LIVE) else nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)

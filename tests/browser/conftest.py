@@ -70,7 +70,7 @@ class Operator:
     """A session of a browser that sends forms, without a browser's protections."""
 
     def __init__(self, api: Api, scope: str = "operate@shop", **headers: str) -> None:
-        self.http = httpx.Client(base_url=api.url, timeout=60, headers=headers)
+        self.http = httpx.Client(base_url=api.url, headers=headers)
         if scope:
             assert self.log_in(api.token(scope)).status_code == 303
 

@@ -24,6 +24,7 @@ from tests.servers.forked import Forked
 from tests.servers.postgres import live_url, new_database, shared
 from tests.servers.temporal import DevServer
 from tests.support.cli_json import check_json
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -71,7 +72,9 @@ def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
     def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sexton", *words]
         variables = {k: v for k, v in (environment | extra).items() if v}
-        ran = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(
+            command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+        )
         check_json(words, ran.stdout)
         return ran
 
@@ -113,7 +116,7 @@ def online(in_process: Run, temporal_server: DevServer) -> Run:
 @pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
     process = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment)
-    process.start(lambda: "is polling" in process.log.read_text(), 60)
+    process.start(lambda: "is polling" in process.log.read_text(), PATIENCE_SECONDS)
     yield
     assert process.stop(30) == 0
 

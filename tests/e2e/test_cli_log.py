@@ -23,6 +23,7 @@ from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from sexton.wal.sql.store import ensure_topic
 from tests.e2e.conftest import Run, items
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import stores_of
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -107,7 +108,7 @@ def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop:
     follower.send_signal(signal.SIGINT)
 
     assert (first["id"], first["subject"], second["subject"]) == (new, "new", "newest")
-    assert follower.wait(30) == 130
+    assert follower.wait(PATIENCE_SECONDS) == 130
 
 
 def stored(calls: CallStore, subject: str) -> int:

@@ -16,10 +16,9 @@ import pytest
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.servers.temporal import DevServer
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import listing
 from workflows import ids
-
-PATIENCE_SECONDS = 60
 
 
 class Terminal:
@@ -128,6 +127,7 @@ def test_round_is_followed_until_ctrl_c_termination_or_a_cancel(
 
     left = Terminal(environment, "round", "run", "shop")
     told(online, "pause", "shop")
+    left.wait_for("Ctrl-C ends this view only")
     left.process.send_signal(signal.SIGINT)
     left_code, _ = left.end()
     still_running = online("round", "cancel", "shop")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.surroundings import POISON
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def _demo(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         if process.poll() is None:
             process.terminate()  # it stops its servers, which a SIGKILL would not
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def _read_until(process: subprocess.Popen[str], beginning: str) -> list[str]:
@@ -99,7 +100,7 @@ def home() -> Iterator[Path]:
         yield Path(directory) / "home"
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # CI runs `make demo` itself, which fails where a number does not agree
 @pytest.mark.timeout(900)
 def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     with _demo(home) as process:
@@ -109,7 +110,7 @@ def test_story_of_files_is_told_to_its_end(home: Path) -> None:
         commands = [match[1] for line in table if (match := re.search(r"  (sexton .+?)  ", line))]
         outputs = {command: _sexton(home, command.replace("KEY", key)) for command in commands}
         process.send_signal(signal.SIGINT)
-        after, _ = process.communicate(timeout=90)
+        after, _ = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert process.returncode == 0, after
     assert STOPPED in after
@@ -141,7 +142,7 @@ def _sexton(home: Path, command: str) -> str:
         env=_environment(home),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert result.returncode == 0, command + result.stdout + result.stderr
     return result.stdout
@@ -193,7 +194,7 @@ def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
         _read_until(process, "        $ sexton instance add")
         assert _server_ids(home)
         process.send_signal(signal.SIGINT)
-        after, _ = process.communicate(timeout=60)
+        after, _ = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert process.returncode == 130
     assert re.fullmatch(r"\s*\d+ s  Interrupted; stopping\s+Every server is stopped\.\s*", after), after
@@ -203,7 +204,7 @@ def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--part", "files", "--all"], ["--part", "tapes"], ["--files", "100"]])
 def test_wrong_arguments_start_nothing(home: Path, arguments: list[str]) -> None:
     with _demo(home, *arguments) as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert process.returncode == 2
     assert "usage: python -m examples.demo" in output

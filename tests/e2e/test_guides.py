@@ -20,6 +20,7 @@ import pytest
 from tests.servers.postgres import Cluster
 from tests.servers.s3 import RunningS3
 from tests.servers.temporal import DevServer
+from tests.support.eventually import PATIENCE_SECONDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = "lake"
@@ -100,7 +101,7 @@ class Reader:
     def stop(self) -> None:
         if self.worker is not None:
             self.worker.send_signal(signal.SIGTERM)
-            self.worker.wait(30)
+            self.worker.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from sexton.wal.port import ReplayRefused
 from tests.e2e.regions import A, B, Regions
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
@@ -62,10 +63,10 @@ def test_w25_append_under_way_is_above_the_idle_mark(regions: Regions) -> None:
     regions.node.flush("r2")
     before = regions.purge()
     written, answered = threading.Event(), threading.Event()
-    regions.log.appended = lambda: (written.set(), answered.wait(20))
+    regions.log.appended = lambda: (written.set(), answered.wait(PATIENCE_SECONDS))
     append = threading.Thread(target=regions.append, args=("r1",))
     append.start()
-    assert written.wait(20)  # the log has entry 1, and the node does not know yet
+    assert written.wait(PATIENCE_SECONDS)  # the log has entry 1, and the node does not know yet
     during = regions.purge()
     answered.set()
     append.join()

@@ -14,6 +14,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run, migrate
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.owner_package import install
 from tests.support.rig import listing, put
 
@@ -38,7 +39,7 @@ def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
     with log.open("wb") as output, subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=output) as process:
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, log.read_text()
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.spark.server import ConnectServer, properties
 from tests.servers.kafka import Broker
 from tests.servers.postgres import Cluster, live_url, new_database
+from tests.support.eventually import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -172,8 +173,8 @@ def _use_api(used: Used, token: str) -> None:
     variables = os.environ | used.stack.environment() | used.variables() | {"SEXTON_API__LISTEN": address}
     api = Child("api", [sys.executable, "-m", "sexton", "api"], used.stack.home, variables)
     used.stack.children["api"] = api
-    api.start(lambda: any("is listening" in line for line in api.tail(50)), 60)
-    with httpx.Client(base_url=f"http://{address}", timeout=30) as http:
+    api.start(lambda: any("is listening" in line for line in api.tail(50)), PATIENCE_SECONDS)
+    with httpx.Client(base_url=f"http://{address}") as http:
         headers = {"Authorization": f"Bearer {token}"}
         used.printed += http.post("/v1/instances/shop/plans", headers=headers).text
         used.printed += http.post("/v1/stop", json={"reason": "x", "everything": True}, headers=headers).text

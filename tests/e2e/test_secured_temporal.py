@@ -19,6 +19,7 @@ from tests.servers.certificate import Certificate, certificate
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
 from tests.servers.temporal_gateway import TemporalGateway
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import put
 
 KEY = "key-0123456789"
@@ -77,7 +78,7 @@ def served(
 ) -> Iterator[Callable[..., str]]:
     """A function that runs a command beside a worker, both with the login, and returns what it prints."""
     worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment | secured.variables)
-    worker.start(lambda: "is polling" in worker.log.read_text(), 60)
+    worker.start(lambda: "is polling" in worker.log.read_text(), PATIENCE_SECONDS)
 
     def run(*words: str) -> str:
         ended = sexton(*words, COLUMNS="200", **secured.variables)

@@ -17,6 +17,7 @@ import pytest
 from sexton.runtime.embedded.child import Child, EmbeddedError, stop_leftovers
 from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
 from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.surroundings import variables
 
 pytestmark = pytest.mark.slow
@@ -194,7 +195,7 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
 
-    output, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=PATIENCE_SECONDS)
 
     assert up.returncode == 1
     at_once, _, at_the_end = output.partition("error: s3 ended with exit code -9")
@@ -211,7 +212,7 @@ def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
         schedules = _sexton(tmp_path, "schedules", "list", "--json")
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()
-        up.communicate(timeout=60)
+        up.communicate(timeout=PATIENCE_SECONDS)
         outputs.append((len(json.loads(schedules)["items"]), applied.splitlines()[0].split(": ")[1].split(";")[0]))
 
     assert outputs == [(1, "unchanged"), (1, "unchanged")]
@@ -228,7 +229,7 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     up = _up(tmp_path)
     pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]
     up.terminate()
-    output, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=PATIENCE_SECONDS)
 
     assert up.returncode == 0, output
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -238,7 +239,7 @@ def test_stack_starts_again_after_a_killed_one(tmp_path: Path) -> None:
     up = _up(tmp_path)
     old = _pid(tmp_path, "s3")
     up.kill()
-    up.communicate(timeout=30)
+    up.communicate(timeout=PATIENCE_SECONDS)
 
     stack = _start(tmp_path)
     try:

@@ -14,6 +14,7 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.installation import ROOT, Installation, build_wheel
 
 pytestmark = pytest.mark.slow
@@ -106,7 +107,7 @@ class Program:
 
     def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 def test_an_installation_adds_one_package(complete: Installation, application: Path) -> None:
@@ -121,7 +122,9 @@ def test_an_installation_adds_one_package(complete: Installation, application: P
 def test_names_in_temporal_are_those_of_the_repository(complete: Installation, application: Path) -> None:
     installed = run(complete, application, "python", "-c", NAMES.format(root="sexton."))
     code = NAMES.format(root="")
-    ours = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ours = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
 
     assert json.loads(installed.stdout) == json.loads(ours.stdout)
     assert min(map(len, json.loads(ours.stdout))) > 5

@@ -18,7 +18,7 @@ from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_worker_without_its_server_ends_with_a_sentence(
 def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) -> None:
     code = ABORTING_EXIT.format(error=error)
 
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
     assert ended.returncode == 1
     assert ended.stderr.endswith(printed)
@@ -80,7 +80,7 @@ def test_worker_and_temporals_sdk_log_json(shop: Database, tmp_path: Path, tempo
     with cuttable(temporal_server.address) as (address, cut):
         env = variables(tmp_path, address, SEXTON_LOG__FORMAT="json")
         worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, env)
-        worker.start(lambda: "is polling" in worker.log.read_text(), 60)
+        worker.start(lambda: "is polling" in worker.log.read_text(), PATIENCE_SECONDS)
         cut()
         eventually("the SDK warns", lambda: "sdk_core" in worker.log.read_text())
         worker.kill()
@@ -134,7 +134,7 @@ def test_two_workers_of_a_machine_share_the_default_port(
     env = variables(tmp_path, temporal_server.address, SEXTON_METRICS__LISTEN=f"127.0.0.1:{port}")
     workers = [Forked(f"worker-{n}", "sexton", ["worker", "run"], tmp_path, env) for n in range(2)]
     for worker in workers:
-        worker.start(lambda log=worker.log: "is polling" in log.read_text(), 60)
+        worker.start(lambda log=worker.log: "is polling" in log.read_text(), PATIENCE_SECONDS)
     eventually("the first is ready", lambda: _get(port, "/readyz")[0] == 200)
     scraped = eventually(
         "the SDK has metrics", lambda: _get(port, "/metrics")[1], lambda s: "temporal_num_pollers{" in s
@@ -147,7 +147,7 @@ def test_two_workers_of_a_machine_share_the_default_port(
 
 def _get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode()

@@ -21,7 +21,7 @@ KINDS = ("health", "stop", "renewal")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["nginx", "caddy"])
+@pytest.mark.parametrize("program", ["nginx", pytest.param("caddy", marks=pytest.mark.soak)])
 def test_stop_renew_and_health_answer_behind_a_proxy(rig: Rig, tmp_path: Path, program: str) -> None:
     garbage(rig, tmp_path)
     item = Item("disk", "data/a.dat")

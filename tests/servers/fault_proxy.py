@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 from mypy_boto3_s3 import S3Client
 
 from tests.servers.s3 import client
+from tests.support.eventually import PATIENCE_SECONDS
 
 FOREVER = 2**62
 _NS = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -211,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         for connection in (self._upstream, None):  # a kept connection may have been closed meanwhile
             fresh = connection is None
-            connection = connection or http.client.HTTPConnection(self.proxy.upstream, timeout=30)
+            connection = connection or http.client.HTTPConnection(self.proxy.upstream, timeout=PATIENCE_SECONDS)
             try:
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in self.headers.items():

@@ -58,12 +58,12 @@ class GoOwner:
         """End it at once."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
-            self._process.wait(30)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
     def ask(self, method: str, path: str, content: object = None) -> Any:
         """Send a request of the lake's own users; raise ``HTTPError`` if it is refused."""
         data = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             return json.loads(answer.read())

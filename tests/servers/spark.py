@@ -14,6 +14,7 @@ QUICK = {
     "spark.driver.memory": "1g",
     # Java's second compiler costs a third of the CPU of short jobs.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     # Code generation for each small query costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",

@@ -130,6 +130,9 @@ def follow(operation: str, service: "Deployment", started: "StartedWork") -> Any
             if work is works.ROUNDS and styled_console(stderr=True).is_terminal and not wants_json():
                 stack.enter_context(_shown(service, subject))
             return work.follow(service.settings, run, subject, lambda text: typer.echo(text, err=True))
+    except KeyboardInterrupt:
+        typer.echo(f"stopped waiting; {work.goes_on(subject)}", err=True)
+        raise
     except SextonError as e:
         cause = getattr(e.__cause__, "cause", None)
         if isinstance(cause, ApplicationError) and cause.type == ids.ROUND_FAILED:

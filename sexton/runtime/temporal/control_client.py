@@ -108,6 +108,11 @@ class ControlClient(Generic[Request, Report, Progress]):
         """Return the command that signals the workflow or shows its progress, for example ``sexton wal pause t``."""
         return f"sexton {self.command} {verb} {subject}".rstrip()
 
+    def goes_on(self, subject: str) -> str:
+        """Return what becomes of the workflow when nobody waits for it any longer, as a sentence for operators."""
+        show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
+        return f"{self.name.format(subject=subject)} goes on. See: {show}; to end it: {cancel}"
+
     async def start(self, client: Client, settings: Settings, request: Request) -> WorkflowHandle[Any, Report]:
         """Start a workflow and return its handle.
 
@@ -227,10 +232,6 @@ class ControlClient(Generic[Request, Report, Progress]):
             raise SextonError(_failure(e, name)) from e
         except RPCError as e:
             raise Left(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
-            notify(f"stopped waiting; {name} goes on. See: {show}; to end it: {cancel}")
-            raise
 
 
 def _unconfirmed(what: str, error: RPCError) -> TemporalAway:

@@ -18,6 +18,7 @@ from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection
 from sexton.storage.model import VaultSpec
 from tests.support.claims import FAR_MS, claim, token
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 from tests.support.transactions import recorded_transactions
 
@@ -141,7 +142,7 @@ def test_a_second_decision_waits_for_the_first(shop: Rig) -> None:
     thread = threading.Thread(target=second)
     with deciding(shop.db, "shop"):
         thread.start()
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE_SECONDS)
         thread.join(0.2)
         order.append("first")
     thread.join(10)

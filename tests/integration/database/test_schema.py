@@ -17,6 +17,7 @@ from sexton.database.engine import Database
 from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.servers.postgres import Cluster
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig, listing, put
 
 OURS = "test-schema"
@@ -78,7 +79,7 @@ def test_inits_at_the_same_moment_make_one_schema(empty_url: str) -> None:
         assert process.stdin is not None
         process.stdin.write(b"x")
         process.stdin.flush()
-    said = [process.communicate(timeout=30)[1].decode().strip()[-200:] for process in both]
+    said = [process.communicate(timeout=PATIENCE_SECONDS)[1].decode().strip()[-200:] for process in both]
 
     # One may be told to come again, in one sentence; neither may spoil what the other made.
     codes = [process.returncode for process in both]

@@ -22,7 +22,7 @@ from sexton.runtime.temporal.client import connect
 from sexton.runtime.temporal.observing import SdkMetrics
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE_SECONDS, eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import Scraped, scrape
 from workflows import ids
@@ -45,7 +45,7 @@ def collected(*updates: Update) -> Scraped:
 def read(port: int, path: str = "/metrics") -> tuple[int, str]:
     """Return the status and the text of an answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode()

@@ -22,6 +22,7 @@ from sexton.interfaces.api.app import create
 from tests.integration.interfaces.api.routes import VALUES
 from tests.integration.interfaces.api.two_instances import two_instances
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig
 
 FEW, MANY = 2, 60
@@ -154,7 +155,7 @@ def send_generated(api: Api, scope: str, count: int) -> list[str]:
     with requests.Session() as session:
         for cases in generated(count).values():
             for case in cases:
-                answer = case.call(base_url=api.url, session=session, headers=headers, timeout=30)
+                answer = case.call(base_url=api.url, session=session, headers=headers, timeout=PATIENCE_SECONDS)
                 if answer.status_code >= 500 and answer.json().get("code") not in AWAY:
                     faults.append(f"{answer.status_code} {case.as_curl_command()}: {answer.content[:200]!r}")
     return faults

@@ -28,7 +28,7 @@ class Lossy:
 
     def post(self, path: str) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {self._token}"}
-        answer = httpx.post(self._url + path, headers=headers, timeout=30)
+        answer = httpx.post(self._url + path, headers=headers)
         return answer.status_code, answer.json().get("code", "")
 
     def signals(self) -> int:

@@ -12,6 +12,7 @@ from tests.integration.interfaces.api.routes import OPEN
 from tests.integration.interfaces.api.shared import api, rig, root
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 __all__ = ["api", "rig", "root"]
@@ -19,7 +20,7 @@ __all__ = ["api", "rig", "root"]
 
 @pytest.fixture
 def http(api: Api) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=api.url, timeout=60) as http:
+    with httpx.Client(base_url=api.url) as http:
         yield http
 
 
@@ -55,7 +56,7 @@ def test_request_stores_when_its_token_was_used(http: httpx.Client, api: Api) ->
 def test_a_refusal_reaches_a_client_that_is_still_sending(api: Api) -> None:
     head = b"POST /v1/stop HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
     for length in (64 << 10, 1 << 20):
-        with socket.create_connection(api.address, timeout=20) as client:
+        with socket.create_connection(api.address, timeout=PATIENCE_SECONDS) as client:
             client.sendall(head % length)
             answered = client.recv(4_096)
             assert answered.startswith(b"HTTP/1.1 401 ")

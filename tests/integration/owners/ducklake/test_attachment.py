@@ -13,6 +13,7 @@ from sexton.database.engine import Database
 from sexton.recycle.model import RoundReport
 from tests.servers.postgres import Cluster, shared
 from tests.support.command import run
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 from tests.support.lake import AttachedLake
 from tests.support.planned import waiting_plans
@@ -37,7 +38,7 @@ class ScriptFailed(Exception):
 def run_script(lake: AttachedLake, script: str, *options: str) -> None:
     """Run printed statements with psql."""
     command = [shared().psql, "--no-psqlrc", "--quiet", *options, lake.rig.url.replace("+psycopg", "")]
-    ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, input=script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     if ran.returncode:
         raise ScriptFailed(ran.stderr)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.interfaces.console.latest import Latest, wait_briefly
+from tests.support.eventually import PATIENCE_SECONDS
 
 
 class Reader:
@@ -19,7 +20,7 @@ class Reader:
         self.reads += 1
         answer = f"{question} {self.reads}"
         self.begun.release()
-        assert self.gate.acquire(timeout=30)
+        assert self.gate.acquire(timeout=PATIENCE_SECONDS)
         if self.error is not None:
             raise self.error
         return answer
@@ -80,7 +81,7 @@ def test_after_an_action_no_answer_from_before_it_is_shown(reader: Reader) -> No
     reader.gate.release()
     latest.ask("shop").future.result()
     before = latest.ask("shop")
-    assert all(reader.begun.acquire(timeout=30) for _ in range(2))
+    assert all(reader.begun.acquire(timeout=PATIENCE_SECONDS) for _ in range(2))
     latest.forget()
     after = latest.ask("shop")
     assert after.answer() is None
@@ -92,7 +93,7 @@ def test_after_an_action_no_answer_from_before_it_is_shown(reader: Reader) -> No
 def test_an_action_takes_back_what_nobody_answers_yet(reader: Reader) -> None:
     latest = Latest(reader, threads=1)
     latest.ask("shop")
-    assert reader.begun.acquire(timeout=30)
+    assert reader.begun.acquire(timeout=PATIENCE_SECONDS)
     waiting = latest.ask("blog")
     latest.forget()
     reader.gate.release(2)
