@@ -24,8 +24,8 @@ from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
 from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.model import Estimate, Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
+from sexton.storage.kinds import url_roots
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import url_roots
 
 SEARCH_SECONDS = 30
 """How long a statement that searches marks may take: their owners decide how much there is to read."""

@@ -19,8 +19,9 @@ from sexton.protection.model import (
     Sealed,
     SoftDeleted,
 )
+from sexton.storage.kinds import NotInAnyVault, resolve
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import NotInAnyVault, check_key, check_listing, resolve
+from sexton.storage.policy import check_key, check_listing
 
 NAME_CHARACTERS = 200
 JOB_FILTER_BYTES = 2 << 20

@@ -1,22 +1,15 @@
-"""Decide which keys and prefixes may reach a vault, and whether two vaults overlap.
+"""Decide which keys and prefixes may reach a vault, and in which form keys are compared.
 
 Pure: no clock, no I/O. Doubtful keys are refused here, before there is a request that could delete them.
-
-Resolve names of objects to one identity: the name of a vault and a key. Pure.
-
-A listing shows keys exactly, as bytes. Names come from people and from owners' records, as ``VAULT/KEY`` or as a URL,
-which can spell the same object in several ways.
 """
 
 import datetime as dt
 import re
 import string
 import unicodedata
-from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from sexton.kernel.errors import BadInput, SextonError
-from sexton.kernel.trust import is_loopback
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
@@ -32,7 +25,6 @@ _RESERVED = RESERVED_PREFIX.rstrip("/")
 DRAFT = ".draft-"
 """Prefix of the name of Sexton's own local file until it is complete."""
 _MARKER = MARKER_KEY.removeprefix(RESERVED_PREFIX)
-_AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
 
 
 def check_key(key: str) -> None:
@@ -137,49 +129,6 @@ def is_other_marker(key: str) -> bool:
     return key.endswith(f"/{MARKER_KEY}")
 
 
-def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
-    """Tell whether an object could be in both vaults.
-
-    Args:
-        a: one vault; a ``local`` one with its canonical absolute path (symbolic links resolved by the caller).
-        b: the other one.
-        endpoint_url: the endpoint of a vault that names none; empty for AWS.
-    """
-    if a.kind != b.kind:
-        return False
-    if a.kind == "local":
-        first, second = (f"{spec.location.rstrip('/')}/{spec.prefix}" for spec in (a, b))
-        return nested(first, second)
-    if canonical_endpoint(a.endpoint or endpoint_url) != canonical_endpoint(b.endpoint or endpoint_url):
-        return False
-    return a.location == b.location and nested(a.prefix, b.prefix)
-
-
-def canonical_endpoint(url: str) -> str:
-    """Return one spelling per store: host, port unless it is the scheme's default, path; empty for AWS.
-
-    The scheme is dropped: a host counts as the same store over http and https, because refusing two separate vaults
-    costs less than accepting two that are the same.
-
-    Raises:
-        BadInput: the port is not a number.
-    """
-    if not url:
-        return ""
-    parts = urlsplit(url if "://" in url else f"https://{url}")
-    try:
-        number, host = parts.port, (parts.hostname or "").rstrip(".")
-    except ValueError as error:
-        raise BadInput(f"the port of endpoint {url!r} is not valid; use a number up to 65535") from error
-    if _AWS_HOST.fullmatch(host):
-        return ""
-    if is_loopback(host):
-        host = "127.0.0.1"
-    default_port = {"http": 80, "https": 443}.get(parts.scheme)
-    port = "" if number in (None, default_port) else f":{number}"
-    return f"{host}{port}{parts.path.rstrip('/')}"
-
-
 def _check_path(path: str, noun: str, segments: list[str]) -> None:
     if not path:
         raise BadInput(f"an empty {noun} would match the whole vault; give a {noun}")
@@ -234,36 +183,9 @@ def out_of_time(key: str) -> KeyResult:
     return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=reason)
 
 
-S3_SCHEMES = ("s3", "s3a", "s3n")
 DECODED = 5
 """How many times a name may be percent-encoded."""
 _SLASHES = re.compile("/{2,}")
-
-
-class NotInAnyVault(SextonError):
-    """A name is in no vault of the instance, or does not name an object."""
-
-
-def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
-    """Return vault and key of a name: ``VAULT/KEY``, or a URL of a vault's store. ``%`` is a part of the key.
-
-    A leading ``/`` of the key is dropped. The object need not exist.
-
-    Args:
-        name: as a person or an owner wrote it.
-        vaults: the vaults of the instance by name.
-
-    Raises:
-        NotInAnyVault: the name is in no vault of the instance.
-    """
-    if "://" in name:
-        vault, key = _resolve_url(name, vaults)
-    else:
-        vault, slash, key = name.partition("/")
-        if vault not in vaults or not slash:
-            known = ", ".join(sorted(vaults))
-            raise NotInAnyVault(f"{name!r} names no vault of the instance; write VAULT/KEY; vaults: {known}")
-    return vault, key.lstrip("/")
 
 
 def canonical(key: str) -> str:
@@ -280,26 +202,3 @@ def canonical(key: str) -> str:
             break
         key = decoded
     return unicodedata.normalize("NFC", _SLASHES.sub("/", key).removeprefix("/"))
-
-
-def url_roots(vault: VaultSpec) -> tuple[str, ...]:
-    """Return the URLs of a vault's root: the URL of an object is one of them, followed by its key."""
-    if vault.kind == "local":
-        root = f"{vault.location.rstrip('/')}/{vault.prefix}"
-        return f"file://{root}", f"file://localhost{root}"
-    return tuple(f"{scheme}://{vault.location}/{vault.prefix}" for scheme in S3_SCHEMES)
-
-
-def _resolve_url(url: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
-    """Return vault and key of a URL; the innermost vault where one contains another."""
-    # A URL is not parsed: '#', '?' and '%' are parts of a key.
-    containing = [(root, v.name) for v in vaults.values() for root in url_roots(v) if url.startswith(root)]
-    if containing:
-        root, vault = max(containing, key=lambda found: len(found[0]))
-        return vault, url.removeprefix(root)
-    scheme = url.partition("://")[0]
-    if scheme not in (*S3_SCHEMES, "file"):
-        raise NotInAnyVault(f"{url!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
-    if scheme == "file" and not url.startswith(("file:///", "file://localhost/")):
-        raise NotInAnyVault(f"{url!r}: write file:///PATH, with a path of this machine")
-    raise NotInAnyVault(f"{url!r} is in no vault of the instance; see: sexton vault list")

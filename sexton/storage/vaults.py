@@ -13,30 +13,15 @@ from functools import partial
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import STRICT, Trust
-from sexton.storage.local.vault import LocalVault
+from sexton.storage.kinds import open_vault
 from sexton.storage.model import MARKER_KEY, ClaimId, Marker, VaultSpec
 from sexton.storage.port import MarkerRecords, MarkerTurn, Vault, VaultFault
-from sexton.storage.s3.vault import S3Vault
 
 PROOF_SECONDS = 5.0
 """How long a successful proof may be used, counted from before the marker was read."""
 ROW_SECONDS = 1.0
 """How long a vault's row is cached: otherwise a prefix of one file would cost three reads of the row."""
 NO_CLAIM = ClaimId(0, 0)
-
-
-def open_vault(spec: VaultSpec, *, endpoint_url: str, trust: Trust = STRICT) -> Vault:
-    """Return the vault that a row describes, unproved and without a request.
-
-    Args:
-        spec: the row.
-        endpoint_url: the settings' S3 endpoint, used where the row names none; empty for AWS.
-        trust: of connections to an S3 service.
-
-    Raises:
-        BadInput: a local vault's location is not an absolute path.
-    """
-    return LocalVault(spec) if spec.kind == "local" else S3Vault(spec, endpoint_url, trust)
 
 
 @dataclass

@@ -12,9 +12,9 @@ from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.settings import SettingStore
-from sexton.recycle.pacing.policy import vault_place
 from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
+from sexton.storage.kinds import vault_place
 from sexton.wal.model import Mode
 from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog

@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sexton.operators.call_log import CallStore
-from sexton.recycle.pacing.policy import vault_place
 from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
+from sexton.storage.kinds import vault_place
 from sexton.wal.model import Topic
 from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog

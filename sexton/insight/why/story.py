@@ -39,8 +39,8 @@ from sexton.operators.registry.store import Instance, names_a_view
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
 from sexton.owners.sql.live_reading import STATEMENT_SECONDS, reading
+from sexton.storage.kinds import url_roots
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import url_roots
 
 MAX_STORIES = 100
 """Rows of marks, of history, and of a live view, that one question returns of each instance."""

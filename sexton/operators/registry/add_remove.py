@@ -7,7 +7,6 @@ history of marks, plans, rounds, checks, ended holds and calls. So the name of a
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, or_, select, update
@@ -22,10 +21,10 @@ from sexton.marks.sql.file_lists import of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.registry.store import Registry
+from sexton.storage.kinds import VAULT_KINDS, open_vault
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.policy import unsupported_options
 from sexton.storage.port import Vault, VaultFault
-from sexton.storage.vaults import open_vault
 
 
 def add_vault(
@@ -50,7 +49,7 @@ def add_vault(
             lacks a feature that the vault's options need.
         VaultFault: the place does not exist or cannot be reached.
     """
-    spec = _checked_spec(spec).model_copy(update={"deployment": deployment})
+    spec = VAULT_KINDS[spec.kind].check(spec).model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
     marker = vault.read_marker()
@@ -68,18 +67,6 @@ def add_vault(
         vault.replace_marker(marker.model_copy(update={"instance": spec.instance, "name": spec.name}))
     registry.insert_vault(spec, endpoint_url)
     return spec
-
-
-def _checked_spec(spec: VaultSpec) -> VaultSpec:
-    """Return the specification, with the absolute path of a directory."""
-    if spec.kind != "local":
-        return spec
-    if spec.conditional or spec.versions != "keep":
-        raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
-    location = str(Path(spec.location).resolve())
-    if location == "/":
-        raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
-    return spec.model_copy(update={"location": location})
 
 
 def _check_marker(registry: Registry, spec: VaultSpec, marker: Marker, *, take_over: bool) -> None:

@@ -15,8 +15,8 @@ from sexton.database.roles import make_login
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason
+from sexton.storage.kinds import overlaps
 from sexton.storage.model import Probe, VaultSpec
-from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
 
 

@@ -35,8 +35,9 @@ from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys
 from sexton.owners.sql.live_view import LiveView, beginning, names_an_object
+from sexton.storage.kinds import S3_SCHEMES, NotInAnyVault, resolve, url_roots
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import S3_SCHEMES, NotInAnyVault, canonical, resolve, url_roots
+from sexton.storage.policy import canonical
 
 MOST_ID = 300
 """Characters of a vault, kind or id that are read; the row is only named with them."""

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from sexton.kernel.trust import STRICT, Trust
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable, day, file_name, folder, parse, separate_location
 from sexton.recycle.model import DAY_MS
+from sexton.storage.kinds import open_vault
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
-from sexton.storage.vaults import open_vault
 
 SCHEMA = pa.schema(
     [

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from sexton.recycle.pacing.lane import Bucket, Lane
 from sexton.recycle.pacing.model import Answer, PaceReport, Rate
-from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder, vault_place
+from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder
 from sexton.recycle.pacing.store import PaceStore
+from sexton.storage.kinds import VAULT_KINDS, vault_place
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
 EXCHANGE_SECONDS, NEWS_SECONDS = 2.0, 1.0
@@ -137,7 +138,7 @@ class SharedPacer:
             place = vault_place(spec, self._endpoint_url)
             with self._lock:
                 if vault is None or vault.place != place:
-                    vault = _PacedVault((instance, name), place, learns=spec.kind != "local")
+                    vault = _PacedVault((instance, name), place, learns=VAULT_KINDS[spec.kind].has_pace)
                     self._vaults[instance, name] = vault
                 vault.read_at = self._now
         return vault

@@ -20,8 +20,8 @@ Pure: no clock, no I/O.
 from collections.abc import Iterable
 
 from sexton.recycle.pacing.model import PaceReport, Rate, RequestWindow, Shared
+from sexton.storage.kinds import vault_place
 from sexton.storage.model import PAGE_KEYS, VaultSpec
-from sexton.storage.policy import canonical_endpoint
 from sexton.storage.port import UNREACHABLE
 
 FIRST_RATE = 3_500.0
@@ -184,13 +184,6 @@ class Patience:
         if sent > self._tried_at:  # requests that were under way together are one try
             self._tries, self._tried_at = self._tries + 1, now
         return UNREACHABLE if self._tries >= UNREACHABLE_TRIES else None
-
-
-def vault_place(spec: VaultSpec, endpoint_url: str) -> str:
-    """Return the place of a whole vault; ``endpoint_url`` applies where its row names none."""
-    if spec.kind == "local":
-        return f"file:{spec.location.rstrip('/')}/{spec.prefix}"
-    return f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/{spec.location}/{spec.prefix}"
 
 
 def vault_of(place: str, vaults: Iterable[VaultSpec], endpoint_url: str) -> tuple[str, str] | None:

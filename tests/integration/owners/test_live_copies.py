@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.owners.plugins import add_instance
 from sexton.owners.port import NoLiveSide, OwnerSilent
 from sexton.recycle.model import RoundReport
-from sexton.storage.policy import url_roots
+from sexton.storage.kinds import url_roots
 from tests.integration.owners.views import COLUMNS, execute, show
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put

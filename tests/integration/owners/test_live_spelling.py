@@ -9,8 +9,9 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.owners.sql import live_keys
+from sexton.storage.kinds import url_roots
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import canonical, url_roots
+from sexton.storage.policy import canonical
 from tests.integration.owners.views import execute, new_worker, show
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from sexton.kernel.errors import BadInput
+from sexton.storage.kinds import open_vault
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault
-from sexton.storage.vaults import ROW_SECONDS, ProvenVaults, open_vault
+from sexton.storage.vaults import ROW_SECONDS, ProvenVaults
 
 SPEC = VaultSpec(instance="i1", name="hot", kind="local", location="/", prefix="wh/", uuid="9f0c", deployment="test-d")
 MARKER = Marker(vault_uuid="9f0c", deployment="test-d", instance="i1", name="hot")

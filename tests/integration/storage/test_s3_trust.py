@@ -13,12 +13,12 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.trust import Trust
+from sexton.storage.kinds import open_vault
 from sexton.storage.model import KeyOutcome, VaultSpec
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Results, Target, delete
 from sexton.storage.s3.vault import S3Vault
-from sexton.storage.vaults import open_vault
 from tests.servers.certificate import certificate
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.proxy import tls_proxy

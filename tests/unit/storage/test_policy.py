@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
+from sexton.storage.kinds import overlaps
 from sexton.storage.model import VaultSpec
-from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, is_rewritten, overlaps
+from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, is_rewritten
 
 
 def s3(location: str = "b", prefix: str = "", endpoint: str = "") -> VaultSpec:

@@ -7,6 +7,7 @@ from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.lane import Lane
 from sexton.recycle.pacing.model import PaceReport, Piece, Rate, RequestWindow, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.storage.kinds import vault_place
 from sexton.storage.model import ClaimId, VaultSpec
 from tests.unit.recycle.pacing.pace_world import Table
 
@@ -132,7 +133,7 @@ def test_each_first_folder_is_a_place_up_to_a_maximum() -> None:
 
     root = "127.0.0.1:9000/bucket/wh/"
     assert (few, set(many), then) == ([f"{root}a/", f"{root}b/", root], {root}, [root])
-    assert (policy.vault_place(S3, ""), policy.vault_place(local, "")) == ("aws/bucket/wh/", "file:/srv/v/")
+    assert (vault_place(S3, ""), vault_place(local, "")) == ("aws/bucket/wh/", "file:/srv/v/")
 
 
 def test_only_files_refused_beside_successes_are_given_up() -> None:
