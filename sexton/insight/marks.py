@@ -1,7 +1,8 @@
 """List marks page by page, from indexes alone, whatever their number.
 
 First the marks that wait, by kind and in the order in which they become due, then claimed ones, then quarantined ones.
-An operator who searches some may name a key, or its beginning, perhaps after what names its vault.
+An operator who searches some may name a key, or its beginning, perhaps after what names its vault; a shell completes
+names of all kinds of things.
 """
 
 import re
@@ -10,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Connection, Select, String, and_, cast, func, or_, select, true
 from sqlalchemy.exc import OperationalError
 
-from sexton.database.engine import Database, reached_limit
+from sexton.database.engine import Database, now_once, reached_limit
 from sexton.database.rows import beyond
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
@@ -27,6 +28,8 @@ from sexton.recycle.planning.sql.measure import find_kinds
 from sexton.storage.kinds import url_roots
 from sexton.storage.model import VaultSpec
 
+NUMBERED = ("PLAN", "ROUND", "HOLD")
+"""Kinds whose names are numbers; the newest are read."""
 SEARCH_SECONDS = 30
 """How long a statement that searches marks may take: their owners decide how much there is to read."""
 
@@ -308,3 +311,29 @@ def sample_marks(db: Database, plan: Plan, marks_per_kind: int) -> tuple[ListedM
         for kind in plan.kinds:
             marks += listing.page(c, in_plan(plan, kind.kind), limit=marks_per_kind).items
     return tuple(marks)
+
+
+def read_names(db: Database, kind: str, begin: str, limit: int) -> Sequence[str]:
+    """Return at most ``limit`` names of a kind that begin so; ``kind``: as the help calls it, e.g. ``INSTANCE``."""
+    t = db.t
+    columns: dict[str, Column[object]] = {
+        "INSTANCE": t.instance.c.id,
+        "VAULT": t.vault.c.name,
+        "TOPIC": t.wal_topic.c.name,
+        "TOKEN": t.token.c.id,
+        "PLAN": t.plan.c.id,
+        "ROUND": t.round.c.id,
+        "HOLD": t.hold.c.id,
+    }
+    column = columns[kind]
+    if kind in NUMBERED:
+        query = select(column).order_by(column.desc())
+        query = query.where(cast(column, String).startswith(begin, autoescape=True)) if begin else query
+    else:
+        query = select(column).distinct().where(column.startswith(begin, autoescape=True)).order_by(column)
+    if kind == "HOLD":
+        query = query.where(t.hold.c.released_at.is_(None), t.hold.c.expires_at > now_once())
+    if kind == "TOKEN":
+        query = query.where(t.token.c.revoked_at.is_(None), t.token.c.expires_at > now_once())
+    with db.read() as c:
+        return [str(name) for name in c.execute(query.limit(limit)).scalars()]

@@ -1,9 +1,11 @@
 """What is stopped, what blocks deletions, why an object still exists, and who did what."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 from pydantic import Field
 
+from config.settings import Settings
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.views import Overview, RunningWork, Story
 from sexton.kernel.errors import WrongUsage
@@ -19,6 +21,7 @@ from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.recycle.pacing.model import Cap, PlaceFigures
 from sexton.recycle.pacing.policy import vault_of
 from sexton.replication.binlog.model import LogCounts
+from workflows import ids
 
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
 
@@ -79,7 +82,6 @@ def status(call: Call, instance: Covered = None) -> Status:
     Example: sexton status --watch
     """
     from sexton.insight.progress import read_running
-    from sexton.runtime.temporal.links import link_of
 
     deployment = call.deployment
     overview, running = deployment.status(instance), tuple(read_running(deployment.db, instance))
@@ -223,3 +225,16 @@ def pace(call: Call) -> Paces:
         for f in call.stores.paces.figures()
     )
     return Paces(places=tuple(places), caps=tuple(call.stores.paces.caps()))
+
+
+def link_of(settings: Settings, work: RunningWork) -> str:
+    """Return the address of the workflow that does a running work; empty where no UI is known."""
+    temporal, deployment = settings.temporal, settings.require_deployment()
+    if not temporal.ui_url:
+        return ""
+    workflow_id = {
+        "round": ids.recycle(deployment, work.instance),
+        "check": ids.check(deployment, work.instance),
+        "purge": ids.purge_wal(deployment, work.name),
+    }[work.work]
+    return f"{temporal.ui_url.rstrip('/')}/namespaces/{temporal.namespace}/workflows/{quote(workflow_id, safe='')}"

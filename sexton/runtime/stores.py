@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from sexton.recycle.audit.store import AuditReader
     from sexton.recycle.audit.writer import AuditLocations
     from sexton.recycle.pacing.store import PaceStore
+    from sexton.recycle.pipeline.parts import Stores
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-    from sexton.recycle.pipeline.sql.store import Stores
     from sexton.recycle.planning.model import Policy
     from sexton.recycle.planning.sql.plans import PlanStore
     from sexton.recycle.rounds.sql.reports import Reports, RoundSchedule
@@ -195,7 +195,7 @@ class DeploymentStores:
     @cached_property
     def pipeline(self) -> "Stores":
         """The rows of the pipeline, one store per step; claims respect every keeper."""
-        from sexton.recycle.pipeline.sql.store import Stores
+        from sexton.recycle.pipeline.parts import Stores
 
         return Stores(self.db, self.controls, self.keepers)
 

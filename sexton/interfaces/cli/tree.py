@@ -177,7 +177,7 @@ def completing(word: str) -> Callable[[str], list[str]]:
     def names(incomplete: str) -> list[str]:
         from config.settings import load
         from sexton.database.engine import Database
-        from sexton.insight.names import read_names
+        from sexton.insight.marks import read_names
 
         found: list[str] = []
 

@@ -21,7 +21,7 @@ from sexton.recycle.pacing.model import Answer, Piece
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.policy import THROTTLED, Patience
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease
-from sexton.recycle.pipeline.sql.store import Stores
+from sexton.recycle.pipeline.parts import Stores
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, VERIFIED_SECONDS, KeyOutcome, KeyResult
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 

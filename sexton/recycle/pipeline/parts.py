@@ -1,19 +1,43 @@
-"""What the steps of the pipeline work with.
+"""What the steps of the pipeline work with: its SQL stores, and the port of deletion.
 
-The port of deletion, which threads of this process or Spark executors do.
+Threads of this process delete, or Spark executors.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+from sexton.database.engine import Database
 from sexton.marks.model import WriteToken
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.active_lease import ActiveLease
-from sexton.recycle.pipeline.sql.store import Stores
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
+from sexton.recycle.pipeline.sql.files import FileStore, OutcomeStore
+from sexton.recycle.pipeline.sql.owner_marks import OwnerMarkStore
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.pipeline.sql.settlement import SettlementStore
 from sexton.storage.port import Vaults
+
+
+class Stores:
+    """Everything that the pipeline reads and writes. Writes raise ``LeaseLost`` if their token is not the latest."""
+
+    def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> None:
+        """``keepers``: in order of precedence."""
+        self.batches = BatchStore(db)
+        self.due_marks = DueMarkStore(db)
+        self.files = FileStore(db)
+        self.owner_marks = OwnerMarkStore(db)
+        self.claims = ClaimStore(db, controls, keepers)
+        self.outcomes = OutcomeStore(db)
+        self.settlements = SettlementStore(db)
+        self.quarantine = QuarantineStore(db)
 
 
 class Deletion(Protocol):

@@ -33,7 +33,7 @@ from sexton.recycle.pacing.policy import Patience
 from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
 from sexton.recycle.pipeline.model import Chunk
-from sexton.recycle.pipeline.sql.store import Stores
+from sexton.recycle.pipeline.parts import Stores
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000

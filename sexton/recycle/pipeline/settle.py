@@ -19,8 +19,7 @@ from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.model import Chunk
-from sexton.recycle.pipeline.parts import Deleter, Deletion
-from sexton.recycle.pipeline.sql.store import Stores
+from sexton.recycle.pipeline.parts import Deleter, Deletion, Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from sexton.storage.port import UnknownVault, VaultFault
 

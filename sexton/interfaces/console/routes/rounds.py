@@ -9,9 +9,9 @@ from sexton.interfaces.api.routes import rounds as api
 from sexton.interfaces.console import rendering
 from sexton.interfaces.console.routes.vaults import places_of, rate_limits
 from sexton.interfaces.console.visit import CurrentVisit, pages
+from sexton.operations.control import link_of
 from sexton.operations.fields import Before
 from sexton.recycle.model import RoundEnded
-from sexton.runtime.temporal.links import link_of
 
 SHOWN = 20
 SILENCE_MS = 10_000

@@ -24,8 +24,8 @@ from sexton.marks.sql.leases import TTL_SECONDS
 from sexton.operators.holds.model import Hold
 from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
+from sexton.recycle.pipeline.parts import Stores
 from sexton.recycle.pipeline.sql.batches import verify
-from sexton.recycle.pipeline.sql.store import Stores
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.eventually import PATIENCE_SECONDS

@@ -16,12 +16,12 @@ from sexton.interfaces.cli.render.results import RENDERERS
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.kernel.trust import PlainHttp
 from sexton.marks.model import Lease
+from sexton.operations.control import link_of
 from sexton.recycle.planning.model import KindPlan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound, OpenRoundOrder, RoundProgress
 from sexton.replication.binlog.model import GcProgress
 from sexton.runtime.temporal.client import CONVERTER, connect, connection
-from sexton.runtime.temporal.links import link_of
 from sexton.runtime.temporal.log_context import context_of
 from sexton.runtime.temporal.tracing import NoTelemetry, interceptors
 from sexton.runtime.temporal.works import PURGES, ROUNDS
