@@ -17,6 +17,7 @@ from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.browser.conftest import NewPage, NewSession
 from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
@@ -132,7 +133,7 @@ def test_a_window_is_checked_added_and_taken_off(new_page: NewPage, rig: Rig) ->
 
 
 def test_a_log_names_the_consumer_that_blocks_it(new_page: NewPage, api: Api) -> None:
-    client = Sexton(api.url, api.token("operate@shop"), patience_seconds=5)
+    client = Sexton(api.url, api.token("operate@shop"), patience_seconds=PATIENCE_SECONDS)
     client.keep_log("sales", ttl_seconds="1d")
     client.register_consumer("copy", "sales")
     page = new_page("read@shop")

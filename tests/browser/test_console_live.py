@@ -13,6 +13,7 @@ from sexton.contract import undrop
 from sexton.operators.call_log import CallStore
 from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
@@ -214,7 +215,7 @@ def test_an_approval_ends_with_a_round_that_did_not_begin(live: LiveConsole, bro
     for ended_by in ("a stop", "a cancel"):
         with (
             live.page(browser, "operate@shop") as page,
-            Sexton(live.url, live.token("operate@shop"), patience_seconds=5) as client,
+            Sexton(live.url, live.token("operate@shop"), patience_seconds=PATIENCE_SECONDS) as client,
         ):
             address = _plan(page)
             page.click("button:has-text('Delete up to 6 objects')")

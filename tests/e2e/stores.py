@@ -15,11 +15,11 @@ from sexton.replication.agent.model import Swept
 from sexton.replication.agent.sweeping import BackendSweeper
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 BACKENDS = ("b1", "b2", "b3")
 TTL = 60
-PATIENCE = 5
 
 
 class Stores:
@@ -40,7 +40,7 @@ class Stores:
         """(tablet, backend) → the versions that were published there."""
 
     def client(self, token: str) -> Sexton:
-        return self.closing.enter_context(Sexton(self._api.url, token, patience_seconds=PATIENCE))
+        return self.closing.enter_context(Sexton(self._api.url, token, patience_seconds=PATIENCE_SECONDS))
 
     def start_leader(self) -> Leader:
         """Return a newly started leader."""

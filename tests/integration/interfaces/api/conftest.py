@@ -13,6 +13,7 @@ from sexton.database.engine import Database
 from sexton.interfaces.api.app import create
 from tests.integration.protection.registrations import garbage
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig
 
 Ask = Callable[..., httpx.Response]
@@ -66,5 +67,5 @@ def ask(api: Api, connections: httpx.Client) -> Ask:
 
 @pytest.fixture
 def client(api: Api) -> Iterator[Sexton]:
-    with Sexton(api.url, api.token("sync:copy@shop"), patience_seconds=5) as client:
+    with Sexton(api.url, api.token("sync:copy@shop"), patience_seconds=PATIENCE_SECONDS) as client:
         yield client
