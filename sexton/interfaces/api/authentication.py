@@ -124,14 +124,10 @@ class AuthenticationMiddleware:
                 if isinstance(e, Unauthenticated | Forbidden):
                     identity: CallerIdentity | None = state.get("identity")
                     name = identity.name if identity is not None else getattr(e, "caller", "")
-                    await self._log_threads.run(self._log_refusal, scope, name, code_of(e))
+                    source, parts = source_of(HTTPConnection(scope)), scope["path"].split("/")[:MAX_SEGMENTS]
+                    action = f"{scope['method']} {'/'.join(part if part in self._words else '*' for part in parts)}"
+                    call = CallRecord(who=name or "unknown", source=source, action=action)
+                    await self._log_threads.run(self._calls.refused, call, code_of(e))
                 await answer(e, HTTPConnection(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-    def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
-        """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""
-        source = source_of(HTTPConnection(scope))
-        path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
-        call = CallRecord(who=caller or "unknown", source=source, action=f"{scope['method']} {path}")
-        self._calls.refused(call, outcome)
