@@ -19,7 +19,6 @@ from sexton.operators.access.model import (
     Forbidden,
     Grant,
     Token,
-    TokenScope,
     Unauthenticated,
     scopes_text,
 )
@@ -95,13 +94,6 @@ class TokenVerifier:
             await self._use_threads.run(self._tokens.record_use, token)
 
 
-def _fits_path(scope: TokenScope, method: str, path: str) -> bool:
-    """Return whether a token can ever send such a request. The routes check the rest."""
-    if scope.grant is Grant.NODE:
-        return path.startswith(NODE_PATHS)
-    return scope.grant is not Grant.READ or method in ("GET", "HEAD")
-
-
 class AuthenticationMiddleware:
     """ASGI middleware that puts the caller into ``scope["state"]["identity"]``, or answers 401."""
 
@@ -118,7 +110,12 @@ class AuthenticationMiddleware:
                     raise BadInput("a NUL is part of no name")
                 header = HTTPConnection(scope).headers.get("authorization", "")
                 state["identity"] = caller = await self._verifier.authenticate(header)
-                if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
+                is_reading, is_of_node = scope["method"] in ("GET", "HEAD"), scope["path"].startswith(NODE_PATHS)
+                # Whether the token can ever send such a request. The routes check the rest.
+                if not any(
+                    is_of_node if of_token.grant is Grant.NODE else is_reading or of_token.grant is not Grant.READ
+                    for of_token in caller.scopes
+                ):
                     raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
             except REFUSALS as e:
                 if isinstance(e, Unauthenticated | Forbidden):
