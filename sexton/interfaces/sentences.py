@@ -80,13 +80,6 @@ def _repaired(r: Any, values: Values) -> Iterator[str]:
         yield f"undeleted: {quantity(r.shown, 'object')}; no version available: {r.kept}"
 
 
-def _finished(p: Any, _values: Values) -> Iterator[str]:
-    end = "the next round"
-    if p.valid_ts is not None:
-        end = f"the watermark is above {p.valid_ts} (the next round, if none was ever reported)"
-    yield f"job {p.job} of {p.instance} is finished; its objects stay protected until {end}"
-
-
 def _set(change: Any, values: Values) -> Iterator[str]:
     where, removed = values["instance"] or "all instances", "value" not in values
     if removed:
@@ -220,7 +213,14 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterable[Any]]] = {
     "protection renew": lambda p, _: [
         f"the objects of job {p.job} of {p.instance} are protected until {utc(p.expires_at)}"
     ],
-    "protection finish": _finished,
+    "protection finish": lambda p, _: [
+        f"job {p.job} of {p.instance} is finished; its objects stay protected until "
+        + (
+            "the next round"
+            if p.valid_ts is None
+            else f"the watermark is above {p.valid_ts} (the next round, if none was ever reported)"
+        )
+    ],
     "protection release": _said("the protection of job {r.job} of {r.instance}, owner {r.owner}, has ended"),
     "protection watermark": _said("the watermark of {instance} is {value}"),
     "settings set": _set,
