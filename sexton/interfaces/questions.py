@@ -109,16 +109,6 @@ def _reset(call: Call, values: Values) -> Question | None:
     return Question(f"Forget all that is known of topic {values['topic']}?")
 
 
-def _assign(call: Call, values: Values) -> Question:
-    before = call.stores.wal.store.topic(values["topic"]).instance
-    return Question(f"Take topic {values['topic']} from {before} and give it to {values['to']}?")
-
-
-def _rebase(call: Call, values: Values) -> Question:
-    missing = call.stores.checks.shrunken(instance_of(call, values)).missing_inputs
-    return Question("Is this correct?", tuple(missing))
-
-
 QUESTIONS: Mapping[str, Callable[[Call, Values], Question | None]] = {
     "instance remove": _remove_instance,
     "quarantine discard": _discard,
@@ -126,7 +116,11 @@ QUESTIONS: Mapping[str, Callable[[Call, Values], Question | None]] = {
     "binlog drop": _drop,
     "replica decommission": _decommission,
     "wal reset": _reset,
-    "wal assign": _assign,
-    "check rebase": _rebase,
+    "wal assign": lambda call, v: Question(
+        f"Take topic {v['topic']} from {call.stores.wal.store.topic(v['topic']).instance} and give it to {v['to']}?"
+    ),
+    "check rebase": lambda call, v: Question(
+        "Is this correct?", tuple(call.stores.checks.shrunken(instance_of(call, v)).missing_inputs)
+    ),
 }
 """Operation → the question; None: none is needed."""

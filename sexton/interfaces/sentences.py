@@ -1,6 +1,6 @@
 """The sentences that say what was done."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sexton.insight.wording import UNCOUNTED, blocks_deep, covers_nothing, finding_place, quantity, retention, utc
@@ -21,48 +21,9 @@ def _stopped(result: Any, _values: Values) -> Iterator[str]:
     yield f"claimed marks stay claimed, and are finished after: sexton start {argument}"
 
 
-def _started(result: Any, _values: Values) -> Iterator[str]:
-    what = "everything" if result.instance == "*" else result.instance
-    yield f"{what} is started again, {EFFECTIVE}" if result.before else f"{what} was not stopped"
-    for name, halt in result.halts.items():
-        yield f"{name} is still stopped: {halt}"
-
-
-def _instance_added(result: Any, values: Values) -> Iterator[str]:
-    observes = result.mode == "observe"
-    note = f"it observes until: sexton enable {result.instance}" if observes else "it was enabled already"
-    yield f"instance {result.instance} is registered; {note}"
-    correct = "; if an option is wrong, repeat the command with the right ones" if values["option"] else ""
-    yield from _fault(result, correct)
-
-
-def _fault(result: Any, more: str = "") -> Iterator[str]:
-    if result.fault:
-        yield f"warning: rounds keep every mark of {result.instance}: {result.fault}{more}; see also: sexton doctor"
-
-
-def _live_view(result: Any, values: Values) -> Iterator[str]:
-    yield f"live objects of {result.instance}: {'not shown' if values['view'] == 'none' else values['view']}"
-    yield from _fault(result)
-
-
-def _vault_added(result: Any, _values: Values) -> Iterator[str]:
-    yield f"vault {result.vault} of {result.instance} is {result.kind} {result.place}, marker {result.marker}"
-    again = "; if an option of the instance is wrong, repeat sexton instance add with the right ones"
-    yield from _fault(result, again)
-
-
-def _vault_removed(result: Any, values: Values) -> Iterator[str]:
-    marker = "with its marker" if result.had_marker else "which had no marker of it"
-    yield f"vault {result.vault} of {result.instance} is removed, {marker}; its objects stay"
-    if values["gone"]:
-        yield f"marks in it: sexton quarantine list {result.instance}"
-
-
-def _probed(result: Any, values: Values) -> Iterator[str]:
-    yield f"vault {values['vault']} was probed"
-    if result.unsupported:
-        yield f"WARNING: it does not support: {result.unsupported}"
+def _fault(result: Any, more: str = "") -> str:
+    text = f"warning: rounds keep every mark of {result.instance}: {result.fault}{more}; see also: sexton doctor"
+    return text if result.fault else ""
 
 
 def _hold_placed(placed: Any, _values: Values) -> Iterator[str]:
@@ -103,22 +64,6 @@ def _listed(result: Any, _values: Values) -> Iterator[str]:
         yield f"the list {result.list} is empty now: it blocks nothing"
 
 
-def _retried(result: Any, values: Values) -> Iterator[str]:
-    instance = values["instance"] or ""
-    if result.left:
-        left = quantity(result.left, "mark with overwritten objects stays", "marks with overwritten objects stay")
-        yield f"{left} quarantined; review first: sexton quarantine list {instance} --reason CHANGED".rstrip()
-    tried = f"the next round tries {quantity(result.marks, 'mark')} again"
-    yield tried if result.marks else "no matching mark is quarantined"
-
-
-def _rejected(row: Any, _values: Values) -> Iterator[str]:
-    yield f"plan {row.id} of {row.instance} is rejected: {', '.join(row.kinds)}"
-    hold = f"sexton hold add {row.instance} --mark KIND/ID --for 7d --reason TEXT"
-    yield f"to save a mark, let its owner undrop it, or hold it: {hold}"
-    yield "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied"
-
-
 def _repaired(r: Any, values: Values) -> Iterator[str]:
     noun, verb = ("orphan", "mark") if r.what == "orphans" else ("lost object", "undelete")
     if r.awaits:
@@ -135,13 +80,6 @@ def _repaired(r: Any, values: Values) -> Iterator[str]:
         yield f"undeleted: {quantity(r.shown, 'object')}; no version available: {r.kept}"
 
 
-def _finished(p: Any, _values: Values) -> Iterator[str]:
-    end = "the next round"
-    if p.valid_ts is not None:
-        end = f"the watermark is above {p.valid_ts} (the next round, if none was ever reported)"
-    yield f"job {p.job} of {p.instance} is finished; its objects stay protected until {end}"
-
-
 def _set(change: Any, values: Values) -> Iterator[str]:
     where, removed = values["instance"] or "all instances", "value" not in values
     if removed:
@@ -152,15 +90,6 @@ def _set(change: Any, values: Values) -> Iterator[str]:
         yield f"{change.key} is {values['value']} for {where}"
     if change.done:
         yield "workers use it within 5 s; a plan that was made before is not changed"
-
-
-def _schedule_applied(s: Any, _values: Values) -> Iterator[str]:
-    yield f"schedule {s.schedule}: {s.result}; an instance has a round every {s.every_seconds} s,"
-    yield f"and every {s.tick_seconds} s the schedule checks which instances and topics are due"
-    if s.registered:
-        yield f"search attributes registered: {', '.join(s.registered)}"
-    if s.warning:
-        yield f"warning: {s.warning}"
 
 
 def _signalled(result: Any, _values: Values) -> Iterator[str]:
@@ -192,9 +121,9 @@ def _topic_reset(standing: Any, values: Values) -> Iterator[str]:
     yield f"region {name} needs topic {topic} from entry {start} on; it opens there, in epoch {lowest} or above"
 
 
-def _said(text: str) -> Callable[[Any, Values], Iterator[str]]:
-    """Return lines with fields of the result (``r``) and values of the order."""
-    return lambda result, values: iter([text.format(r=result, **values)])
+def _said(text: str) -> Callable[[Any, Values], list[str]]:
+    """Return a line with fields of the result (``r``) and values of the order."""
+    return lambda result, values: [text.format(r=result, **values)]
 
 
 def _stories(result: Any, values: Values) -> Iterator[str]:
@@ -211,67 +140,110 @@ def _stories(result: Any, values: Values) -> Iterator[str]:
         yield f"error: nothing is known of {values['key']}: {known}{hint}"
 
 
-SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
+SENTENCES: Mapping[str, Callable[[Any, Values], Iterable[Any]]] = {
     "stop": _stopped,
-    "start": _started,
+    "start": lambda r, _: [
+        f"{'everything' if r.instance == '*' else r.instance} "
+        + (f"is started again, {EFFECTIVE}" if r.before else "was not stopped"),
+        *(f"{name} is still stopped: {halt}" for name, halt in r.halts.items()),
+    ],
     "why": _stories,
     "enable": _said("instance {r.instance} is enabled: rounds now delete what is due"),
-    "instance add": _instance_added,
+    "instance add": lambda r, v: [
+        f"instance {r.instance} is registered; "
+        + (f"it observes until: sexton enable {r.instance}" if r.mode == "observe" else "it was enabled already"),
+        _fault(r, "; if an option is wrong, repeat the command with the right ones" if v["option"] else ""),
+    ],
     "instance remove": _said("instance {instance} is removed; its history stays"),
-    "instance live-view": _live_view,
-    "instance keys": lambda _, v: iter(
-        [f"the keys of {v['instance']}: {v['pattern']}" if v["pattern"] else f"the keys of {v['instance']} are unknown"]
-    ),
+    "instance live-view": lambda r, v: [
+        f"live objects of {r.instance}: {'not shown' if v['view'] == 'none' else v['view']}",
+        _fault(r),
+    ],
+    "instance keys": lambda _, v: [
+        f"the keys of {v['instance']}: {v['pattern']}" if v["pattern"] else f"the keys of {v['instance']} are unknown"
+    ],
     "instance grant": _said("role {role} may mark, prepare, commit and undrop in instance {instance}"),
     "instance revoke": _said("role {role} can do nothing in instance {instance}"),
     "instance observe": _said("instance {r.instance} only observes; a running round ends before its next claim"),
-    "vault add": _vault_added,
-    "vault remove": _vault_removed,
+    "vault add": lambda r, _: [
+        f"vault {r.vault} of {r.instance} is {r.kind} {r.place}, marker {r.marker}",
+        _fault(r, "; if an option of the instance is wrong, repeat sexton instance add with the right ones"),
+    ],
+    "vault remove": lambda r, v: [
+        f"vault {r.vault} of {r.instance} is removed, "
+        f"{'with its marker' if r.had_marker else 'which had no marker of it'}; its objects stay",
+        v["gone"] and f"marks in it: sexton quarantine list {r.instance}",
+    ],
     "vault trust": _said("vault {r.vault} of {r.instance} belongs to this database again"),
     "vault cap": _said(
         "{r.instance}/{r.vault} is deleted from at {r.keys_per_second} keys/s at most, within 5 s; until: sexton vault "
         "uncap {r.instance} {r.vault}"
     ),
-    "vault probe": _probed,
-    "token renew": lambda r, _: iter([f"token {r.token} is valid until {utc(r.expires_at)}"]),
+    "vault probe": lambda r, v: [
+        f"vault {v['vault']} was probed",
+        r.unsupported and f"WARNING: it does not support: {r.unsupported}",
+    ],
+    "token renew": lambda r, _: [f"token {r.token} is valid until {utc(r.expires_at)}"],
     "token revoke": _said("token {r.token} is revoked: its next request is refused"),
-    "vault uncap": lambda r, _: iter(
-        [f"the cap of {r.instance}/{r.vault} is removed" if r.had_cap else f"{r.instance}/{r.vault} had no cap"]
-    ),
+    "vault uncap": lambda r, _: [
+        f"the cap of {r.instance}/{r.vault} is removed" if r.had_cap else f"{r.instance}/{r.vault} had no cap"
+    ],
     "hold add": _hold_placed,
-    "hold release": lambda h, _: iter([f"{h.kept} of {h.instance} ({h.what}) has ended, at {utc(h.ends_at)}"]),
+    "hold release": lambda h, _: [f"{h.kept} of {h.instance} ({h.what}) has ended, at {utc(h.ends_at)}"],
     "lists add": _listed,
     "lists remove": _listed,
-    "quarantine retry": _retried,
+    "quarantine retry": lambda r, v: [
+        r.left
+        and f"{quantity(r.left, 'mark with overwritten objects stays', 'marks with overwritten objects stay')} "
+        f"quarantined; review first: sexton quarantine list {v['instance'] or ''} --reason CHANGED",
+        f"the next round tries {quantity(r.marks, 'mark')} again" if r.marks else "no matching mark is quarantined",
+    ],
     "quarantine discard": _said("{mark} is given up; see: sexton why {r.id}"),
-    "plan reject": _rejected,
-    "check accept": lambda f, _: iter([f"finding {f.id} ({f.type} {finding_place(f)}) is accepted"]),
+    "plan reject": lambda row, _: [
+        f"plan {row.id} of {row.instance} is rejected: {', '.join(row.kinds)}",
+        "to save a mark, let its owner undrop it, or hold it: "
+        f"sexton hold add {row.instance} --mark KIND/ID --for 7d --reason TEXT",
+        "rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied",
+    ],
+    "check accept": lambda f, _: [f"finding {f.id} ({f.type} {finding_place(f)}) is accepted"],
     "check rebase": _said(
         "the next check of {r.instance} is not compared with earlier ones: sexton check run {r.instance}"
     ),
     "check repair": _repaired,
-    "protection renew": lambda p, _: iter(
-        [f"the objects of job {p.job} of {p.instance} are protected until {utc(p.expires_at)}"]
-    ),
-    "protection finish": _finished,
+    "protection renew": lambda p, _: [
+        f"the objects of job {p.job} of {p.instance} are protected until {utc(p.expires_at)}"
+    ],
+    "protection finish": lambda p, _: [
+        f"job {p.job} of {p.instance} is finished; its objects stay protected until "
+        + (
+            "the next round"
+            if p.valid_ts is None
+            else f"the watermark is above {p.valid_ts} (the next round, if none was ever reported)"
+        )
+    ],
     "protection release": _said("the protection of job {r.job} of {r.instance}, owner {r.owner}, has ended"),
     "protection watermark": _said("the watermark of {instance} is {value}"),
     "settings set": _set,
     "settings unset": _set,
-    "schedules apply": _schedule_applied,
+    "schedules apply": lambda s, _: [
+        f"schedule {s.schedule}: {s.result}; an instance has a round every {s.every_seconds} s,",
+        f"and every {s.tick_seconds} s the schedule checks which instances and topics are due",
+        s.registered and f"search attributes registered: {', '.join(s.registered)}",
+        s.warning and f"warning: {s.warning}",
+    ],
     "schedules pause": _said("no round starts automatically until: sexton schedules resume; running rounds continue"),
     "schedules resume": _said("due rounds start at the next tick of the schedule"),
     "worker promote": _said("build {r.build} is current: workflows begin on it, and running ones move to it"),
-    "trial advance": lambda r, _: iter(
-        [f"the clock of this deployment is {utc(r.now_at)} now; see what is due: sexton plan INSTANCE"]
-    ),
+    "trial advance": lambda r, _: [
+        f"the clock of this deployment is {utc(r.now_at)} now; see what is due: sexton plan INSTANCE"
+    ],
     "wal enable": _said("topic {r.name} is purged from now on ({r.mode}); see: sexton wal explain {r.name}"),
     "wal disable": _said("topic {r.name} is no longer purged, until: sexton wal enable {r.name}"),
     "wal reset": _topic_reset,
     "wal assign": _said("topic {r.name} belongs to {to}: its owner must send its map now, with newer epochs"),
-    "wal restored": lambda r, _: iter(
-        [f"{quantity(r.waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner"]
-    ),
+    "wal restored": lambda r, _: [
+        f"{quantity(r.waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner"
+    ],
     "binlog set": _log_kept,
     "binlog disable": _log_kept,
     "binlog approve": _said(
@@ -280,16 +252,16 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
     "binlog drop": _said(
         "it is dropped; the next run deletes its records, the next pull of each backend deletes its files"
     ),
-    "binlog remove-consumer": lambda _, v: iter(
-        [f"consumer {v['name']} of {'/'.join(filter(None, (v['db'], v['table'])))} no longer blocks deletions"]
-    ),
+    "binlog remove-consumer": lambda _, v: [
+        f"consumer {v['name']} of {'/'.join(filter(None, (v['db'], v['table'])))} no longer blocks deletions"
+    ],
     "binlog remove-follower": _said("follower {follower} is removed: entries are no longer kept for it"),
     "replica full-copy": _said(
         "the replica of tablet {tablet} on {backend} is FULL_COPY_ONLY; see: sexton replica explain {tablet}"
     ),
-    "replica decommission": lambda r, v: iter(
-        [f"backend {v['backend']} is forgotten, with {quantity(r.replicas, 'replica')}"]
-    ),
+    "replica decommission": lambda r, v: [
+        f"backend {v['backend']} is forgotten, with {quantity(r.replicas, 'replica')}"
+    ],
     **{
         f"{work} {signal}": _signalled
         for work in ("round", "check", "wal", "wal round", "binlog")
@@ -297,4 +269,7 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterator[str]]] = {
     },
     "wal now": _signalled,
 }
-"""Operation → the lines that are printed; those that begin with a warning or an error go to standard error."""
+"""Operation → the lines that are printed; one that is empty or false is left out.
+
+Those that begin with a warning or an error go to standard error.
+"""

@@ -5,7 +5,6 @@ An unexpected error is answered with one sentence without detail; its traceback 
 
 import logging
 import re
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -64,13 +63,13 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 def install(app: FastAPI) -> None:
     """Answer every error of an application with a problem document."""
+
+    async def handle(request: Request, error: Exception) -> JSONResponse:
+        await log_refusal(error, request)
+        return answer(error, request)
+
     for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _answer)
-
-
-async def _answer(request: Request, error: Exception) -> JSONResponse:
-    await log_refusal(error, request)
-    return answer(error, request)
+        app.add_exception_handler(kind, handle)
 
 
 async def log_refusal(error: Exception, request: Request) -> None:
@@ -108,8 +107,12 @@ def problem(error: Exception) -> ProblemDocument:
         more = {"number": getattr(error, "code", None), "first": getattr(error, "first", None)}
         return _document(code_of(error), status(error), str(error), **more)
     if isinstance(error, RequestValidationError):
-        # The first ten mistakes, without the values: one may be a secret in the wrong place.
-        mistakes = (f"{_location(mistake)}: {mistake['msg']}" for mistake in error.errors()[:10])
+        mistakes = list[str]()
+        for mistake in error.errors()[:10]:  # without the values: one may be a secret in the wrong place
+            location = mistake["loc"]
+            if mistake["type"] == "extra_forbidden" and not _FIELD.fullmatch(str(location[-1])):
+                location = location[:-1]  # an unknown field is named only if its name cannot be a token
+            mistakes.append(f"{'.'.join(str(part)[:100] for part in location)}: {mistake['msg']}")
         return _document("INVALID_REQUEST", 422, "; ".join(mistakes))
     if isinstance(error, HTTPException):
         return _document(f"HTTP_{error.status_code}", error.status_code, str(error.detail))
@@ -131,11 +134,3 @@ def _document(code: str, status_: int, detail: str, **more: int | None) -> Probl
     title = code.replace("_", " ").capitalize()
     kind = f"urn:sexton:problem:{code}"
     return ProblemDocument(type=kind, title=title, status=status_, detail=detail, code=code, **more)
-
-
-def _location(mistake: dict[str, Any]) -> str:
-    """Return the place of a mistake; an unknown field is named only if its name cannot be a token."""
-    location = mistake["loc"]
-    if mistake["type"] == "extra_forbidden" and not _FIELD.fullmatch(str(location[-1])):
-        location = location[:-1]
-    return ".".join(str(part)[:100] for part in location)

@@ -101,9 +101,17 @@ def command(operation: Operation) -> Callable[..., None]:
                 result = operation.run(call, values)
         finish(operation.name, result, values)
 
-    parameters = list(_parameters(operation))
+    keyword_only, required = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    words = [p for p in operation.parameters.values() if p.kind is not keyword_only]
+    parameters = list[inspect.Parameter]()
+    for parameter in operation.parameters.values():
+        default = None if parameter.default == () else parameter.default
+        if parameter.name == INSTANCE:
+            behind = words[words.index(parameter) + 1 :] if parameter in words else []
+            default = required if any(p.default is required for p in behind) else None
+        annotation = _Form(parameter).typed(default)
+        parameters.append(parameter.replace(kind=keyword_only, default=default, annotation=annotation))
     parameters += [YES] if operation.name in QUESTIONS else [WATCH] if operation.name in WATCHED else []
-    parameters.sort(key=lambda p: p.kind)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__doc__ = operation.about
@@ -158,19 +166,6 @@ def _named(parameter: inspect.Parameter) -> str:
     """Return how the command line calls a value."""
     form = _Form(parameter)
     return form.option if parameter.kind is inspect.Parameter.KEYWORD_ONLY else form.shown or parameter.name.upper()
-
-
-def _parameters(operation: Operation) -> Iterator[inspect.Parameter]:
-    later = [p for p in operation.parameters.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
-    for parameter in operation.parameters.values():
-        given = parameter
-        if parameter.name == INSTANCE:
-            is_word = parameter.kind is not inspect.Parameter.KEYWORD_ONLY
-            needs = is_word and any(p.default is inspect.Parameter.empty for p in later[later.index(parameter) + 1 :])
-            given = parameter.replace(default=inspect.Parameter.empty if needs else None)
-        elif parameter.default == ():
-            given = parameter.replace(default=None)
-        yield given.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_Form(parameter).typed(given.default))
 
 
 class _Form:

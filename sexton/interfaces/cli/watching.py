@@ -40,6 +40,7 @@ LINE_SECONDS = 5.0
 def watch_before(operation: str, **given: Any) -> None:
     """Show what runs before an operation prints its result: of a round or a check until it ends, else until Ctrl-C."""
     from sexton.insight.progress import read_running
+    from sexton.operators.controls.policy import halt_by_instance
 
     if wants_json():
         if operation != "status":  # its result follows, and is all that a program reads
@@ -53,7 +54,18 @@ def watch_before(operation: str, **given: Any) -> None:
             service.stores.reports.round(given[work])
         elif work == "check":
             service.stores.checks.report(given[work])
-        with screen(lambda: ["nothing is running", *_halts(service, instance)]) as show:
+
+        def idle() -> list[str]:
+            """Return that nothing is running, and a line for each halted instance, a few of them."""
+            registry = service.stores.registry
+            names = [i.id for i in registry.instances()] if instance is None else [instance]
+            with service.db.read() as c:
+                halted = halt_by_instance(service.stores.controls.all_in(c), service.db.now(c))
+            lines = [f"{name} is halted: {printable(str(why))}" for name in names if (why := halted(name)) is not None]
+            more = [f"and {len(lines) - MOST_HALTS:,} more"] if len(lines) > MOST_HALTS else []
+            return ["nothing is running", *lines[:MOST_HALTS], *more]
+
+        with screen(idle) as show:
             while True:
                 works = read_running(service.db, instance)
                 if operation != "status":
@@ -62,18 +74,6 @@ def watch_before(operation: str, **given: Any) -> None:
                         return
                 show(works)
                 time.sleep(REDRAW_SECONDS)
-
-
-def _halts(service: "Deployment", instance: str | None) -> list[str]:
-    """Return a line for each halted instance, a few of them."""
-    from sexton.operators.controls.policy import halt_by_instance
-
-    controls, registry = service.stores.controls, service.stores.registry
-    names = [i.id for i in registry.instances()] if instance is None else [instance]
-    with service.db.read() as c:
-        halted = halt_by_instance(controls.all_in(c), service.db.now(c))
-    lines = [f"{name} is halted: {printable(str(why))}" for name in names if (why := halted(name)) is not None]
-    return [*lines[:MOST_HALTS], *([f"and {len(lines) - MOST_HALTS:,} more"] if len(lines) > MOST_HALTS else [])]
 
 
 @contextmanager

@@ -121,8 +121,13 @@ class Visit:
         try:
             order = operation.order.model_validate(given | values)
         except ValidationError as e:
-            wrong = "; ".join(_explain(mistake) for mistake in e.errors(include_input=False))
-            raise BadInput(f"not as it should be: {wrong}") from None
+            one_line = "must be one line of text, in the form that the page shows"  # instead of the pattern
+            wrong = [
+                (".".join(map(str, m["loc"])), one_line if m["type"] == "string_pattern_mismatch" else m["msg"])
+                for m in e.errors(include_input=False)
+            ]
+            mistakes = "; ".join(": ".join(filter(None, field_and_text)) for field_and_text in wrong)
+            raise BadInput(f"not as it should be: {mistakes}") from None
         return {name: getattr(order, name) for name in operation.parameters}
 
     @cached_property
@@ -216,16 +221,9 @@ def outcome_text(operation: str, result: Any, values: Values) -> tuple[str, bool
         of = result.topic or result.instance
         lines = [f"{operation}{f' of {of}' if of else ''} was started"]
     elif operation in SENTENCES:
-        lines = list(SENTENCES[operation](result, values))
+        lines = list(filter(None, SENTENCES[operation](result, values)))
     texts = [re.sub("^warning: ", "", printable(line), flags=re.IGNORECASE) for line in lines]
     return "\n".join(texts), texts != [printable(line) for line in lines]
-
-
-def _explain(mistake: Any) -> str:
-    """Return what is wrong with a field, without the pattern that it does not fit."""
-    what = "must be one line of text, in the form that the page shows"
-    text = what if mistake["type"] == "string_pattern_mismatch" else mistake["msg"]
-    return ": ".join(part for part in (".".join(map(str, mistake["loc"])), text) if part)
 
 
 async def current_visit(request: Request) -> Visit:

@@ -6,13 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from sexton.interfaces.api.caller import Caller, CurrentCaller, SelectedInstance, Service
+from sexton.interfaces.api.caller import CurrentCaller, SelectedInstance, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
 from sexton.operations.registry import Deed
 from sexton.operators.access.model import Grant
 from sexton.replication.journal.model import JournalPage, JournalSnapshot
-from sexton.replication.journal.store import JournalStore
 
 routes = APIRouter(prefix="/v1", route_class=GuardedRoute)
 POLL_SECONDS = 0.5
@@ -41,22 +40,32 @@ async def read(
     """Return at most 100 entries behind one, about 1 MiB. Refused if they are deleted."""
     pools: Pools = request.app.state.pools
     run, journal = pools.polls.run, service.stores.binlogs.journal
+
+    def permit_follower() -> None:
+        """Raise ``Forbidden`` unless the caller may read as a follower: entries it has not applied are retained."""
+        with caller.recorded(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower), routine=True):
+            pass
+
+    def read_page() -> tuple[Response, bool]:
+        """Return a page as it is sent, written in a thread because it may be large, and whether it has no entries."""
+        page = journal.read(instance, after, follower)
+        return Response(page.model_dump_json(by_alias=True), media_type="application/json"), not page.entries
+
     if follower:
-        await run(_permit_follower, caller, instance, follower)
+        await run(permit_follower)
     else:
         caller.require(Grant.READ, instance)
-    page: Response
     deadline = time.monotonic() + wait
     while True:
-        page, is_empty = await run(_page, journal, instance, after, follower)
+        answer, is_empty = await run(read_page)
         if not is_empty or time.monotonic() >= deadline:
-            return page
+            return answer
         while time.monotonic() < deadline and not await request.is_disconnected():
             await asyncio.sleep(POLL_SECONDS)
             if await run(journal.head, instance) > after:
                 break
         else:
-            return page
+            return answer
 
 
 @routes.get("/journal/snapshot", response_model=JournalSnapshot)
@@ -70,15 +79,3 @@ async def snapshot(
     # It has every log and unhealthy replica, so few are written at once.
     text = await pools.polls.run(lambda: replicas.snapshot(instance).model_dump_json(by_alias=True))
     return Response(text, media_type="application/json")
-
-
-def _page(journal: JournalStore, instance: str, after: int, follower: str) -> tuple[Response, bool]:
-    """Return a page as it is sent, written in this thread because it may be large, and whether it has no entries."""
-    page = journal.read(instance, after, follower)
-    return Response(page.model_dump_json(by_alias=True), media_type="application/json"), not page.entries
-
-
-def _permit_follower(caller: Caller, instance: str, follower: str) -> None:
-    """Raise ``Forbidden`` unless the caller may read as a follower: entries that it has not applied are retained."""
-    with caller.recorded(Deed("binlog follow", instance, Grant.OPERATE, follower, node=follower), routine=True):
-        pass

@@ -1,6 +1,6 @@
 """The routes of the operations that ``sexton.operations`` declares, and of those that owners offer on their records."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
 
@@ -96,24 +96,23 @@ def _endpoint(operation: Operation, path: str) -> Callable[..., Any]:
 
     fixed = {"response": Response, "service": Service, "caller": CurrentCaller}
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in fixed.items()]
-    call.__signature__ = Signature([*parameters, *_parameters(operation, path)])  # type: ignore[attr-defined]
-    return call
-
-
-def _parameters(operation: Operation, path: str) -> Iterator[Parameter]:
     in_path, in_query = operation.path_names(path), operation.query_names(path)
     for name, parameter in operation.parameters.items():
         given = parameter.replace(kind=Parameter.KEYWORD_ONLY)
         if name in in_path:
-            yield given.replace(default=Parameter.empty)
+            parameters.append(given.replace(default=Parameter.empty))
         elif name in in_query:
             default = None if operation.covers and name == "instance" else parameter.default
             kind = parameter.annotation | None if default is None else parameter.annotation
-            yield given.replace(annotation=Annotated[kind, Query(description=_about(kind))], default=default)
-    if (body := operation.body) is not None:
-        is_optional = not operation.model and not any(f.is_required() for f in body.model_fields.values())
-        annotation, default = (body | None, None) if is_optional else (body, Parameter.empty)
-        yield Parameter("body", Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            parameters.append(
+                given.replace(annotation=Annotated[kind, Query(description=_about(kind))], default=default)
+            )
+    if (model := operation.body) is not None:
+        is_optional = not operation.model and not any(f.is_required() for f in model.model_fields.values())
+        annotation, default = (model | None, None) if is_optional else (model, Parameter.empty)
+        parameters.append(Parameter("body", Parameter.KEYWORD_ONLY, annotation=annotation, default=default))
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def _about(kind: Any) -> str | None:

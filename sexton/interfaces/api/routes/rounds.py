@@ -7,13 +7,12 @@ from contextlib import ExitStack
 from functools import partial
 from os import SEEK_END
 from tempfile import TemporaryFile
-from typing import IO, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
 
-from sexton.deployment import Deployment
 from sexton.interfaces.api.caller import CurrentCaller, Service
 from sexton.interfaces.api.guarded_route import GuardedRoute
 from sexton.interfaces.api.pools import Pools
@@ -66,7 +65,18 @@ async def deletions(round: Number, request: Request, service: Service, caller: C
     with ExitStack() as held:
         file = held.enter_context(TemporaryFile())
         details = await pools.downloads.run(details_of, Call(service, caller), round)
-        length = await pools.downloads.run(_write_deletions, service, details, file)
+
+        def write() -> int:
+            """Write the file, and return how many bytes it has."""
+            row = details.round
+            rows = writer.write(service.stores.audit.rows(row.id), file)
+            if not rows and row.report is not None and row.report.deleted:
+                raise AuditEnded(f"the log of deletions has no object of round {row.id} any longer, which deleted some")
+            length = file.seek(0, SEEK_END)
+            file.seek(0)
+            return length
+
+        length = await pools.downloads.run(write)
         name = f'attachment; filename="deletions-of-round-{round}.parquet"'
         headers = {"Content-Disposition": name, "Content-Length": str(length)}
         pieces = iter(partial(file.read, CHUNK_BYTES), b"")
@@ -98,14 +108,3 @@ def details_of(call: Call, round_: int) -> RoundDetails:
     """Return one round, if the caller may see it."""
     details: RoundDetails = operation_named("round show", "rounds").run(call, {"round": round_})
     return details
-
-
-def _write_deletions(service: Deployment, details: RoundDetails, file: IO[bytes]) -> int:
-    """Write the file, and return how many bytes it has."""
-    row = details.round
-    rows = writer.write(service.stores.audit.rows(row.id), file)
-    if not rows and row.report is not None and row.report.deleted:
-        raise AuditEnded(f"the log of deletions has no object of round {row.id} any longer, which deleted some")
-    length = file.seek(0, SEEK_END)
-    file.seek(0)
-    return length

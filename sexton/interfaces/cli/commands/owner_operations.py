@@ -34,6 +34,10 @@ def catalog(instance: InstanceName, operation: OperationName = None, values: Val
 
     Example: sexton catalog shop drop-table table=orders
     """
+    from pydantic import BaseModel
+    from pydantic_core import to_jsonable_python
+
+    from sexton.interfaces.cli.render.results import cell, show_fields, show_rows
     from sexton.runtime import owner_operations
 
     offered = owner_operations.operations()[OWNER]
@@ -54,7 +58,14 @@ def catalog(instance: InstanceName, operation: OperationName = None, values: Val
         else:
             with log_call(service, f"{OWNER} {operation}", instance, owner_operations.subject(order)):
                 result = run()
-    _print_result(result)
+    emit_object({"result": to_jsonable_python(result)})
+    if isinstance(result, BaseModel):
+        show_fields(result)
+    elif isinstance(result, list | tuple) and result and isinstance(result[0], BaseModel):
+        show_rows(result)
+    else:
+        for value in result if isinstance(result, list | tuple) else ["done" if result is None else result]:
+            typer.echo(cell("", value))
 
 
 def _described(order: "type[Message]") -> Iterator[str]:
@@ -91,23 +102,6 @@ def _order(operation: "OwnerOperation", values: Sequence[str]) -> "Message":
         problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in e.errors(include_input=False))
         known = " ".join(_described(operation.order))
         raise WrongUsage(f"{operation.name} takes {known}; wrong are: {problems}") from e
-
-
-def _print_result(result: Any) -> None:
-    """Print what an operation returned: a table for a list of records, otherwise a line for each value."""
-    from pydantic import BaseModel
-    from pydantic_core import to_jsonable_python
-
-    from sexton.interfaces.cli.render.results import cell, show_fields, show_rows
-
-    emit_object({"result": to_jsonable_python(result)})
-    if isinstance(result, BaseModel):
-        show_fields(result)
-    elif isinstance(result, list | tuple) and result and isinstance(result[0], BaseModel):
-        show_rows(result)
-    else:
-        for value in result if isinstance(result, list | tuple) else ["done" if result is None else result]:
-            typer.echo(cell("", value))
 
 
 COMMANDS = {"catalog": catalog}

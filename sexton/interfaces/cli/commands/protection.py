@@ -67,7 +67,13 @@ def register(
     with open_database() as service:
         name = service.stores.registry.resolve_instance(instance)
         vaults = {v.name: v for v in service.stores.registry.vaults(name)}
-        named = {canonical(given, vaults) for given in [*(objects or ()), *_lines(file)]}
+        text = ""
+        try:
+            if file is not None:
+                text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise WrongUsage(f"--file {file} cannot be read: {e}") from e
+        named = {canonical(given, vaults) for given in (*(objects or ()), *filter(None, text.splitlines()))}
         items = sorted(named | {canonical(given, vaults, prefix=True) for given in prefix or ()})
         if not items:
             raise WrongUsage("nothing to protect: name objects as VAULT/KEY, a --prefix or a --file")
@@ -87,16 +93,6 @@ def register(
     if (sealed := registered.sealed) is not None and sealed.claimed + sealed.missing:
         lost = f"{sealed.claimed} are being deleted and {sealed.missing} do not exist"
         say(f"WARNING: {lost}, e.g. {'; '.join(sealed.named[:EXAMPLES])}", err=True)
-
-
-def _lines(file: Path | None) -> list[str]:
-    if file is None:
-        return []
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise WrongUsage(f"--file {file} cannot be read: {e}") from e
-    return [line for line in text.splitlines() if line]
 
 
 class SelfTest(Message):

@@ -72,20 +72,17 @@ def examine_workers(
         detail = f"workers of {len(builds)} builds run: {', '.join(sorted(builds))}"
         yield DoctorFinding("WARN", "builds", detail, "restart the older")
     settings = {w.worker: w.settings for w in workers} | {HERE: own}
-    differences = [d for key in own if key not in in_database and (d := _difference(key, settings))]
+    differences = list[str]()
+    for key in (key for key in own if key not in in_database):
+        users: dict[str, list[str]] = defaultdict(list)
+        for name, values in settings.items():
+            users[values.get(key, "unknown")].append(name)
+        if len(users) > 1:
+            uses = (f"{value} in {' and '.join(names)}" for value, names in users.items())
+            differences.append(f"{key}: {', '.join(uses)}")
     if differences:
         todo = "use one settings file everywhere and restart, or set it for all workers: sexton settings set KEY VALUE"
         yield DoctorFinding("WARN", "worker settings", "; ".join(differences), todo)
-
-
-def _difference(key: str, settings: Mapping[str, Mapping[str, str]]) -> str:
-    """Return which processes use which value of a setting; empty where all use the same."""
-    users: dict[str, list[str]] = defaultdict(list)
-    for name, values in settings.items():
-        users[values.get(key, "unknown")].append(name)
-    if len(users) == 1:
-        return ""
-    return f"{key}: " + ", ".join(f"{value} in {' and '.join(names)}" for value, names in users.items())
 
 
 def examine_roles(stores: "DeploymentStores") -> DoctorFinding:
@@ -152,17 +149,32 @@ def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFin
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about vaults, the log of deletions, halts, live objects and checks."""
+    from sexton.operators.controls.policy import halt
+
     vaults = len(stores.registry.vaults())
     fine = f"{vaults}, each proved to belong to this deployment" if vaults else "none registered"
     yield judged("vaults", _vaults(stores), fine, "nothing is deleted in them; see: sexton vault list")
     yield _deletion_log(stores)
+    with stores.db.read() as c:
+        controls, now = stores.controls.all_in(c), stores.db.now(c)
+    halted = [
+        Problem("WARN", f"{instance.id}: {halted_by.why}")
+        for instance in stores.registry.instances()
+        if (halted_by := halt(controls, instance.id, now)) is not None
+    ]
     fine = "no instance is stopped, excluded by a list, or outside its windows"
-    yield judged("halted", _halts(stores), fine, "if this is not intended, see: sexton blockers")
+    yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
     fine = "every owner shows which objects are live, object by object"
     todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
     yield judged("live objects", _live_objects(stores), fine, todo)
+    unchecked, oldest = list[Problem](), stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
+    for instance in stores.registry.instances():
+        whole = stores.checks.last_whole(instance.id)
+        if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
+            when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"
+            unchecked.append(Problem("WARN", f"{instance.id}: no check was complete {when}"))
     fine = "every enabled instance was checked completely within three days"
-    yield judged("checks", _checks(stores), fine, "sexton check run INSTANCE; sexton check list")
+    yield judged("checks", unchecked, fine, "sexton check run INSTANCE; sexton check list")
 
 
 def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
@@ -191,16 +203,6 @@ def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:
     return DoctorFinding("OK", "log of deletions", url)
 
 
-def _halts(stores: "DeploymentStores") -> Iterator[Problem]:
-    from sexton.operators.controls.policy import halt
-
-    with stores.db.read() as c:
-        all_controls, now = stores.controls.all_in(c), stores.db.now(c)
-    for instance in stores.registry.instances():
-        if (found := halt(all_controls, instance.id, now)) is not None:
-            yield Problem("WARN", f"{instance.id}: {found.why}")
-
-
 def _live_objects(stores: "DeploymentStores") -> Iterator[Problem]:
     """Yield what the live side of each instance cannot show, if it can be read as a round reads it.
 
@@ -224,16 +226,6 @@ def _live_objects(stores: "DeploymentStores") -> Iterator[Problem]:
             yield Problem("FAIL" if instance.mode == "enabled" else "WARN", f"{instance.id} keeps every mark: {e}")
 
 
-def _checks(stores: "DeploymentStores") -> Iterator[Problem]:
-    """Yield the enabled instances of which no check was complete lately."""
-    oldest = stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
-    for instance in stores.registry.instances():
-        whole = stores.checks.last_whole(instance.id)
-        if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
-            when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"
-            yield Problem("WARN", f"{instance.id}: no check was complete {when}")
-
-
 PAGE_TOPICS = 100
 
 
@@ -250,7 +242,11 @@ def show_grants(settings: "Settings") -> None:
         policies, acls, sql = _policies(stores), list[str](), _sql(stores, settings)
         if kafka := stores.settings.wal.kafka:  # otherwise the log is in the database
             principal = f"User:{kafka.get('sasl.username', 'sexton')}"
-            acls = acl_commands(_enabled_topics(stores), principal, kafka.get("bootstrap.servers", ""))
+            names, after = list[str](), ""
+            while page := stores.wal.store.topics(after, PAGE_TOPICS, enabled=True):
+                names += [topic.name for topic in page]
+                after = page[-1].name
+            acls = acl_commands(names, principal, kafka.get("bootstrap.servers", ""))
     emit_object({"s3": policies, "kafka": acls, "postgresql": sql})
     for policy in policies:
         typer.echo(f"# IAM policy: {policy['place']}")
@@ -276,14 +272,6 @@ def _policies(stores: "DeploymentStores") -> list[dict[str, Any]]:
     if log is not None and log.kind == "s3":
         policies.append({"place": f"log of deletions, s3://{log.location}/{log.prefix}", "policy": log_policy(log)})
     return policies
-
-
-def _enabled_topics(stores: "DeploymentStores") -> Iterator[str]:
-    after: str | None = ""
-    while after is not None:
-        page = stores.wal.store.topics(after, PAGE_TOPICS, enabled=True)
-        yield from (topic.name for topic in page)
-        after = page[-1].name if page else None
 
 
 def _sql(stores: "DeploymentStores", settings: "Settings") -> list[str]:

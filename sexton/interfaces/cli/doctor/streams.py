@@ -30,7 +30,17 @@ def examine_wal(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     if topics or stores.settings.wal.kafka:
         yield _log(wal, topics)
     if topics:
-        yield judged("purges", _purges(wal, topics), "no topic is blocked", "see: sexton wal explain TOPIC")
+        problems = list[Problem]()
+        for topic in topics:
+            if topic.quarantined:
+                problems.append(Problem("FAIL", f"{topic.name}: {topic.quarantined}"))
+            if topic.blocked or topic.fault:
+                problems.append(Problem("WARN", f"{topic.name}: {', '.join(topic.blocked) or topic.fault}"))
+            elif not topic.checked_at:
+                problems.append(Problem("WARN", f"{topic.name}: not checked yet"))
+        for name, count in wal.store.lost([t.name for t in topics]).items():
+            problems.append(Problem("FAIL", f"{name}: LOSS in {quantity(count, 'region')}"))
+        yield judged("purges", problems, "no topic is blocked", "see: sexton wal explain TOPIC")
         yield from examine_flushes(stores.settings.wal)
 
 
@@ -59,18 +69,6 @@ def examine_flushes(settings: "WalSettings") -> Iterator[DoctorFinding]:
     if settings.flushes and not settings.flush_secret and not settings.flushes_loopback:
         detail = "requests to flush are not signed, so nodes cannot tell Sexton's from others"
         yield DoctorFinding("WARN", "flushes", detail, "set wal.flush_secret; docs/wal-integration.md")
-
-
-def _purges(wal: "WalService", topics: "Sequence[Topic]") -> Iterator[Problem]:
-    for topic in topics:
-        if topic.quarantined:
-            yield Problem("FAIL", f"{topic.name}: {topic.quarantined}")
-        if topic.blocked or topic.fault:
-            yield Problem("WARN", f"{topic.name}: {', '.join(topic.blocked) or topic.fault}")
-        elif not topic.checked_at:
-            yield Problem("WARN", f"{topic.name}: not checked yet")
-    for name, count in wal.store.lost([t.name for t in topics]).items():
-        yield Problem("FAIL", f"{name}: LOSS in {quantity(count, 'region')}")
 
 
 class InstanceFacts(NamedTuple):

@@ -1,6 +1,6 @@
 """Print the result of an operation: a list as a table, an object as lines of name and value, unless it has its own."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pkgutil import resolve_name
 from typing import Any
@@ -34,27 +34,23 @@ def show(operation: str, result: Any, values: Mapping[str, Any]) -> None:
     from sexton.interfaces.sentences import SENTENCES
 
     if isinstance(result, Page) and operation not in SENTENCES:
-        _show_page(operation, result, values)
+        if not result.items:
+            none = EMPTY.get(operation, "there is none")
+            typer.echo(none.format(**values, of=values.get("instance") or "the deployment"))
+        show_rows(result.items, operation, result)
+        if result.next:
+            typer.echo(f"more follow: --after '{result.next}'")
+        elif result.more:
+            typer.echo(f"these are the first {len(result.items):,}; there are more")
     elif isinstance(result, BaseModel) and operation not in SENTENCES:
         show_fields(result, operation)
-    lines: Iterator[str] = iter(())
+    lines: Iterable[Any] = ()
     if operation in SENTENCES:
         lines = SENTENCES[operation](result, values)
     elif operation in ADVICE:
         lines = ADVICE[operation](result)
     for line in filter(None, lines):
         typer.echo(printable(line), err=line.startswith(ON_STDERR))
-
-
-def _show_page(operation: str, page: Any, values: Mapping[str, Any]) -> None:
-    if not page.items:
-        none = EMPTY.get(operation, "there is none")
-        typer.echo(none.format(**values, of=values.get("instance") or "the deployment"))
-    show_rows(page.items, operation, page)
-    if page.next:
-        typer.echo(f"more follow: --after '{page.next}'")
-    elif page.more:
-        typer.echo(f"these are the first {len(page.items):,}; there are more")
 
 
 def show_fields(value: BaseModel, form: str = "", indent: str = "") -> None:
@@ -91,16 +87,13 @@ def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
     fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
     for word in words or fields:
         name, _, path = word.partition("=")
-        yield name, computed[name] if name in computed else _value(value, path or name)
-
-
-def _value(of: Any, path: str) -> Any:
-    """Return the value at a path of fields; None where there is none on the way."""
-    for name in path.split("."):
-        if of is None:
-            return None
-        of = getattr(of, name)
-    return of
+        if name in computed:
+            yield name, computed[name]
+            continue
+        part: Any = value
+        for field in (path or name).split("."):
+            part = None if part is None else getattr(part, field)
+        yield name, part
 
 
 def _heading(name: str) -> str:

@@ -120,9 +120,15 @@ def show_check(report: CheckReport) -> None:
 
 def lines_of(work: "RunningWork", rate: "RecentRate") -> list[str]:
     """Return the lines of one running work."""
-    kinds = [_kind_line(k) for k in work.progress.kinds if k.due or k.objects or k.listed]
-    more = [f"  and {len(kinds) - MOST_KINDS:,} more kinds"] if len(kinds) > MOST_KINDS else []
-    lines = [one_line(work, rate), *kinds[:MOST_KINDS], *more]
+    kinds = [k for k in work.progress.kinds if k.due or k.objects or k.listed]
+    lines = [one_line(work, rate)]
+    for kind in kinds[:MOST_KINDS]:
+        marks = f"{kind.removed:,} of {kind.due:,} marks"
+        listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
+        objects = f"{kind.objects:,} of {expected_text(kind)} objects"
+        lines.append(f"  {printable(kind.kind)}: {marks}, {objects}{listed}")
+    if len(kinds) > MOST_KINDS:
+        lines.append(f"  and {len(kinds) - MOST_KINDS:,} more kinds")
     if work.progress.kept:
         lines.append(f"  kept so far: {kept_counts(work.progress.kept)}; see: sexton blockers {work.instance}")
     return lines
@@ -159,12 +165,6 @@ def expected_text(counts: "RoundCounts | KindCounts") -> str:
     if counts.is_guess:
         return f"{counts.expected:,} (a guess: none was ever listed)"
     return f"{'about ' if counts.estimated else ''}{counts.expected:,}"
-
-
-def _kind_line(kind: "KindCounts") -> str:
-    marks = f"{kind.removed:,} of {kind.due:,} marks"
-    listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
-    return f"  {printable(kind.kind)}: {marks}, {kind.objects:,} of {expected_text(kind)} objects{listed}"
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:

@@ -3,7 +3,7 @@
 What follows from a result, and what to do about it: lines that are printed below its fields.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,18 +67,6 @@ def _consumers(e: Any) -> Iterator[str]:
             yield f"consumer {consumer.name} blocks a cut; LOST if silent for {duration(e.lost_after_seconds)}"
 
 
-def _gc(report: Any) -> Iterator[str]:
-    cut, swept = report.cut, report.swept
-    if cut.held or cut.waiting:
-        yield "see: sexton binlog list"
-    if cut.lost:
-        yield "see: sexton binlog consumers"
-    if cut.full_copy or swept.unknown or swept.quarantined or swept.failed:
-        yield "see: sexton replica list"
-    if report.away:
-        yield "backends that are away pull when they are back"
-
-
 def _topic(e: Any) -> Iterator[str]:
     topic, verdict = e.topic, e.verdict
     if verdict.quarantine:
@@ -103,13 +91,6 @@ def _purge(report: Any) -> Iterator[str]:
         yield f"LOSS: entries that {quantity(verdict.lost, 'region')} needed are deleted"
     if verdict is not None and (verdict.lost or verdict.quarantine or verdict.holders):
         yield f"see: sexton wal explain {report.topic}"
-
-
-def _topic_round(counts: Any) -> Iterator[str]:
-    if counts.blocked or counts.quarantined or counts.faults:
-        yield "see: sexton blockers"
-    if counts.losses:
-        yield f"LOSS: entries that {quantity(counts.losses, 'region')} needed are deleted; see: sexton wal list"
 
 
 def _tablet(page: Any) -> Iterator[str]:
@@ -138,18 +119,6 @@ def _tablet(page: Any) -> Iterator[str]:
         yield f"cuts have reached version {desired}; the rest is deleted when its backend pulls"
 
 
-def _setting_change(change: Any) -> Iterator[str]:
-    if not change.shifts:
-        yield "no waiting mark becomes due, or is no longer due"
-    for name in dict.fromkeys(shift.instance for shift in change.shifts if shift.asks):
-        yield (
-            f"{name}: marks that become due only by this change wait in the first plan after it, until an operator "
-            f"applies that plan (sexton plan list {name}); other marks are deleted as usual"
-        )
-    if change.loosens:
-        yield f"this loosens a safeguard: {change.loosens}"
-
-
 def _plans(page: Any) -> Iterator[str]:
     for plan in page.items:
         if plan.state == "REJECTED":
@@ -159,21 +128,37 @@ def _plans(page: Any) -> Iterator[str]:
             yield f"  unanswered, {UNANSWERED} is deleted"
 
 
-ADVICE: Mapping[str, Callable[[Any], Iterator[str]]] = {
+ADVICE: Mapping[str, Callable[[Any], Iterable[Any]]] = {
     "plan list": _plans,
     "binlog explain": _binlog,
-    "binlog gc": _gc,
+    "binlog gc": lambda report: [
+        (report.cut.held or report.cut.waiting) and "see: sexton binlog list",
+        report.cut.lost and "see: sexton binlog consumers",
+        (report.cut.full_copy or report.swept.unknown or report.swept.quarantined or report.swept.failed)
+        and "see: sexton replica list",
+        report.away and "backends that are away pull when they are back",
+    ],
     "wal explain": _topic,
     "wal purge": _purge,
-    "wal round run": _topic_round,
+    "wal round run": lambda counts: [
+        (counts.blocked or counts.quarantined or counts.faults) and "see: sexton blockers",
+        counts.losses
+        and f"LOSS: entries that {quantity(counts.losses, 'region')} needed are deleted; see: sexton wal list",
+    ],
     "replica explain": _tablet,
-    "settings preview": _setting_change,
-    "settings show": lambda page: iter([f"ignored: {why}" for why in page.ignored]),
-    "pace": lambda paces: iter(
-        [] if paces.places or paces.caps else ["nothing was deleted yet, and no vault has a cap"]
-    ),
+    "settings preview": lambda change: [
+        not change.shifts and "no waiting mark becomes due, or is no longer due",
+        *(
+            f"{name}: marks that become due only by this change wait in the first plan after it, until an operator "
+            f"applies that plan (sexton plan list {name}); other marks are deleted as usual"
+            for name in dict.fromkeys(shift.instance for shift in change.shifts if shift.asks)
+        ),
+        change.loosens and f"this loosens a safeguard: {change.loosens}",
+    ],
+    "settings show": lambda page: [f"ignored: {why}" for why in page.ignored],
+    "pace": lambda paces: [not (paces.places or paces.caps) and "nothing was deleted yet, and no vault has a cap"],
 }
-"""Operation → the lines."""
+"""Operation → the lines; one that is empty or false is left out."""
 
 
 MOST_PURGES = 5

@@ -158,16 +158,6 @@ def _blocker(b: Any, _page: Any) -> Mapping[str, object]:
     return {"why_/_way_out": "; ".join(text for text in (reason, b.way_out) if text)}
 
 
-def _mark(m: Any, _page: Any) -> Mapping[str, object]:
-    keys = f": {quantity(m.keys, 'key')}" if m.keys else ""
-    return {
-        "mark": f"{m.kind}/{m.mark}",
-        "state": f"{m.state}, {m.quarantined}" if m.quarantined else m.state,
-        "due": "no retention" if m.due_at is None else f"{utc_column(m.due_at)} UTC",
-        "files": f"{m.vault or ''}{keys if m.prefix is None else f'/{m.prefix}'}",
-    }
-
-
 def protected_objects(p: Any) -> str:
     """Return how many objects a protection has."""
     if p.sealed is None:
@@ -183,31 +173,10 @@ def _round(r: Any, _page: Any) -> Mapping[str, object]:
     return {"state": report.state, "deleted": report.deleted, "freed": size, "note": first_line(note)}
 
 
-def _finding(f: Any, _page: Any) -> Mapping[str, object]:
-    exact = f.type == "SIZE_MISMATCH"  # two sizes that differ by a byte would be shown as one
-    sizes = {"size": f.size, "expected": f.expected}
-    return {n: size if size is None else f"{size:,} B" if exact else human_bytes(size) for n, size in sizes.items()}
-
-
-def _consumer(consumer: Any, _page: Any) -> Mapping[str, object]:
-    return {"state": "ok" if consumer.lost_at is None else f"LOST since {utc_column(consumer.lost_at)}: blocks nothing"}
-
-
 def last_purged(of: Any) -> Mapping[str, object]:
     """Return the last entry that may be deleted, one below the floor of a topic or a purge."""
     floor = getattr(of, "floor", None)
     return {"last_purged_entry_id": None if floor is None else floor - 1}
-
-
-def _purge(purge: Any, _page: Any) -> Mapping[str, object]:
-    oldest = sorted(purge.holders.items(), key=lambda holder: holder[1])
-    holders = ", ".join(f"{name} from {first_entry}" for name, first_entry in oldest)
-    return {**last_purged(purge), "last_entry_id_then": purge.log_end - 1, "kept_by": holders or "none"}
-
-
-def _purge_report(report: Any, _page: Any) -> Mapping[str, object]:
-    silent = [f"node {node}: {reason}" for node, reason in report.flushed.silent.items()]
-    return {**last_purged(report.purged), "not_asked": silent}
 
 
 def _explained_topic(explained: Any, _page: Any) -> Mapping[str, object]:
@@ -268,18 +237,17 @@ def approve_command(log: Any, upto: int) -> str:
     return f"sexton binlog approve {log.name.replace('/', ' ')} --upto {upto} --instance {log.instance}"
 
 
-def _cut_preview(line: Any, _page: Any) -> Mapping[str, object]:
-    log = line.log
-    held = [f"{name}, which has acknowledged all up to {acknowledged}" for name, acknowledged in line.cut.held.items()]
-    size = log.bytes - log.gone_bytes
-    return {"rule": retention(log), "first": log.floor + 1, "bytes": size, "blocked_by": held}
-
-
 def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
     from sexton.replication.journal.model import Op, parse_outcomes, parse_tombstones
 
     if entry.op == Op.GC_BINLOG:
-        return {"op": "GC_BINLOG", "what": "; ".join(map(_tombstone, parse_tombstones(entry.body)))}
+        deleted = list[str]()
+        for tombstone in parse_tombstones(entry.body):
+            tables = tombstone.tables or ()
+            names = ", ".join(tables[:MAX_TABLES]) + (" …" if len(tables) > MAX_TABLES else "")
+            log = f"{tombstone.db}/{names}" if names and not tombstone.database else tombstone.db
+            deleted.append(f"{log} dropped" if tombstone.dropped else f"{log} deleted up to {tombstone.seq}")
+        return {"op": "GC_BINLOG", "what": "; ".join(deleted)}
     if entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
         backend, outcomes = parse_outcomes(entry.op, entry.body)
         counts = sorted(Counter(outcome.kind for outcome in outcomes).items())
@@ -289,38 +257,58 @@ def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
     return {"op": entry.op, "what": quantity(len(entry.body), "field")}
 
 
-def _tombstone(tombstone: Any) -> str:
-    tables = tombstone.tables or ()
-    names = ", ".join(tables[:MAX_TABLES]) + (" …" if len(tables) > MAX_TABLES else "")
-    log = f"{tombstone.db}/{names}" if names and not tombstone.database else tombstone.db
-    return f"{log} dropped" if tombstone.dropped else f"{log} deleted up to {tombstone.seq}"
-
-
-def _kind_plan(kind: Any, _page: Any) -> Mapping[str, object]:
-    objects = kind.unheld.objects
-    return {"objects": f"~{objects:,}" if kind.estimated else objects, "after_at": kind.since or None}
-
-
 COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "blockers": _blocker,
     "owner list": lambda o, _: {"about": f"ERROR: {o.error}" if o.error else o.about},
-    "ListedMark": _mark,
+    "ListedMark": lambda m, _: {
+        "mark": f"{m.kind}/{m.mark}",
+        "state": f"{m.state}, {m.quarantined}" if m.quarantined else m.state,
+        "due": "no retention" if m.due_at is None else f"{utc_column(m.due_at)} UTC",
+        "files": (m.vault or "")
+        + (f"/{m.prefix}" if m.prefix is not None else f": {quantity(m.keys, 'key')}" if m.keys else ""),
+    },
     "quarantine list": lambda q, _: {"mark": f"{q.kind}/{q.id}"},
     "round list": _round,
     "worker builds": lambda build, page: {"of": "this installation" if build.build == page.own else ""},
     "wal list": _topic,
-    "wal purges": _purge,
+    "wal purges": lambda purge, _: {
+        **last_purged(purge),
+        "last_entry_id_then": purge.log_end - 1,
+        "kept_by": ", ".join(
+            f"{name} from {first}" for name, first in sorted(purge.holders.items(), key=lambda holder: holder[1])
+        )
+        or "none",
+    },
     "wal explain": _explained_topic,
-    "wal purge": _purge_report,
+    "wal purge": lambda report, _: {
+        **last_purged(report.purged),
+        "not_asked": [f"node {node}: {reason}" for node, reason in report.flushed.silent.items()],
+    },
     "RegionLag": _region,
-    "check findings": _finding,
+    "check findings": lambda f, _: {
+        # Two sizes that differ by a byte would be shown as one.
+        name: size if size is None else f"{size:,} B" if f.type == "SIZE_MISMATCH" else human_bytes(size)
+        for name, size in (("size", f.size), ("expected", f.expected))
+    },
     "protection list": lambda p, _: {"objects": protected_objects(p)},
     "schedules list": lambda s, _: {"next_at": None if s.paused else s.next},
-    "Consumer": _consumer,
+    "Consumer": lambda consumer, _: {
+        "state": "ok" if consumer.lost_at is None else f"LOST since {utc_column(consumer.lost_at)}: blocks nothing"
+    },
     "binlog list": _log,
-    "LogCutPreview": _cut_preview,
+    "LogCutPreview": lambda line, _: {
+        "rule": retention(line.log),
+        "first": line.log.floor + 1,
+        "bytes": line.log.bytes - line.log.gone_bytes,
+        "blocked_by": [
+            f"{name}, which has acknowledged all up to {acknowledged}" for name, acknowledged in line.cut.held.items()
+        ],
+    },
     "JournalEntry": _journal_entry,
-    "KindPlan": _kind_plan,
+    "KindPlan": lambda kind, _: {
+        "objects": f"~{kind.unheld.objects:,}" if kind.estimated else kind.unheld.objects,
+        "after_at": kind.since or None,
+    },
     "KindReport": lambda k, _: {"freed": freed(k.bytes, k.size_unknown)},
     "KindVaultCounts": lambda t, _: {"freed": freed(t.bytes_freed + t.bytes_estimated, t.size_unknown)},
     "PlaceFigures": lambda f, _: {

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.api.problems import OtherChange
-from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
+from sexton.interfaces.console.visit import CurrentVisit, pages
 from sexton.kernel.errors import BadInput
 from sexton.operations.lists import ListEntry
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
@@ -56,12 +56,7 @@ def blockers(visit: CurrentVisit) -> Response:
 @pages.post("/holds")
 @reserved
 def place(visit: CurrentVisit) -> Response:
-    """Place a hold."""
-    return visit.sent("hold add", "blockers", **_held(visit))
-
-
-def _held(visit: Visit) -> Mapping[str, str | None]:
-    """Return what a form holds; it has the fields of every scope, and those of others must be empty."""
+    """Place a hold. Its form has the fields of every scope, and those of others must be empty."""
     scope = visit.form.get("scope", "")
     if scope not in ("instance", *SCOPE_OF.values()):
         raise BadInput("nothing is held yet: choose what is held")
@@ -70,11 +65,9 @@ def _held(visit: Visit) -> Mapping[str, str | None]:
             raise BadInput(f"nothing is held yet: a hold of this kind has no {name}; empty it, or choose another kind")
     if scope == "mark" and not visit.form.get("mark"):
         raise BadInput("nothing is held yet: write the mark, as KIND/ID")
-    return {
-        "table": None,
-        "mark": visit.form["mark"] if scope == "mark" else None,
-        "prefix": f"{visit.form.get('vault', '')}/{visit.form.get('prefix', '')}" if scope == "prefix" else None,
-    }
+    mark = visit.form["mark"] if scope == "mark" else None
+    prefix = f"{visit.form.get('vault', '')}/{visit.form.get('prefix', '')}" if scope == "prefix" else None
+    return visit.sent("hold add", "blockers", table=None, mark=mark, prefix=prefix)
 
 
 @pages.post("/protections/release")
