@@ -144,13 +144,7 @@ class Lineage(NamedTuple):
 
 
 def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, Lineage]:
-    """Return each mark with its ancestors."""
-    parents = _parents(db, tx, instance, refs)
-    return {ref: _climb(parents, ref) for ref in refs}
-
-
-def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
-    """Return the parents of marks and of their ancestors; each is read once, however many marks share it."""
+    """Return each mark with its ancestors; these are read once, however many marks share them."""
     parents: dict[Ref, set[Ref]] = {}
     level = set(refs)
     for _ in range(PARENT_LEVELS + 1):
@@ -163,7 +157,7 @@ def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref])
             for row in tx.execute(select(*columns).where(has_parent)):
                 parents[Ref(row.kind, row.id)].add(Ref(row.parent_kind, row.parent_id))
         level = {parent for ref in level for parent in parents[ref]} - parents.keys()
-    return parents
+    return {ref: _climb(parents, ref) for ref in refs}
 
 
 def _climb(parents: Mapping[Ref, set[Ref]], ref: Ref) -> Lineage:
