@@ -219,11 +219,19 @@ class FileList:
     def sums(self, refs: Set[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the files of each of these marks, by vault and outcome."""
         by_mark: dict[Ref, list[FileSums]] = {}
-        for run in self.runs:
-            if run.ref in refs:
-                codes = self.results.codes[run.start : run.end]
-                sums = [self._sums(run, code, codes.count(code)) for code in sorted(set(codes)) if code != DROPPED]
-                by_mark.setdefault(run.ref, []).extend(sums)
+        sizes, reasons = self.results.sizes, self.results.reasons
+        has_details = bool(self._sizes is not None or self._stated is not None or sizes or reasons)
+        for run in self.runs_of(refs):
+            of_mark = by_mark.setdefault(run.ref, [])
+            codes = self.results.codes[run.start : run.end]
+            for code in sorted(set(codes) - {DROPPED}):
+                # Where neither sizes nor reasons are known, the files are only counted.
+                positions = [n for n, one in enumerate(codes, run.start) if one == code] if has_details else []
+                outcome = OUTCOMES.get(code)
+                is_deleted = outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN)
+                freed = sum(self._known_bytes(n) for n in positions) if is_deleted else 0
+                reason = max((reasons[n] for n in positions if n in reasons), default=None)
+                of_mark.append(FileSums(run.vault, outcome, codes.count(code), freed, reason))
         return by_mark
 
     def drop(self, refs: Set[Ref], codes: Collection[int] | None = None) -> bool:
@@ -253,20 +261,6 @@ class FileList:
         """Return a file's size as measured, otherwise as its owner states it; 0 where neither is known."""
         size = self._size(position)
         return (self._share(position) or 0) if size is None else size
-
-    def _sums(self, run: FileRun, code: int, files: int) -> FileSums:
-        outcome = OUTCOMES.get(code)
-        freed = 0
-        has_sizes = self._sizes is not None or self._stated is not None or self.results.sizes
-        if has_sizes and outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN):
-            positions = (n for n in range(run.start, run.end) if self.results.codes[n] == code)
-            freed = sum(self._known_bytes(n) for n in positions)
-        reasons = self.results.reasons
-        reason = None
-        if reasons:
-            in_run = (reasons[n] for n in range(run.start, run.end) if self.results.codes[n] == code and n in reasons)
-            reason = max(in_run, default=None)
-        return FileSums(run.vault, outcome, files, freed, reason)
 
 
 @lru_cache(LISTS_DECODED)

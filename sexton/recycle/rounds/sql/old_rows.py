@@ -39,6 +39,14 @@ class OldRows:
         """
         mark, history = self._db.t.mark, self._db.t.mark_history
         columns = (history.c.gone_at, history.c.kind, history.c.id)
+
+        def exist(child: FromClause, parent: FromClause) -> ColumnElement[bool]:
+            is_child = and_(child.c.parent_kind == parent.c.kind, child.c.parent_id == parent.c.id)
+            return exists().where(child.c.instance == parent.c.instance, is_child)
+
+        # A hold on an ancestor must reach a child that still exists; the rows of a chain are deleted from below. The
+        # undrop of a parent that is still marked must see that a child is gone.
+        is_needed = or_(exist(mark, history), exist(history.alias(), history), exist(history, mark))
         # A mark was discarded while another one existed that is still here: that one may be of another parent, which
         # must not mark the discarded object again. Only its owner knows.
         oldest = select(func.min(mark.c.marked_at)).where(mark.c.instance == instance).scalar_subquery()
@@ -57,22 +65,8 @@ class OldRows:
                     return
                 of_page = refs_in(history, [Ref(row.kind, row.id) for row in rows])
                 of_page &= history.c.instance == instance
-                tx.execute(delete(history).where(of_page, ~self._is_needed(), ~is_older_decision))
+                tx.execute(delete(history).where(of_page, ~is_needed, ~is_older_decision))
             after = rows[-1]
-
-    def _is_needed(self) -> ColumnElement[bool]:
-        """Return the condition that a child still exists, or that a parent is still marked.
-
-        A hold on an ancestor must reach a child that still exists; the rows of a chain are deleted from below. The
-        undrop of a parent that is still marked must see that a child is gone.
-        """
-        mark, history = self._db.t.mark, self._db.t.mark_history
-
-        def exist(child: FromClause, parent: FromClause) -> ColumnElement[bool]:
-            is_child = and_(child.c.parent_kind == parent.c.kind, child.c.parent_id == parent.c.id)
-            return exists().where(child.c.instance == parent.c.instance, is_child)
-
-        return or_(exist(mark, history), exist(history.alias(), history), exist(history, mark))
 
     def forget_rounds(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Delete the rounds that ended more than ``ROUND_DAYS`` ago, and the plans made before that.
