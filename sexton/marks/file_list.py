@@ -179,50 +179,59 @@ class FileList:
             if run.ref in refs:
                 positions = range(max(run.start, first), min(run.end, end))
                 by_vault.setdefault(run.vault, []).extend(n for n in positions if codes[n] == UNTRIED)
-        return [
-            self._page(vault, positions[start : start + PAGE_KEYS])
-            for vault, positions in sorted(by_vault.items())
-            for start in range(0, len(positions), PAGE_KEYS)
-        ]
+        pages: list[FilePage] = []
+        for vault, untried in sorted(by_vault.items()):
+            for start in range(0, len(untried), PAGE_KEYS):
+                page = untried[start : start + PAGE_KEYS]
+                etags = ("",) * len(page) if self._etags is None else [self._etags[n] for n in page]
+                written = () if self._written is None else [self._written[n] for n in page]
+                numbers, keys = [self.first + n for n in page], [self.keys[n] for n in page]
+                pages.append(FilePage(vault, numbers, keys, etags, written))
+        return pages
 
     def record(self, by_number: Mapping[int, KeyResult], round_: int) -> Mapping[tuple[str, str], Mapping[str, int]]:
         """Store the outcomes of this list's files by their numbers; return what was deleted now.
 
         The counts are by (kind, vault); their names are those of ``KindVaultCounts``. A file that was done before, in
-        this round or an earlier one, is not counted again.
+        this round or an earlier one, is not counted again; a failure is counted when its mark is settled.
         """
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         starts = [run.start for run in self.runs]
         for number, result in by_number.items():
-            position = number - self.first
-            if 0 <= position < len(self.keys) and self.results.record(position, result, round_):
-                run = self.runs[bisect_right(starts, position) - 1]
-                self._count(counts[run.ref.kind, run.vault], position, result.outcome)
-        return {key: of_key for key, of_key in counts.items() if of_key}
-
-    def _count(self, counts: Counter[str], position: int, outcome: KeyOutcome) -> None:
-        """Count an object that is gone now; a failure is counted when its mark is settled."""
-        if outcome not in DONE:
-            return
-        counts[str(outcome)] += 1
-        if outcome is KeyOutcome.HIDDEN:
-            counts["bytes_hidden"] += self._known_bytes(position)
-        elif outcome is KeyOutcome.DELETED:
-            if (size := self._size(position)) is not None:
-                counts["bytes_freed"] += size
-            elif (stated := self._share(position)) is not None:
-                counts["bytes_estimated"] += stated
-            else:
-                counts["size_unknown"] += 1
+            position, outcome = number - self.first, result.outcome
+            is_new = 0 <= position < len(self.keys) and self.results.record(position, result, round_)
+            if not is_new or outcome not in DONE:
+                continue
+            run = self.runs[bisect_right(starts, position) - 1]
+            of_run = counts[run.ref.kind, run.vault]
+            of_run[str(outcome)] += 1
+            if outcome is KeyOutcome.HIDDEN:
+                of_run["bytes_hidden"] += self._known_bytes(position)
+            elif outcome is KeyOutcome.DELETED:
+                if (size := self._size(position)) is not None:
+                    of_run["bytes_freed"] += size
+                elif (stated := self._share(position)) is not None:
+                    of_run["bytes_estimated"] += stated
+                else:
+                    of_run["size_unknown"] += 1
+        return counts
 
     def sums(self, refs: Set[Ref]) -> dict[Ref, list[FileSums]]:
         """Return sums over the files of each of these marks, by vault and outcome."""
         by_mark: dict[Ref, list[FileSums]] = {}
-        for run in self.runs:
-            if run.ref in refs:
-                codes = self.results.codes[run.start : run.end]
-                sums = [self._sums(run, code, codes.count(code)) for code in sorted(set(codes)) if code != DROPPED]
-                by_mark.setdefault(run.ref, []).extend(sums)
+        sizes, reasons = self.results.sizes, self.results.reasons
+        has_details = bool(self._sizes is not None or self._stated is not None or sizes or reasons)
+        for run in self.runs_of(refs):
+            of_mark = by_mark.setdefault(run.ref, [])
+            codes = self.results.codes[run.start : run.end]
+            for code in sorted(set(codes) - {DROPPED}):
+                # Where neither sizes nor reasons are known, the files are only counted.
+                positions = [n for n, one in enumerate(codes, run.start) if one == code] if has_details else []
+                outcome = OUTCOMES.get(code)
+                is_deleted = outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN)
+                freed = sum(self._known_bytes(n) for n in positions) if is_deleted else 0
+                reason = max((reasons[n] for n in positions if n in reasons), default=None)
+                of_mark.append(FileSums(run.vault, outcome, codes.count(code), freed, reason))
         return by_mark
 
     def drop(self, refs: Set[Ref], codes: Collection[int] | None = None) -> bool:
@@ -252,25 +261,6 @@ class FileList:
         """Return a file's size as measured, otherwise as its owner states it; 0 where neither is known."""
         size = self._size(position)
         return (self._share(position) or 0) if size is None else size
-
-    def _page(self, vault: str, positions: Sequence[int]) -> FilePage:
-        etags = ("",) * len(positions) if self._etags is None else [self._etags[n] for n in positions]
-        written = () if self._written is None else [self._written[n] for n in positions]
-        return FilePage(vault, [self.first + n for n in positions], [self.keys[n] for n in positions], etags, written)
-
-    def _sums(self, run: FileRun, code: int, files: int) -> FileSums:
-        outcome = OUTCOMES.get(code)
-        freed = 0
-        has_sizes = self._sizes is not None or self._stated is not None or self.results.sizes
-        if has_sizes and outcome in (KeyOutcome.DELETED, KeyOutcome.HIDDEN):
-            positions = (n for n in range(run.start, run.end) if self.results.codes[n] == code)
-            freed = sum(self._known_bytes(n) for n in positions)
-        reasons = self.results.reasons
-        reason = None
-        if reasons:
-            in_run = (reasons[n] for n in range(run.start, run.end) if self.results.codes[n] == code and n in reasons)
-            reason = max(in_run, default=None)
-        return FileSums(run.vault, outcome, files, freed, reason)
 
 
 @lru_cache(LISTS_DECODED)

@@ -4,8 +4,6 @@ The lease saves work; the claim is what is safe (docs/concepts.md). Any run may 
 the epoch; a run with the old epoch is refused at its next claim, outcome or removal.
 """
 
-from typing import Any
-
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, select, update
 
 from sexton.database.engine import Database, now_once
@@ -42,37 +40,26 @@ class LeaseStore:
         with deciding(self._db, EVERYTHING, instance) as c:  # two runs must not count leases at the same time
             now = self._db.now(c)
             row = c.execute(select(lease).where(of_job)).one_or_none()
-            self._require_slot(c, instance, job)
+            if self._at_once is not None:
+                others = and_(busy(lease, job), lease.c.instance != instance)
+                in_use = int(c.execute(select(func.count()).where(others)).scalar_one())
+                if in_use >= self._at_once:
+                    limit = f"recycle_concurrency allows {self._at_once}; {instance} waits for a slot"
+                    raise NoFreeSlot(f"{in_use} rounds are running, {limit}")
             if row is None:
                 c.execute(insert(lease).values(instance=instance, job=job))
-            epoch = 1 if row is None else self._next_epoch(row, owner, now)
+                epoch = 1
+            else:
+                is_valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * TTL_SECONDS * 1000
+                if is_valid and row.owner != owner:
+                    seconds = (row.expires_at - now) // 1000
+                    raise LeaseBusy(f"a round of {instance} is running ({row.owner}); its lease ends in {seconds} s")
+                epoch = int(row.epoch) if is_valid else int(row.epoch) + 1
             expires = now + TTL_SECONDS * 1000
             values = {"owner": owner, "epoch": epoch, "acquired_at": now, "expires_at": expires}
             c.execute(update(lease).where(of_job).values(state=LeaseState.BUSY, **values))
         reached("lease.acquired")
         return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
-
-    def _require_slot(self, c: Connection, instance: str, job: str) -> None:
-        """Raise ``NoFreeSlot`` if as many other instances are being worked on as are allowed at once."""
-        if self._at_once is None:
-            return
-        lease = self._db.t.lease
-        others = and_(busy(lease, job), lease.c.instance != instance)
-        in_use = int(c.execute(select(func.count()).where(others)).scalar_one())
-        if in_use >= self._at_once:
-            raise NoFreeSlot(
-                f"{in_use} rounds are running, recycle_concurrency allows {self._at_once}; {instance} waits for a slot"
-            )
-
-    def _next_epoch(self, row: Any, owner: str, now: int) -> int:
-        """Return a new epoch, or the present one if ``owner`` has the lease; raise ``LeaseBusy`` if another has."""
-        valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * TTL_SECONDS * 1000
-        if not valid:
-            return int(row.epoch) + 1
-        if row.owner != owner:
-            seconds = (row.expires_at - now) // 1000
-            raise LeaseBusy(f"a round of {row.instance} is running ({row.owner}); its lease ends in {seconds} s")
-        return int(row.epoch)
 
     def renew(self, lease: Lease) -> None:
         """Verify that the lease is still valid, and move its end forward.

@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false,
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.marks.keepers import Event, Kept, by_load
-from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
+from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.rows import CLAIMED, refs_in
@@ -96,7 +96,13 @@ def _below_prefixes(
     if not with_prefix:
         return []
     mark = db.t.mark
-    rows = [{"n": n, **_range(candidate, place)} for n, (candidate, place) in enumerate(with_prefix)]
+    rows: list[dict[str, Any]] = []
+    for n, (candidate, place) in enumerate(with_prefix):
+        # The range of prefixes under that of the place; neither the mark itself nor its children are loads it awaits.
+        ref, prefix = candidate.ref, str(place.prefix)
+        own = ref.id if ref.kind == PREPARED else ""
+        parent = {"parent_kind": ref.kind, "parent_id": ref.id} if candidate.children is not None else {}
+        rows.append({"n": n, "vault": place.vault, "first": prefix, "end": end_of_prefix(prefix), "own": own, **parent})
     texts = dict.fromkeys(("vault", "first", "end", "own", "parent_kind", "parent_id"), Text())
     given = as_rows(rows, n=BigInteger(), **texts)
     is_child = and_(mark.c.parent_kind == given.c.parent_kind, mark.c.parent_id == given.c.parent_id)
@@ -110,14 +116,6 @@ def _below_prefixes(
     )
     found = c.execute(select(given.c.n, latest.scalar_subquery())).all()
     return [(with_prefix[n][0], id_) for n, id_ in found if id_ is not None]
-
-
-def _range(candidate: Candidate, place: Place) -> dict[str, str | None]:
-    """Return the range of prefixes under that of a place, and which mark in it is no load that the candidate awaits."""
-    ref, prefix = candidate.ref, str(place.prefix)
-    parent = {"parent_kind": ref.kind, "parent_id": ref.id} if candidate.children is not None else {}
-    own = ref.id if ref.kind == PREPARED else ""
-    return {"vault": place.vault, "first": prefix, "end": end_of_prefix(prefix), "own": own, **parent}
 
 
 def _above_orphans(

@@ -6,7 +6,7 @@ An owner decides how long a chain of parents is. So it is climbed ``PARENT_LEVEL
 is never judged by those alone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -144,13 +144,10 @@ class Lineage(NamedTuple):
 
 
 def find_ancestors(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, Lineage]:
-    """Return each mark with its ancestors."""
-    parents = _parents(db, tx, instance, refs)
-    return {ref: _climb(parents, ref) for ref in refs}
+    """Return each mark with its ancestors; these are read once, however many marks share them.
 
-
-def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
-    """Return the parents of marks and of their ancestors; each is read once, however many marks share it."""
+    A chain of parents may be a circle.
+    """
     parents: dict[Ref, set[Ref]] = {}
     level = set(refs)
     for _ in range(PARENT_LEVELS + 1):
@@ -163,13 +160,11 @@ def _parents(db: Database, tx: Connection, instance: str, refs: Collection[Ref])
             for row in tx.execute(select(*columns).where(has_parent)):
                 parents[Ref(row.kind, row.id)].add(Ref(row.parent_kind, row.parent_id))
         level = {parent for ref in level for parent in parents[ref]} - parents.keys()
-    return parents
-
-
-def _climb(parents: Mapping[Ref, set[Ref]], ref: Ref) -> Lineage:
-    """Return a mark with its ancestors; a chain of parents may be a circle. Pure."""
-    refs, level = {ref}, {ref}
-    for _ in range(PARENT_LEVELS):
-        level = {parent for child in level for parent in parents[child]} - refs
-        refs |= level
-    return Lineage(refs, all(parents[last] <= refs for last in level))
+    lineages: dict[Ref, Lineage] = {}
+    for ref in refs:
+        lineage, level = {ref}, {ref}
+        for _ in range(PARENT_LEVELS):
+            level = {parent for child in level for parent in parents[child]} - lineage
+            lineage |= level
+        lineages[ref] = Lineage(lineage, all(parents[last] <= lineage for last in level))
+    return lineages

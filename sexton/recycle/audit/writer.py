@@ -63,9 +63,15 @@ def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[Audi
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         for group in range(file.num_row_groups):
-            if not names or _may_hold(file.metadata.row_group(group), names):
-                for part in file.iter_batches(READ_ROWS, [group], SCHEMA.names):
-                    yield from _rows(part, names)
+            if names and not _may_hold(file.metadata.row_group(group), names):
+                continue
+            for part in file.iter_batches(READ_ROWS, [group], SCHEMA.names):
+                if names:
+                    values = pa.array(sorted(names))
+                    part = part.filter(pc.or_(pc.is_in(part["key"], values), pc.is_in(part["id"], values)))
+                columns = [part[field].cast(pa.int64()) if field == "at" else part[field] for field in SCHEMA.names]
+                for row in zip(*(column.to_pylist() for column in columns), strict=True):
+                    yield AuditRow(*row)
     except (pa.ArrowException, KeyError, OSError) as e:
         raise AuditUnreadable(
             f"file {name} of the log of deletions cannot be read: {e}; move it away to read the others"
@@ -75,15 +81,6 @@ def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[Audi
 def _table(rows: Sequence[AuditRow]) -> pa.Table:
     columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
-def _rows(part: pa.RecordBatch, names: Collection[str]) -> Iterator[AuditRow]:
-    if names:
-        values = pa.array(sorted(names))
-        part = part.filter(pc.or_(pc.is_in(part["key"], values), pc.is_in(part["id"], values)))
-    columns = [part[name].cast(pa.int64()) if name == "at" else part[name] for name in SCHEMA.names]
-    for values in zip(*(column.to_pylist() for column in columns), strict=True):
-        yield AuditRow(*values)
 
 
 def _may_hold(group: pq.RowGroupMetaData, names: Collection[str]) -> bool:
@@ -167,8 +164,6 @@ class ParquetAudit:
         Raises:
             VaultFault: a location cannot be written, the first one; every vault is tried. The records stay.
         """
-        # Imported here: pyarrow takes 0.2 s, which every process would wait for at its start.
-
         groups: dict[tuple[str, str, int, int, int], list[AuditRow]] = {}
         for row in rows:
             key = (row.instance, row.vault, row.round, row.batch, row.at // DAY_MS)

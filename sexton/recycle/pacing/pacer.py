@@ -63,7 +63,16 @@ class SharedPacer:
 
     def places(self, instance: str, vault: str, keys: Sequence[str]) -> Sequence[str]:
         """Return the place of each key; raises ``UnknownVault``."""
-        paced = self._paced_vault(instance, vault)
+        paced = self._vaults.get((instance, vault))
+        # The row is read again from time to time: the vault may have been added again somewhere else.
+        if paced is None or self._now - paced.read_at > ROW_SECONDS:
+            spec = self._lookup(instance, vault)
+            place = vault_place(spec, self._endpoint_url)
+            with self._lock:
+                if paced is None or paced.place != place:
+                    paced = _PacedVault((instance, vault), place, learns=VAULT_KINDS[spec.kind].has_pace)
+                    self._vaults[instance, vault] = paced
+                paced.read_at = self._now
         folders = [first_folder(key) for key in keys] if paced.learns else []
         with self._lock:
             if len(paced.folders) <= PLACES_A_VAULT:
@@ -129,19 +138,6 @@ class SharedPacer:
                     lane.record_refusal(answer.sent, ended, keys - refused, answer.retry_after)
                 else:
                     lane.record_success(answer.sent, ended, keys)
-
-    def _paced_vault(self, instance: str, name: str) -> _PacedVault:
-        """Return a vault, and read its row again from time to time: it may have been added again somewhere else."""
-        vault = self._vaults.get((instance, name))
-        if vault is None or self._now - vault.read_at > ROW_SECONDS:
-            spec = self._lookup(instance, name)
-            place = vault_place(spec, self._endpoint_url)
-            with self._lock:
-                if vault is None or vault.place != place:
-                    vault = _PacedVault((instance, name), place, learns=VAULT_KINDS[spec.kind].has_pace)
-                    self._vaults[instance, name] = vault
-                vault.read_at = self._now
-        return vault
 
     def _touch(self, charge: Mapping[str, int], now: float) -> _PacedVault:
         """Return the vault of a request, marked as used now; create the lanes of new places."""

@@ -149,7 +149,16 @@ class Adopter:
         self, work: BatchWork, groups: Sequence[Sequence[MarkPrefix]]
     ) -> list[tuple[Sequence[MarkPrefix], Exception]]:
         """Abort uploads under groups of prefixes, several groups at once; return the groups that had a fault."""
-        requests = [(group, self._pool.submit(self._abort_group, work.instance, group)) for group in groups]
+
+        def abort(group: Sequence[MarkPrefix]) -> Exception | None:
+            try:
+                vault = self._parts.vaults.get(work.instance, group[0].vault)
+                vault.abort_uploads(*[prefix.prefix for prefix in group])
+            except (VaultFault, UnknownVault) as e:
+                return e
+            return None
+
+        requests = [(group, self._pool.submit(abort, group)) for group in groups]
         try:
             for _, request in requests:
                 while not request.done():
@@ -160,10 +169,3 @@ class Adopter:
                 request.cancel()
             wait([request for _, request in requests])
         return [(group, error) for group, request in requests if (error := request.result()) is not None]
-
-    def _abort_group(self, instance: str, group: Sequence[MarkPrefix]) -> Exception | None:
-        try:
-            self._parts.vaults.get(instance, group[0].vault).abort_uploads(*[prefix.prefix for prefix in group])
-        except (VaultFault, UnknownVault) as e:
-            return e
-        return None

@@ -96,7 +96,10 @@ class ThreadDeleter:
                 results = delete_page(vault, page)
             finally:
                 self._count_in_flight(token.instance, page.vault, -1)
-            answer = _answer(piece, results, sent_at)
+            throttled = [n for n, result in enumerate(results) if result.outcome is KeyOutcome.THROTTLED]
+            by_place = Counter(piece.places[n] for n in throttled)
+            longest_wait = max((results[n].retry_after or 0.0 for n in throttled), default=None)
+            answer = Answer(sent_at, time.monotonic() - sent_at, by_place, retry_after=longest_wait)
         except VaultFault as e:
             if isinstance(e, Throttled):
                 answer = Answer(sent_at, time.monotonic() - sent_at, piece.charge, retry_after=e.retry_after)
@@ -148,14 +151,6 @@ def delete_page(vault: Vault, page: FilePage, until: float | None = None) -> Seq
         positions, middle, until = range(len(page.keys)), len(page.keys) // 2, until or began + PAGE_SECONDS
         halves = (page.at(positions[:middle]), page.at(positions[middle:]))
         return [result for half in halves for result in delete_page(vault, half, until)]
-
-
-def _answer(piece: Piece, results: Sequence[KeyResult], sent_at: float) -> Answer:
-    """Return a page's result for the pacer: how long it took, and the places at which the store throttled keys."""
-    throttled = [n for n, result in enumerate(results) if result.outcome is KeyOutcome.THROTTLED]
-    waits = [results[n].retry_after or 0.0 for n in throttled]
-    by_place = Counter(piece.places[n] for n in throttled)
-    return Answer(sent_at, time.monotonic() - sent_at, by_place, retry_after=max(waits, default=None))
 
 
 class ThreadDeletion:
@@ -226,11 +221,19 @@ class ThreadDeletion:
             self._progress.set()
 
     def _step(self) -> None:
-        """Send the pages that may be sent, wait for results, and store the outcomes."""
+        """Read pages ahead, send those that may be sent, wait for results, and store the outcomes."""
         has_room = self._read_to < self._claimed_to and len(self._waiting) < AHEAD_PAGES
         if has_room:
             self._read_pages()
-        seconds = self._send()
+        seconds = POLL_SECONDS  # until more may be sent
+        busy_places: set[str] = set()
+        unsent: list[Piece] = []
+        while self._waiting and len(self._in_flight) < self._pool.threads and not self._stopped:
+            rest, wait_seconds = self._send_parts(self._waiting.popleft(), busy_places)
+            seconds = min(seconds, wait_seconds)
+            if rest.page.keys and rest.page.vault not in self._faulty:
+                unsent.append(rest)
+        self._waiting.extendleft(reversed(unsent))
         if not has_room:
             self._work.wait(seconds)
         self._work.clear()
@@ -250,19 +253,6 @@ class ThreadDeletion:
                 self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
                 self._waiting.append(Piece(page, places, claim))
-
-    def _send(self) -> float:
-        """Send the pages that may be sent now; return the seconds after which more may be sent."""
-        seconds = POLL_SECONDS
-        busy_places: set[str] = set()
-        unsent: list[Piece] = []
-        while self._waiting and len(self._in_flight) < self._pool.threads and not self._stopped:
-            rest, wait_seconds = self._send_parts(self._waiting.popleft(), busy_places)
-            seconds = min(seconds, wait_seconds)
-            if rest.page.keys and rest.page.vault not in self._faulty:
-                unsent.append(rest)
-        self._waiting.extendleft(reversed(unsent))
-        return seconds
 
     def _send_parts(self, piece: Piece, busy_places: set[str]) -> tuple[Piece, float]:
         """Send a piece in parts, as far as pacer and threads allow; return the rest, and how long it has to wait."""

@@ -3,11 +3,10 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from itertools import chain
 
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
-from sexton.marks.policy import Unplaced, places
+from sexton.marks.policy import Unplaced, known_places
 from sexton.recycle.pacing.policy import THROTTLED
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.storage.model import ListedObject
@@ -44,20 +43,11 @@ class Lister:
         waiting: deque[tuple[DueMark, FirstPages]] = deque()
         unusable = {name for name, reason in active_lease.faults.items() if reason in GIVEN_UP}
         for mark in marks:
-            first_pages: FirstPages = {}
+            first_pages: dict[Place, Future[FirstPage]] = {}
             names_keys = mark.ref not in expansions and mark.prefix is None
-            if mark.ref not in skipped and not names_keys:
-                first_pages = self._request(instance, mark, expansions.get(mark.ref), unusable)
-            waiting.append((mark, first_pages))
-            if len(waiting) > self._listings:
-                yield waiting.popleft()
-        yield from waiting
-
-    def _request(self, instance: str, mark: DueMark, expansion: Expansion | None, unusable: set[str]) -> FirstPages:
-        """Request the first page of each prefix; an unusable place is reported when the mark is resolved."""
-        first_pages: dict[Place, Future[FirstPage]] = {}
-        with suppress(Unplaced):
-            for place in places(mark, expansion):
+            is_listed = mark.ref not in skipped and not names_keys
+            # A place that is unknown or unusable is reported when the mark is resolved.
+            for place in known_places(mark, expansions.get(mark.ref)) if is_listed else ():
                 if place.prefix is None or place.vault in unusable:
                     continue
                 try:
@@ -66,26 +56,22 @@ class Lister:
                     unusable.add(place.vault)  # waiting for it once is enough
                 else:
                     first_pages[place] = self._pool.submit(_first_page, vault, place.prefix)
-        return first_pages
+            waiting.append((mark, first_pages))
+            if len(waiting) > self._listings:
+                yield waiting.popleft()
+        yield from waiting
 
 
 def pages_of(
     vault: Vault, mark: DueMark, place: Place, first_page: "Future[FirstPage] | None"
 ) -> Iterator[Sequence[MeantObject]]:
-    """Yield the objects of one place of a mark, page by page."""
-    return _unchanged_objects(vault, mark) if place.etags else _objects(vault, place, first_page)
-
-
-def _first_page(vault: Vault, prefix: str) -> FirstPage:
-    pages = iter(vault.list(prefix))
-    return next(pages, ()), pages
-
-
-def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None") -> Iterator[Sequence[MeantObject]]:
-    """Yield the objects of a place: as listed now, or by their names alone.
+    """Yield the objects of one place of a mark, page by page: as listed now, or by their names alone.
 
     A conditional vault deletes no object without its ETag, so its objects are looked up by name.
     """
+    if place.etags:
+        yield from _unchanged_objects(vault, mark)
+        return
     if place.prefix is None and not vault.spec.conditional:
         yield [(key, None, "", "") for key in place.keys or ()]
         return
@@ -99,6 +85,11 @@ def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None")
         pages = chain((page,), rest)
     for objects in pages:
         yield [(o.key, o.bytes, o.etag, "") for o in objects]
+
+
+def _first_page(vault: Vault, prefix: str) -> FirstPage:
+    pages = iter(vault.list(prefix))
+    return next(pages, ()), pages
 
 
 def _unchanged_objects(vault: Vault, mark: DueMark) -> Iterator[Sequence[MeantObject]]:

@@ -45,7 +45,10 @@ class Settler:
         *,
         logged: bool,
     ) -> Counter[Kept]:
-        """Log the outcomes, unless the deletion has ``logged`` them, then settle; return why marks stay claimed."""
+        """Log the outcomes, unless the deletion has ``logged`` them; delete the owner's records, then the marks.
+
+        The files are deleted already. Return why marks stay claimed.
+        """
         unlogged: dict[Ref, Kept] = {}
         if not logged:
             unlogged = log_deletions(self._log, work.active_lease, self._stores.outcomes.of_marks(work.token, refs))
@@ -53,22 +56,16 @@ class Settler:
         keep_counts = Counter(unlogged.values())
         for start in range(0, len(refs), CHUNK_MARKS):
             work.active_lease.keep_alive()
-            keep_counts += self._settle_chunk(work, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
-        return keep_counts
-
-    def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[Kept]:
-        """Delete the owner's records, then the marks; the files are deleted already. Return why marks stay claimed."""
-        marks = self._stores.settlements.progress(work.token, refs)
-        finished = [m for m in marks if m.settlement is Settlement.GONE]
-        keep_counts: Counter[Kept] = Counter()
-        if finished:
-            try:
-                self._forget(work, finished)
-            except OwnerSilent as e:  # the next round asks again
-                keep_counts[by_owner_silence(e)] = len(finished)
-                marks = [m for m in marks if m.settlement is not Settlement.GONE]
-            reached("owner.forgot")
-        self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
+            marks = self._stores.settlements.progress(work.token, refs[start : start + CHUNK_MARKS])
+            finished = [m for m in marks if m.settlement is Settlement.GONE]
+            if finished:
+                try:
+                    self._forget(work, finished)
+                except OwnerSilent as e:  # the next round asks again
+                    keep_counts[by_owner_silence(e)] += len(finished)
+                    marks = [m for m in marks if m.settlement is not Settlement.GONE]
+                reached("owner.forgot")
+            self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
         return keep_counts
 
     def _forget(self, work: BatchWork, finished: Sequence[DeletionProgress]) -> None:

@@ -167,8 +167,16 @@ def span(seconds: int) -> str:
 
 def explain_difference(planned: Sequence[KindPlan], measured: Sequence[KindPlan]) -> str:
     """Return how the marks of a plan differ from those measured now, kind by kind; empty where they do not differ."""
-    pairs = zip(planned, measured, strict=True)
-    return "; ".join(filter(None, (_explain_change(before, after) for before, after in pairs)))
+    changes: list[str] = []
+    for before, after in zip(planned, measured, strict=True):
+        if before.marks != after.marks:
+            reason = "undropped, deleted, claimed or quarantined" if after.marks < before.marks else "added"
+            difference = f"{abs(before.marks - after.marks):,} {reason}"
+            changes.append(f"{before.kind}: {before.marks:,} → {after.marks:,} marks ({difference})")
+        elif any(getattr(before, name) != getattr(after, name) for name in ("keys", "prefixes", "bytes", "ages")):
+            # ``ages`` is a sum over the instants of the marks: all sums are equal only for the same marks.
+            changes.append(f"{before.kind}: {before.marks:,} marks, but different ones")
+    return "; ".join(changes)
 
 
 def explain_policy_change(before: Policy, after: Policy) -> str:
@@ -178,18 +186,6 @@ def explain_policy_change(before: Policy, after: Policy) -> str:
     spans = [[span(ages[k]) if k in ages else "none" for ages in (old, new)] for k in kinds]
     changes = [f"retention of {k} {before} → {after}" for k, (before, after) in zip(kinds, spans, strict=True)]
     return ", ".join(changes) or "the order of kinds, the upload grace, or another owner's retentions"
-
-
-def _explain_change(before: KindPlan, after: KindPlan) -> str:
-    """Return how the marks of one kind have changed; empty where they have not."""
-    # ``ages`` is a sum over the instants of the marks: all sums are equal only for the same marks.
-    if all(getattr(before, sums) == getattr(after, sums) for sums in ("marks", "keys", "prefixes", "bytes", "ages")):
-        return ""
-    if before.marks == after.marks:
-        return f"{before.kind}: {before.marks:,} marks, but different ones"
-    reason = "undropped, deleted, claimed or quarantined" if after.marks < before.marks else "added"
-    difference = abs(before.marks - after.marks)
-    return f"{before.kind}: {before.marks:,} → {after.marks:,} marks ({difference:,} {reason})"
 
 
 def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:

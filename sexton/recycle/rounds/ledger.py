@@ -5,7 +5,6 @@ and which errors occurred.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
 from sexton.marks.keepers import Kept, describe, name_first
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
@@ -27,11 +26,16 @@ class Ledger:
         """Open the books of a plan's kinds."""
         for planned in plan.kinds:
             carried = self.kinds.get(planned.kind)
-            if carried is None or not carried.shards:
-                # Ranges that code without shards began return their stored receipts again: they are of one shard.
-                undivided = planned.model_copy(update={"shards": ()})
-                shards = tuple(_shards(planned if carried is None else undivided))
-                self.kinds[planned.kind] = KindProgress(kind=planned.kind, due=planned.marks, shards=shards)
+            if carried is not None and carried.shards:
+                continue
+            # Ranges that code without shards began return their stored receipts again: they are of one shard.
+            divided = planned.shards if carried is None else ()
+            cursor = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
+            shards: list[ShardProgress] = []
+            for shard in divided or (PlannedShard(marks=planned.marks),):
+                shards.append(ShardProgress(limit=shard.marks, cursor=cursor, until=shard.until))
+                cursor = shard.until or cursor
+            self.kinds[planned.kind] = KindProgress(kind=planned.kind, due=planned.marks, shards=tuple(shards))
 
     def add_adoption(self, receipt: RangeReceipt) -> None:
         """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""
@@ -129,7 +133,17 @@ class Ledger:
     @property
     def lines(self) -> list[str]:
         """Return one line for each kind, for the Temporal UI."""
-        return [_line(progress) for progress in self.kinds.values()]
+        lines: list[str] = []
+        for progress in self.kinds.values():
+            line = f"- {progress.kind}: {progress.scanned:,} of {progress.due:,} marks checked"
+            line += f", {progress.objects:,} objects deleted by ranges that have ended"
+            if progress.kept:
+                reasons = [f"{marks:,} by {describe(reason)}" for reason, marks in sorted(progress.kept.items())]
+                line += f", kept {', '.join(reasons)}"
+            if progress.error:
+                line += f", error: {progress.error}"
+            lines.append(f"{line} ({progress.note})" if progress.note else line)
+        return lines
 
     def close_order(
         self, opened: OpenedRound, plan_id: int | None, plan: Plan | None, state: str, error: str
@@ -171,23 +185,3 @@ class Ledger:
 
     def _update(self, kind: str, **changed: object) -> None:
         self.kinds[kind] = self.kinds[kind].model_copy(update=changed)
-
-
-def _shards(planned: KindPlan) -> Iterator[ShardProgress]:
-    """Yield the shards of a planned kind before their first ranges; a plan without shards has one."""
-    cursor = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
-    for shard in planned.shards or (PlannedShard(marks=planned.marks),):
-        yield ShardProgress(limit=shard.marks, cursor=cursor, until=shard.until)
-        cursor = shard.until or cursor
-
-
-def _line(progress: KindProgress) -> str:
-    """Return the progress of one kind as a line of text."""
-    line = f"- {progress.kind}: {progress.scanned:,} of {progress.due:,} marks checked"
-    line += f", {progress.objects:,} objects deleted by ranges that have ended"
-    if progress.kept:
-        reasons = [f"{marks:,} by {describe(reason)}" for reason, marks in sorted(progress.kept.items())]
-        line += f", kept {', '.join(reasons)}"
-    if progress.error:
-        line += f", error: {progress.error}"
-    return f"{line} ({progress.note})" if progress.note else line

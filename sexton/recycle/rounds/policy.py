@@ -116,8 +116,15 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
     if due is None:
         raise OrderRefused(f"{_range(order)} is refused: this kind has no retention any longer, so its marks are kept")
     order = order.model_copy(update={"cutoff": min(order.cutoff, due)})
-    if not facts.is_approved:
-        _refuse_unapproved(order, facts)
+    if not facts.is_approved:  # then what only an operator's approval allows is refused
+        if facts.plan is None or facts.plan.whole:
+            raise OrderRefused(f"plan {order.plan} is not approved; to apply it: sexton apply {order.plan}")
+        agreed = facts.cutoffs.get(order.kind)
+        if agreed is None or order.cutoff > agreed:
+            raise OrderRefused(f"{_range(order)} is younger than its retention allows; {_REMEDY}")
+        has_other_limit = order.allowance is None or order.allowance != facts.plan.allowance
+        if is_limited(order.kind, facts.policy) and has_other_limit:
+            raise OrderRefused(f"{_range(order)} has another limit than plan {order.plan}; {_REMEDY}")
     return order.model_copy(update=_from_rows(order, facts))
 
 
@@ -149,17 +156,6 @@ def _running(round_: int, lease: Lease, facts: RoundFacts | None) -> RoundFacts:
     if not facts.is_running:
         raise LeaseLost(f"round {round_} of {lease.instance} has ended")
     return facts
-
-
-def _refuse_unapproved(order: RangeOrder, facts: RoundFacts) -> None:
-    """Refuse what only an operator's approval allows."""
-    if facts.plan is None or facts.plan.whole:
-        raise OrderRefused(f"plan {order.plan} is not approved; to apply it: sexton apply {order.plan}")
-    due = facts.cutoffs.get(order.kind)
-    if due is None or order.cutoff > due:
-        raise OrderRefused(f"{_range(order)} is younger than its retention allows; {_REMEDY}")
-    if is_limited(order.kind, facts.policy) and (order.allowance is None or order.allowance != facts.plan.allowance):
-        raise OrderRefused(f"{_range(order)} has another limit than plan {order.plan}; {_REMEDY}")
 
 
 def _range(order: RangeOrder) -> str:

@@ -313,8 +313,13 @@ class OutcomeStore:
         """
         rows: list[AuditRow] = []
         t, after = self._db.t.round, span.after
-        while (page := self._read_page(span._replace(after=after), skip_damaged=refs is None)) is not None:
-            now, files = page
+        while True:
+            with self._db.read() as tx:
+                in_rest = in_span(self._db, span._replace(after=after))
+                files = next(read_lists(self._db, tx, in_rest, at_once=1, skip_damaged=refs is None), None)
+                if files is None:
+                    break
+                now = self._db.now(tx)
             after = files.last
             tried = [f for f in files.files(refs) if f.outcome is not None and span.after < f.number <= span.to]
             ends: dict[int, int] = {}  # no earlier round works beside this one
@@ -334,10 +339,3 @@ class OutcomeStore:
                 rows = []
         if rows:
             yield rows
-
-    def _read_page(self, span: Span, *, skip_damaged: bool) -> tuple[int, FileList] | None:
-        """Return the next list of a span, and the time; None: there is none. In a transaction of its own."""
-        with self._db.read() as tx:
-            lists = read_lists(self._db, tx, in_span(self._db, span), at_once=1, skip_damaged=skip_damaged)
-            files = next(lists, None)
-            return None if files is None else (self._db.now(tx), files)

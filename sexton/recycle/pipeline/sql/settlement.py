@@ -63,7 +63,14 @@ class SettlementStore:
             claimed = claimed_marks(self._db, tx, token, refs).items()
             unquarantined = {ref: row for ref, row in claimed if row.quarantined_reason is None}
             progress = {ref: DeletionProgress.of(row, sums.get(ref, ())) for ref, row in unquarantined.items()}
-            self._add_absorbed(tx, token, progress)
+            # Marks that are removed together with those whose files are gone; only a prefix absorbs others.
+            parents = [r for r, p in progress.items() if p.settlement is Settlement.GONE and p.prefix is not None]
+            if parents:
+                mark = self._db.t.mark
+                below = [mark.c.instance == token.instance, children_of(mark, parents)]
+                columns = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
+                for row in tx.execute(select(*columns).where(*below, mark.c.absorbed.is_(True))):
+                    progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
         return list(progress.values())
 
     def record_finished(self, token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
@@ -133,17 +140,6 @@ class SettlementStore:
                 drop_files(self._db, tx, span, settled)
             add_to_round(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
-
-    def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
-        """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
-        mark = self._db.t.mark
-        parents = [r for r, p in progress.items() if p.settlement is Settlement.GONE and p.prefix is not None]
-        if not parents:
-            return
-        absorbed = and_(mark.c.instance == token.instance, children_of(mark, parents), mark.c.absorbed.is_(True))
-        columns = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
-        for row in tx.execute(select(*columns).where(absorbed)):
-            progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
 
     def _keep_claimed(
         self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], **values: Any

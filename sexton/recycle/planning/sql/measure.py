@@ -173,21 +173,17 @@ class Measure:
                 sample = rows.limit(SAMPLE_ROWS).subquery()
                 means = select(sample.c.kind, func.avg(sample.c.objects)).where(sample.c.named.is_(None))
                 self._means |= {one: float(mean) for one, mean in self._c.execute(means.group_by(sample.c.kind))}
-        if kind not in self._means:  # the newest history rows are all of other kinds
-            self._means[kind] = self._mean_of_rounds(kind)
+        if kind not in self._means:  # the newest history rows are all of other kinds: read tallies of rounds
+            tally, round_ = self._db.t.tally, self._db.t.round
+            of_instance = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
+            objects = tally.c.deleted + tally.c.absent + tally.c.hidden
+            tallies = select(tally.c.removed, objects.label("objects")).join(round_, of_instance)
+            tallies = tallies.where(tally.c.kind == kind, tally.c.removed > 0)
+            recent = tallies.order_by(tally.c.round.desc()).limit(SAMPLE_ROWS).subquery()
+            sums = select(func.sum(recent.c.objects).label("objects"), func.sum(recent.c.removed).label("removed"))
+            row = self._c.execute(sums).one()
+            self._means[kind] = float(row.objects) / float(row.removed) if row.removed else None
         return self._means[kind]
-
-    def _mean_of_rounds(self, kind: str) -> float | None:
-        """Return how many objects a mark of the kind had, by the tallies of rounds; None: no round removed one."""
-        tally, round_ = self._db.t.tally, self._db.t.round
-        of_instance = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
-        objects = tally.c.deleted + tally.c.absent + tally.c.hidden
-        tallies = select(tally.c.removed, objects.label("objects")).join(round_, of_instance)
-        tallies = tallies.where(tally.c.kind == kind, tally.c.removed > 0)
-        recent = tallies.order_by(tally.c.round.desc()).limit(SAMPLE_ROWS).subquery()
-        sums = select(func.sum(recent.c.objects).label("objects"), func.sum(recent.c.removed).label("removed"))
-        row = self._c.execute(sums).one()
-        return float(row.objects) / float(row.removed) if row.removed else None
 
     def _pages(self, marks: ColumnElement[bool]) -> Iterator[ColumnElement[bool]]:
         """Yield conditions that divide marks of a kind in the order of their index: no statement takes long."""

@@ -65,22 +65,21 @@ class PlanStore:
         """
         facts = self._read(instance, policy)
         if count_objects is not None:
-            facts = facts._replace(due=[self._count(instance, due, count_objects) for due in facts.due])
+            counted: list[DueKind] = []
+            for due in facts.due:
+                whole = due.whole
+                if whole.estimated:
+                    objects = sum(map(count_objects, unheld_marks(self._db, instance, whole)))
+                    objects += sum(held.objects for held in whole.held)
+                    whole = whole.model_copy(update={"objects": objects, "estimated": False, "guessed": False})
+                counted.append(due._replace(whole=whole, agreed=whole if due.agreed is due.whole else due.agreed))
+            facts = facts._replace(due=counted)
         plan = build_for_operator(facts, _limit(facts, live_objects))
         return self._store(plan, by) if plan.kinds or plan.claimed else plan
 
     def _store(self, plan: Plan, by: str) -> Plan:
         with self._db.write() as tx:
             return insert_plan(self._db, tx, plan, by)
-
-    def _count(self, instance: str, due: DueKind, count_objects: CountObjects) -> DueKind:
-        """Return a due kind with the objects that a listing shows, instead of an estimate."""
-        if not due.whole.estimated:
-            return due
-        objects = sum(map(count_objects, unheld_marks(self._db, instance, due.whole)))
-        objects += sum(held.objects for held in due.whole.held)
-        whole = due.whole.model_copy(update={"objects": objects, "estimated": False, "guessed": False})
-        return due._replace(whole=whole, agreed=whole if due.agreed is due.whole else due.agreed)
 
     def plan_for_round(
         self,

@@ -37,51 +37,36 @@ class OldRows:
 
         ``heartbeat``: called between two pages.
         """
-        until, after = time.monotonic() + MOST_SECONDS, None
-        while time.monotonic() < until:
-            heartbeat()
-            after = self._forget_history_page(instance, after)
-            if after is None:
-                return
-
-    def _forget_history_page(self, instance: str, after: Any) -> Any:
-        """Delete what can be deleted of the next page of old rows; return its last row, None: no page is left."""
-        history = self._db.t.mark_history
-        columns = (history.c.gone_at, history.c.kind, history.c.id)
-        with self._db.write() as tx:
-            edge = self._db.now(tx) - HISTORY_DAYS * DAY_MS
-            old = select(*columns).where(history.c.instance == instance, history.c.gone_at < edge)
-            if after is not None:
-                old = old.where(beyond(columns, after))
-            rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
-            if rows:
-                of_page = refs_in(history, [Ref(row.kind, row.id) for row in rows])
-                of_page &= history.c.instance == instance
-                tx.execute(delete(history).where(of_page, ~self._is_needed(), ~self._is_older_decision(instance)))
-        return rows[-1] if rows else None
-
-    def _is_needed(self) -> ColumnElement[bool]:
-        """Return the condition that a child still exists, or that a parent is still marked.
-
-        A hold on an ancestor must reach a child that still exists; the rows of a chain are deleted from below. The
-        undrop of a parent that is still marked must see that a child is gone.
-        """
         mark, history = self._db.t.mark, self._db.t.mark_history
+        columns = (history.c.gone_at, history.c.kind, history.c.id)
 
         def exist(child: FromClause, parent: FromClause) -> ColumnElement[bool]:
             is_child = and_(child.c.parent_kind == parent.c.kind, child.c.parent_id == parent.c.id)
             return exists().where(child.c.instance == parent.c.instance, is_child)
 
-        return or_(exist(mark, history), exist(history.alias(), history), exist(history, mark))
-
-    def _is_older_decision(self, instance: str) -> ColumnElement[bool]:
-        """Return the condition that a mark was discarded while another one existed that is still here.
-
-        That mark may be of another parent, which must not mark the discarded object again. Only its owner knows.
-        """
-        mark, history = self._db.t.mark, self._db.t.mark_history
+        # A hold on an ancestor must reach a child that still exists; the rows of a chain are deleted from below. The
+        # undrop of a parent that is still marked must see that a child is gone.
+        is_needed = or_(exist(mark, history), exist(history.alias(), history), exist(history, mark))
+        # A mark was discarded while another one existed that is still here: that one may be of another parent, which
+        # must not mark the discarded object again. Only its owner knows.
         oldest = select(func.min(mark.c.marked_at)).where(mark.c.instance == instance).scalar_subquery()
-        return and_(history.c.discarded.is_not(None), func.coalesce(history.c.gone_at >= oldest, False))
+        is_older_decision = and_(history.c.discarded.is_not(None), func.coalesce(history.c.gone_at >= oldest, False))
+        until = time.monotonic() + MOST_SECONDS
+        after: Any = None
+        while time.monotonic() < until:
+            heartbeat()
+            with self._db.write() as tx:
+                edge = self._db.now(tx) - HISTORY_DAYS * DAY_MS
+                old = select(*columns).where(history.c.instance == instance, history.c.gone_at < edge)
+                if after is not None:
+                    old = old.where(beyond(columns, after))
+                rows = tx.execute(old.order_by(*columns).limit(PAGE_ROWS)).all()
+                if not rows:
+                    return
+                of_page = refs_in(history, [Ref(row.kind, row.id) for row in rows])
+                of_page &= history.c.instance == instance
+                tx.execute(delete(history).where(of_page, ~is_needed, ~is_older_decision))
+            after = rows[-1]
 
     def forget_rounds(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Delete the rounds that ended more than ``ROUND_DAYS`` ago, and the plans made before that.
@@ -105,7 +90,17 @@ class OldRows:
         with self._db.write() as c:
             old, last = self._read_page(c, self._db.t.round.c.ended_at, instance, after)
             if old:
-                self._delete(c, sorted({*old} - self._needed(c, instance, old)))
+                t, rounds = self._db.t, sorted({*old} - self._needed(c, instance, old))
+                batches = list(c.execute(select(t.batch.c.id).where(in_list(t.batch.c.round, rounds))).scalars())
+                for column, ids in (  # each row of another table before the row it names
+                    (t.file_list.c.batch, batches),
+                    (t.batch.c.id, batches),
+                    (t.claim.c.round, rounds),
+                    (t.tally.c.round, rounds),
+                    (t.round.c.id, rounds),
+                ):
+                    if ids:
+                        c.execute(delete(column.table).where(in_list(column, ids)))
         return last
 
     def _read_page(self, c: Connection, ends: Column[int], instance: str, after: int) -> tuple[list[int], int | None]:
@@ -131,20 +126,6 @@ class OldRows:
         queries = newest, batches.where(is_open), batches.where(has_claimed_marks)
         needed = {round_ for query in queries for round_ in c.execute(query).scalars()}
         return needed | {round_ for round_ in rounds if announced is not None and round_ >= announced}
-
-    def _delete(self, c: Connection, rounds: Sequence[int]) -> None:
-        """Delete the rows of rounds; each row of another table before the row it names."""
-        t = self._db.t
-        batches = list(c.execute(select(t.batch.c.id).where(in_list(t.batch.c.round, rounds))).scalars())
-        for column, ids in (
-            (t.file_list.c.batch, batches),
-            (t.batch.c.id, batches),
-            (t.claim.c.round, rounds),
-            (t.tally.c.round, rounds),
-            (t.round.c.id, rounds),
-        ):
-            if ids:
-                c.execute(delete(column.table).where(in_list(column, ids)))
 
     def _forget_plans(self, instance: str, after: int) -> int | None:
         """Delete what can be deleted of the next page of plans; return its last number, None: the rest is newer."""

@@ -128,7 +128,14 @@ class RoundStore:
             withdraw(self._db, plan or 0, instance)
             raise
         lease = self._leases.acquire(instance, JOB, run_id)
-        self._begin(instance, round_)
+        t = self._db.t.round
+        with self._db.write() as c:
+            # Earlier rounds that never reported their end were terminated.
+            unreported = and_(t.c.instance == instance, t.c.state == RoundState.RUNNING, t.c.id < round_)
+            self._cut_off(c, unreported, FAILED, "cut off: its run ended without a report")
+            c.execute(update(t).where(t.c.id == round_).values(waiting=None, waiting_since=None))
+        with deciding(self._db, instance) as c:  # as every claim: vaults' markers name it (docs/adr/0046)
+            c.execute(insert(self._db.t.claim).values(round=round_))
         if self._protections is not None:
             self._protections.end_due(instance)
         reached("round.opened")
@@ -229,16 +236,6 @@ class RoundStore:
             c.execute(update(round_).where(not_waiting).values(waiting=FOR_LEASE, waiting_since=now))
             return number
 
-    def _begin(self, instance: str, round_: int) -> None:
-        """Record that the round has its lease; end earlier rounds that never reported their end (terminated ones)."""
-        t = self._db.t.round
-        with self._db.write() as c:
-            unreported = and_(t.c.instance == instance, t.c.state == RoundState.RUNNING, t.c.id < round_)
-            self._cut_off(c, unreported, FAILED, "cut off: its run ended without a report")
-            c.execute(update(t).where(t.c.id == round_).values(waiting=None, waiting_since=None))
-        with deciding(self._db, instance) as c:  # as every claim: vaults' markers name it (docs/adr/0046)
-            c.execute(insert(self._db.t.claim).values(round=round_))
-
     def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[str]:
         """End rounds that no workflow will close, with what they did by their counts; return their instances."""
         rows = c.execute(select(self._db.t.round).where(which).with_for_update()).all()
@@ -259,7 +256,14 @@ class RoundStore:
             if row.report is not None:
                 report = RoundReport.model_validate(row.report)
             else:
-                plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
+                plan = row.plan
+                if plan is None:  # the plan that the order names, unless it is an operator's, or foreign
+                    t_plan = self._db.t.plan
+                    is_own = and_(
+                        t_plan.c.instance == lease.instance, t_plan.c.approved_at.is_(None), t_plan.c.awaits.is_(None)
+                    )
+                    named = select(t_plan.c.id).where(t_plan.c.id == order.plan, is_own)
+                    plan = c.execute(named).scalar_one_or_none()
                 report = self._end(c, order.model_copy(update={"plan": plan}))
                 # When it is tried again, and whether this was a success: a round with a vault at fault is none.
                 t_instance, now = self._db.t.instance, report.ended_at or 0
@@ -269,12 +273,6 @@ class RoundStore:
         reached("round.closed")
         self._free(lease)
         return report
-
-    def _plan_made_by_round(self, c: Connection, order: CloseOrder) -> int | None:
-        """Return the plan that an order names, if a round may have made it; None: it is an operator's, or foreign."""
-        t = self._db.t.plan
-        is_own = and_(t.c.instance == order.opened.lease.instance, t.c.approved_at.is_(None), t.c.awaits.is_(None))
-        return c.execute(select(t.c.id).where(t.c.id == order.plan, is_own)).scalar_one_or_none()
 
     def _free(self, lease: Lease) -> None:
         """Free the lease. A batch that is open still may have a request on its way: its worker did not answer."""
