@@ -62,7 +62,13 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
     yield from blocking
     is_halted = any(event.event.startswith("halted_") for event in blocking)
     if mark_row.quarantined_reason is None and not is_halted and not approvals:
-        yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
+        next_round_at = context.stores.schedule.next_round(mark_row.instance)
+        if next_round_at is not None and next_round_at > now:
+            text = "the next round starts, if the schedule is active"
+            yield Event(at=next_round_at, event="next_round", text=text)
+        else:
+            text = "the next round starts as soon as a slot is free, if the schedule is active"
+            yield Event(event="next_round", text=text)
 
 
 def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
@@ -104,13 +110,6 @@ def keeper_events(mark_row: Any, context: WhyContext, *, claimed: bool = False) 
     for keeper in context.stores.keepers:
         if not (claimed and keeper.for_claims_only):
             yield from keeper.explain(mark_row.instance, mark)
-
-
-def _next_round_event(next_round_at: int | None, now: int) -> Event:
-    """Return when the next round starts; both instants in ms since 1970."""
-    if next_round_at is not None and next_round_at > now:
-        return Event(at=next_round_at, event="next_round", text="the next round starts, if the schedule is active")
-    return Event(event="next_round", text="the next round starts as soon as a slot is free, if the schedule is active")
 
 
 def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
