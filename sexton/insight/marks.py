@@ -250,8 +250,6 @@ class MarkListing:
 
 
 NUMBERS = ("retention_starts_at", "batch", "last_file")
-
-
 BOUNDS = {"retention_starts_at": (-62_135_596_800_000, 253_402_300_799_999)}
 """Ms since 1970 of the first and the last instant that ``datetime`` has; other numbers have 64 bits."""
 BITS_64 = (-(2**63), 2**63 - 1)
