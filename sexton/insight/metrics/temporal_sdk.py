@@ -47,7 +47,13 @@ class SdkCollector(Collector):
         self._metrics: dict[str, BufferedMetric] = {}
         self._values: dict[tuple[str, Labels], float] = {}
         self._buckets: dict[tuple[str, Labels], list[int]] = {}
-        threading.Thread(target=self._drain_always, name="temporal-metrics", daemon=True).start()
+
+        def drain_always() -> None:
+            pause = threading.Event()
+            while not pause.wait(DRAIN_SECONDS):
+                self._drain()
+
+        threading.Thread(target=drain_always, name="temporal-metrics", daemon=True).start()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
@@ -74,11 +80,6 @@ class SdkCollector(Collector):
     def describe(self) -> Iterator[Metric]:
         """Yield nothing: which metrics there are is known when the SDK has counted something."""
         yield from ()
-
-    def _drain_always(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(DRAIN_SECONDS):
-            self._drain()
 
     def _drain(self) -> None:
         with self._lock:

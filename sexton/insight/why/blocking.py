@@ -92,7 +92,18 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         if cap.vault == mark_row.vault:
             text = f"deletion in its vault is capped at {cap.keys_per_second:,} keys/s; see: sexton pace"
             yield Event(at=cap.since, event="paced", text=text)
-    yield from _newest_round_events(db, mark_row)
+    # What stopped the newest round: the pause in which it still waits, or a fault of the mark's vault.
+    for newest in Reports(db).rounds(mark_row.instance, last=1):
+        if newest.waiting:
+            text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
+            yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
+        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
+        if status not in (NORMAL, NOT_LISTED):
+            text = (
+                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
+                f"see: {vault_way_out(status, mark_row.instance)}"
+            )
+            yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 
 
 def keeper_events(mark_row: Any, context: WhyContext, *, claimed: bool = False) -> Iterator[Event]:
@@ -131,21 +142,6 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
         if plan_row.expires_at is not None:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
-
-
-def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
-    """Yield what stopped the newest round: the pause in which it still waits, or a fault of the mark's vault."""
-    for newest in Reports(db).rounds(mark_row.instance, last=1):
-        if newest.waiting:
-            text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
-            yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
-        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
-        if status not in (NORMAL, NOT_LISTED):
-            text = (
-                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
-                f"see: {vault_way_out(status, mark_row.instance)}"
-            )
-            yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 
 
 def _live_events(mark_row: Any, context: WhyContext) -> Iterator[Event]:

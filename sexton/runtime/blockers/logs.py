@@ -147,7 +147,17 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
                 way_out=f"sexton replica backends {instance}",
                 count=b.behind,
             )
-    yield from _followers(service, instance, head, now)
+    for follower in service.stores.binlogs.journal.followers(instance):
+        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
+            yield Blocker(
+                instance=instance,
+                held_by=f"follower {follower.name}",
+                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
+                since=follower.seen_at,
+                why="it has not replayed them",
+                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
+                count=head - follower.applied,
+            )
 
 
 def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
@@ -193,18 +203,3 @@ def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterato
             way_out=way_out,
             count=group.copies,
         )
-
-
-def _followers(service: "Deployment", instance: str, head: int, now: int) -> Iterator[Blocker]:
-    """Yield each silent follower that has not applied the journal up to its head."""
-    for follower in service.stores.binlogs.journal.followers(instance):
-        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
-            yield Blocker(
-                instance=instance,
-                held_by=f"follower {follower.name}",
-                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
-                since=follower.seen_at,
-                why="it has not replayed them",
-                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
-                count=head - follower.applied,
-            )

@@ -68,7 +68,7 @@ def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigu
     by_instance: defaultdict[str, dict[str, Any]] = defaultdict(
         lambda: {"unwell": dict.fromkeys(STATES, 0), "problems": dict.fromkeys(OUTCOMES, 0)}
     )
-    for query in (*_binlogs(t), _journal(t), *_cuts(t, now), *_health(t, now)):
+    for query in (*_binlogs(t), *_cuts(t, now), *_health(t, now)):
         for row in c.execute(query):
             for name, value in row._mapping.items():
                 figure, _, label = name.partition(".")
@@ -83,7 +83,7 @@ def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigu
 
 
 def _binlogs(tables: Tables) -> Iterator[Select[Any]]:
-    """Yield the queries of rounds, of logs, and of consumers."""
+    """Yield the queries of rounds, of logs, of consumers, and of journals."""
     round_, i = tables.binlog_round, tables.instance
     since = func.greatest(round_.c.ok_at, i.c.enabled_at, type_=round_.c.ok_at.type)
     quiet_since = case((i.c.mode == "enabled", since)).label("quiet_since")
@@ -109,20 +109,17 @@ def _binlogs(tables: Tables) -> Iterator[Select[Any]]:
     consumer = tables.binlog_consumer
     lost = func.count(consumer.c.lost_at).label("lost_consumers")
     yield select(consumer.c.instance, func.count().label("consumers"), lost).group_by(consumer.c.instance)
-
-
-def _journal(tables: Tables) -> Select[Any]:
-    head, t = tables.journal_head, tables.journal_follower
-    slowest = func.min(case((t.c.lost_at.is_(None), t.c.applied), else_=None))
-    query = select(
+    head, follower = tables.journal_head, tables.journal_follower
+    slowest = func.min(case((follower.c.lost_at.is_(None), follower.c.applied), else_=None))
+    journals = select(
         head.c.instance,
         (head.c.seq - head.c.trimmed).label("entries"),
-        func.count(t.c.name).label("followers"),
-        func.count(t.c.lost_at).label("lost_followers"),
+        func.count(follower.c.name).label("followers"),
+        func.count(follower.c.lost_at).label("lost_followers"),
         func.coalesce(head.c.seq - slowest, 0).label("lag"),
     )
-    with_followers = head.outerjoin(t, t.c.instance == head.c.instance)
-    return query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
+    with_followers = head.outerjoin(follower, follower.c.instance == head.c.instance)
+    yield journals.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
 
 
 def _cuts(tables: Tables, now: int) -> Iterator[Select[Any]]:
