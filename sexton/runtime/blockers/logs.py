@@ -65,9 +65,9 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
     never_purged: dict[str, list[str]] = {}
     for topic in wal.topics("", MAX_TOPICS, instance=instance, enabled=False):
         never_purged.setdefault(topic.instance, []).append(topic.name)
-    for owner, not_enabled in sorted(never_purged.items()):
+    for of_instance, not_enabled in sorted(never_purged.items()):
         yield Blocker(
-            instance=owner,
+            instance=of_instance,
             held_by=BlockReason.NOT_ENABLED,
             what=f"topic {_named(not_enabled)}",
             why="a topic is purged only after it was enabled by name",

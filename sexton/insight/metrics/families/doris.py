@@ -73,7 +73,7 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     rounds: Counter[tuple[str, str, str]] = Counter()
     for (instance, counter, label), value in figures.counters.items():
         if counter == VAULT:
-            vault, _, status = label.partition("/")
+            vault, _, status = label.partition("/")  # VAULT/STATUS
             rounds[instance, vault, vault_status(status)] += value
     by_vault = ["instance_id", "resource_id"]
     by_status = [*by_vault, "status"]
