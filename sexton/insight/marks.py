@@ -138,7 +138,16 @@ class MarkListing:
             for row in rows:
                 if len(marks) == limit:
                     return MarkPage(items=tuple(marks), more=True, next=place)
-                marks.append(self._mark(row))
+                retention = self._policy.retention_seconds.get(row.kind)
+                mark = ListedMark(
+                    **row._mapping,
+                    mark=row.id,
+                    due_at=None if retention is None else row.retention_starts_at + 1000 * retention,
+                    parent=None if row.parent_id is None else f"{row.parent_kind}/{row.parent_id}",
+                    keys=row.key_count,
+                    quarantined=row.quarantined_reason,
+                )
+                marks.append(mark)
                 position = [str(row._mapping[name]) for name in section.position]
                 place = "/".join([section.listed, *filter(None, [section.kind]), *position])
         return MarkPage(items=tuple(marks))
@@ -158,11 +167,21 @@ class MarkListing:
         states = (Listed.WAITING, Listed.CLAIMED, Listed.QUARANTINED) if wanted.state is None else (wanted.state,)
         if wanted.within is not None:
             states = (Listed.WAITING,)
+        # An index finds these in an order other than that of time.
+        conditions = {
+            Listed.CLAIMED: and_(mark.c.state == CLAIMED, mark.c.quarantined_reason.is_(None)),
+            Listed.QUARANTINED: mark.c.quarantined_reason.is_not(None),
+            Listed.FENCED: mark.c.state == MarkState.FENCED,
+        }
         for state in states:
             if state is Listed.WAITING:
                 yield from self._waiting(c, wanted)
-            else:
-                yield self._unordered(wanted, state)
+                continue
+            condition = and_(self._of_instance(wanted), conditions[state])
+            if wanted.kind:
+                condition &= mark.c.kind == wanted.kind
+            position = ("batch", "last_file", "kind", "id") if state is Listed.CLAIMED else ("kind", "id")
+            yield _MarkRange(state, "", self._select().where(condition), position)
 
     def _waiting(self, c: Connection, wanted: MarkFilter) -> Iterator[_MarkRange]:
         mark = self._db.t.mark
@@ -177,20 +196,6 @@ class MarkListing:
                 since, until = wanted.within[kind]
                 of_kind &= and_(mark.c.retention_starts_at > since, mark.c.retention_starts_at <= until)
             yield _MarkRange(Listed.WAITING, kind, self._select().where(of_kind), ("retention_starts_at", "id"))
-
-    def _unordered(self, wanted: MarkFilter, state: Listed) -> _MarkRange:
-        """Return the claimed, quarantined or fenced marks of an instance, which an index finds in another order."""
-        mark = self._db.t.mark
-        conditions = {
-            Listed.CLAIMED: and_(mark.c.state == CLAIMED, mark.c.quarantined_reason.is_(None)),
-            Listed.QUARANTINED: mark.c.quarantined_reason.is_not(None),
-            Listed.FENCED: mark.c.state == MarkState.FENCED,
-        }
-        condition = and_(self._of_instance(wanted), conditions[state])
-        position = ("batch", "last_file", "kind", "id") if state is Listed.CLAIMED else ("kind", "id")
-        if wanted.kind:
-            condition &= mark.c.kind == wanted.kind
-        return _MarkRange(state, "", self._select().where(condition), position)
 
     def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:
         """Return the condition that a mark is of an instance, and of the part of its files that is wanted."""
@@ -243,21 +248,8 @@ class MarkListing:
                     return number, [int(text) if name in NUMBERS else text for name, text in named]
         raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
 
-    def _mark(self, row: Any) -> ListedMark:
-        retention = self._policy.retention_seconds.get(row.kind)
-        return ListedMark(
-            **row._mapping,
-            mark=row.id,
-            due_at=None if retention is None else row.retention_starts_at + 1000 * retention,
-            parent=None if row.parent_id is None else f"{row.parent_kind}/{row.parent_id}",
-            keys=row.key_count,
-            quarantined=row.quarantined_reason,
-        )
-
 
 NUMBERS = ("retention_starts_at", "batch", "last_file")
-
-
 BOUNDS = {"retention_starts_at": (-62_135_596_800_000, 253_402_300_799_999)}
 """Ms since 1970 of the first and the last instant that ``datetime`` has; other numbers have 64 bits."""
 BITS_64 = (-(2**63), 2**63 - 1)

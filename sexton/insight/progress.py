@@ -58,23 +58,23 @@ def read_work(db: Database, c: Connection) -> Mapping[str, Running]:
     lease = select(t.c.instance.label("holder"), t.c.acquired_at, t.c.expires_at).where(held).subquery()
     both = running.join(lease, lease.c.holder == running.c.instance, full=True)
     query = select(running, lease, now_once().label("read_at")).select_from(both).order_by(running.c.id)
-    return {row.instance or row.holder: _running(row) for row in c.execute(query)}
-
-
-def _running(row: Row[Any]) -> Running:
-    leased = row.holder is not None
-    cut_off = leased and row.expires_at <= row.read_at
-    if row.instance is None:
-        return Running(round=None, since=row.acquired_at, leased=leased, cut_off=cut_off)
-    return Running(
-        round=row.id,
-        since=row.started_at,
-        waiting=row.waiting,
-        waiting_since=row.waiting_since,
-        leased=leased,
-        cut_off=cut_off,
-        progress=_progress(row),
-    )
+    work: dict[str, Running] = {}
+    for row in c.execute(query):
+        leased = row.holder is not None
+        cut_off = leased and row.expires_at <= row.read_at
+        if row.instance is None:
+            work[row.holder] = Running(round=None, since=row.acquired_at, leased=leased, cut_off=cut_off)
+        else:
+            work[row.instance] = Running(
+                round=row.id,
+                since=row.started_at,
+                waiting=row.waiting,
+                waiting_since=row.waiting_since,
+                leased=leased,
+                cut_off=cut_off,
+                progress=_progress(row),
+            )
+    return work
 
 
 def _rounds(db: Database) -> Select[Any]:
@@ -102,24 +102,18 @@ def _progress(row: Row[Any]) -> RoundCounts:
     for fields in row.ranges or ():
         receipt = None if fields["receipt"] is None else RangeReceipt.model_validate(fields["receipt"])
         ranges[fields["kind"]].append(_Range(**fields | {"receipt": receipt}))
-    kinds = [
-        _with_plan(counted.get(kind, KindCounts(kind=kind)), planned.get(kind), ranges.get(kind, ()))
-        for kind in sorted(planned.keys() | counted.keys())
-    ]
+    kinds: list[KindCounts] = []
+    for kind in sorted(planned.keys() | counted.keys()):
+        plan, of_kind = planned.get(kind), ranges.get(kind, [])
+        changes: dict[str, object] = {"kept": _kept(of_kind).total()}
+        if plan is not None:
+            changes |= {"due": plan.marks, "held": plan.marks - plan.unheld.marks, "planned": plan.unheld.objects}
+            changes |= {"estimated": plan.estimated, "guessed": plan.guessed, "shards": _shards(plan, of_kind)}
+        kinds.append(counted.get(kind, KindCounts(kind=kind)).model_copy(update=changes))
     total: Counter[Kept] = Counter()
     for of_kind in ranges.values():
         total.update(_kept(of_kind))
     return RoundCounts(kinds=tuple(kinds), elapsed_ms=max(0, row.now - row.started_at), kept=dict(total))
-
-
-def _with_plan(counts: KindCounts, plan: KindPlan | None, ranges: Sequence[_Range]) -> KindCounts:
-    """Return the counts of one kind with what its plan expects."""
-    counts = counts.model_copy(update={"kept": _kept(ranges).total()})
-    if plan is None:
-        return counts
-    expected = {"due": plan.marks, "held": plan.marks - plan.unheld.marks, "planned": plan.unheld.objects}
-    flags = {"estimated": plan.estimated, "guessed": plan.guessed}
-    return counts.model_copy(update=expected | flags | {"shards": _shards(plan, ranges)})
 
 
 def _shards(plan: KindPlan, ranges: Sequence[_Range]) -> tuple[ShardCounts, ...]:

@@ -108,8 +108,14 @@ async def reporting(
     with suppress(*AWAY):
         await asyncio.to_thread(workers.remove, presence.worker)
     await _report(workers, presence)
+
+    async def report_regularly() -> None:
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            await _report(workers, presence.model_copy(update={"busy": busy()}))
+
     try:
-        async with in_background(_report_regularly(workers, presence, busy)):
+        async with in_background(report_regularly()):
             yield
     finally:
         with suppress(*AWAY):  # the row expires
@@ -119,12 +125,6 @@ async def reporting(
 def own_settings(settings: Settings) -> dict[str, str]:
     """Return the settings that all workers should share: those that the database may change."""
     return {row.key: row.value for row in rows(settings) if row.mutable}
-
-
-async def _report_regularly(workers: WorkerStore, presence: WorkerPresence, busy: Callable[[], int]) -> None:
-    while True:
-        await asyncio.sleep(REPORT_SECONDS)
-        await _report(workers, presence.model_copy(update={"busy": busy()}))
 
 
 async def _report(workers: WorkerStore, presence: WorkerPresence) -> None:

@@ -47,7 +47,13 @@ class SdkCollector(Collector):
         self._metrics: dict[str, BufferedMetric] = {}
         self._values: dict[tuple[str, Labels], float] = {}
         self._buckets: dict[tuple[str, Labels], list[int]] = {}
-        threading.Thread(target=self._drain_always, name="temporal-metrics", daemon=True).start()
+
+        def drain_always() -> None:
+            pause = threading.Event()
+            while not pause.wait(DRAIN_SECONDS):
+                self._drain()
+
+        threading.Thread(target=drain_always, name="temporal-metrics", daemon=True).start()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
@@ -57,46 +63,37 @@ class SdkCollector(Collector):
             for name, metric in self._metrics.items():
                 full_name = f"{name}_seconds" if metric.unit == "s" else name
                 families[name] = Metric(full_name, metric.description or name, KINDS[metric.kind])
-            for (name, labels), value in self._values.items():
-                self._add(families[name], self._metrics[name], labels, value)
+            for key, value in self._values.items():
+                name, labels = key[0], dict(key[1])
+                family, kind = families[name], self._metrics[name].kind
+                if kind != HISTOGRAM:
+                    family.add_sample(f"{family.name}_total" if kind == COUNTER else family.name, labels, value)
+                    continue
+                counts = list(accumulate(self._buckets[key]))
+                bounds = [str(bound) for bound in BUCKETS.get(name, _DEFAULT)]
+                for bound, count in zip([*bounds, "+Inf"], counts, strict=True):
+                    family.add_sample(f"{family.name}_bucket", {**labels, "le": bound}, count)
+                family.add_sample(f"{family.name}_count", labels, counts[-1])
+                family.add_sample(f"{family.name}_sum", labels, value)
         yield from families.values()
 
     def describe(self) -> Iterator[Metric]:
         """Yield nothing: which metrics there are is known when the SDK has counted something."""
         yield from ()
 
-    def _add(self, family: Metric, metric: "BufferedMetric", labels: Labels, value: float) -> None:
-        if metric.kind != HISTOGRAM:
-            family.add_sample(f"{family.name}_total" if metric.kind == COUNTER else family.name, dict(labels), value)
-            return
-        counts = list(accumulate(self._buckets[metric.name, labels]))
-        bounds = [str(bound) for bound in BUCKETS.get(metric.name, _DEFAULT)]
-        for bound, count in zip([*bounds, "+Inf"], counts, strict=True):
-            family.add_sample(f"{family.name}_bucket", {**dict(labels), "le": bound}, count)
-        family.add_sample(f"{family.name}_count", dict(labels), counts[-1])
-        family.add_sample(f"{family.name}_sum", dict(labels), value)
-
-    def _drain_always(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(DRAIN_SECONDS):
-            self._drain()
-
     def _drain(self) -> None:
         with self._lock:
             for update in self._retrieve():
-                self._take(update)
-
-    def _take(self, update: "BufferedMetricUpdate") -> None:
-        metric = update.metric
-        values = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in update.attributes.items()}
-        labels = tuple(sorted((k, v) for k, v in values.items() if k not in LEFT_OUT))
-        key = metric.name, labels
-        if metric.kind not in KINDS or (key not in self._values and len(self._values) >= MOST_SERIES):
-            return
-        self._metrics.setdefault(metric.name, metric)
-        before = 0.0 if metric.kind == GAUGE else self._values.get(key, 0.0)
-        self._values[key] = before + update.value
-        if metric.kind == HISTOGRAM:
-            bounds = BUCKETS.get(metric.name, _DEFAULT)
-            counts = self._buckets.setdefault(key, [0] * (len(bounds) + 1))
-            counts[bisect_left(bounds, update.value)] += 1
+                metric = update.metric
+                values = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in update.attributes.items()}
+                labels = tuple(sorted((k, v) for k, v in values.items() if k not in LEFT_OUT))
+                key = metric.name, labels
+                if metric.kind not in KINDS or (key not in self._values and len(self._values) >= MOST_SERIES):
+                    continue
+                self._metrics.setdefault(metric.name, metric)
+                before = 0.0 if metric.kind == GAUGE else self._values.get(key, 0.0)
+                self._values[key] = before + update.value
+                if metric.kind == HISTOGRAM:
+                    bounds = BUCKETS.get(metric.name, _DEFAULT)
+                    counts = self._buckets.setdefault(key, [0] * (len(bounds) + 1))
+                    counts[bisect_left(bounds, update.value)] += 1

@@ -62,7 +62,13 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
     yield from blocking
     is_halted = any(event.event.startswith("halted_") for event in blocking)
     if mark_row.quarantined_reason is None and not is_halted and not approvals:
-        yield _next_round_event(context.stores.schedule.next_round(mark_row.instance), now)
+        next_round_at = context.stores.schedule.next_round(mark_row.instance)
+        if next_round_at is not None and next_round_at > now:
+            text = "the next round starts, if the schedule is active"
+            yield Event(at=next_round_at, event="next_round", text=text)
+        else:
+            text = "the next round starts as soon as a slot is free, if the schedule is active"
+            yield Event(event="next_round", text=text)
 
 
 def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) -> Iterator[Event]:
@@ -86,7 +92,18 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         if cap.vault == mark_row.vault:
             text = f"deletion in its vault is capped at {cap.keys_per_second:,} keys/s; see: sexton pace"
             yield Event(at=cap.since, event="paced", text=text)
-    yield from _newest_round_events(db, mark_row)
+    # What stopped the newest round: the pause in which it still waits, or a fault of the mark's vault.
+    for newest in Reports(db).rounds(mark_row.instance, last=1):
+        if newest.waiting:
+            text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
+            yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
+        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
+        if status not in (NORMAL, NOT_LISTED):
+            text = (
+                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
+                f"see: {vault_way_out(status, mark_row.instance)}"
+            )
+            yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 
 
 def keeper_events(mark_row: Any, context: WhyContext, *, claimed: bool = False) -> Iterator[Event]:
@@ -104,13 +121,6 @@ def keeper_events(mark_row: Any, context: WhyContext, *, claimed: bool = False) 
     for keeper in context.stores.keepers:
         if not (claimed and keeper.for_claims_only):
             yield from keeper.explain(mark_row.instance, mark)
-
-
-def _next_round_event(next_round_at: int | None, now: int) -> Event:
-    """Return when the next round starts; both instants in ms since 1970."""
-    if next_round_at is not None and next_round_at > now:
-        return Event(at=next_round_at, event="next_round", text="the next round starts, if the schedule is active")
-    return Event(event="next_round", text="the next round starts as soon as a slot is free, if the schedule is active")
 
 
 def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
@@ -132,21 +142,6 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
         if plan_row.expires_at is not None:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
-
-
-def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
-    """Yield what stopped the newest round: the pause in which it still waits, or a fault of the mark's vault."""
-    for newest in Reports(db).rounds(mark_row.instance, last=1):
-        if newest.waiting:
-            text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
-            yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
-        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
-        if status not in (NORMAL, NOT_LISTED):
-            text = (
-                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
-                f"see: {vault_way_out(status, mark_row.instance)}"
-            )
-            yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 
 
 def _live_events(mark_row: Any, context: WhyContext) -> Iterator[Event]:

@@ -34,7 +34,13 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
     if mark_row.state != MarkState.CLAIMED:
         yield from unclaimed_events(db, mark_row, context, now)
     if mark_row.claimed_at:
-        yield from _claimed_events(db, mark_row, names, context, now)
+        batch = mark_row.claimed_batch or mark_row.batch
+        with_parent = ", together with its parent, whose files include its own" if mark_row.absorbed else ""
+        text = f"claimed in batch {batch}{_round_and_plan(db, batch)}{with_parent}; irrevocable"
+        yield Event(at=mark_row.claimed_at, event="claimed", text=text)
+        yield from _stored_file_events(db, mark_row, names)
+        yield from _audit_events(mark_row, batch, now, names, context)
+        yield from blocking_events(db, mark_row, context, now)
     if mark_row.first_pass_at:
         text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
         yield Event(at=mark_row.first_pass_at, event="swept", text=text)
@@ -87,7 +93,16 @@ def events_of_history(db: Database, history_row: Any, names: set[str], context: 
 
 def _marked_events(db: Database, mark_row: Any) -> Iterator[Event]:
     by = f" by transaction {mark_row.owner_txn}" if mark_row.owner_txn else ""
-    text = f"marked {mark_row.kind}{by}: {_files_text(mark_row)}, {mark_row.bytes} bytes according to its owner"
+    keys: Sequence[str] = mark_row._mapping["keys"] or ()
+    if not mark_row.vault:
+        files = "its owner names its files"
+    elif mark_row.prefix:
+        files = f"prefix {mark_row.prefix} in vault {mark_row.vault}"
+    elif len(keys) == 1:
+        files = f"key {keys[0]} in vault {mark_row.vault}"
+    else:
+        files = f"{len(keys)} keys in vault {mark_row.vault}"
+    text = f"marked {mark_row.kind}{by}: {files}, {mark_row.bytes} bytes according to its owner"
     yield Event(at=mark_row.marked_at, event="marked", text=text)
     if mark_row.parent_id is not None:
         yield Event(at=mark_row.marked_at, event="below", text=f"parents: {', '.join(_parents(db, mark_row))}")
@@ -99,30 +114,6 @@ def _marked_events(db: Database, mark_row: Any) -> Iterator[Event]:
     if mark_row.state == MarkState.FENCED:
         text = "fenced: its owner refuses to commit it; the next round claims it unless something blocks its deletion"
         yield Event(event="fenced", text=text)
-
-
-def _files_text(mark_row: Any) -> str:
-    """Return which files a mark's row names, and in which vault."""
-    if not mark_row.vault:
-        return "its owner names its files"
-    keys: Sequence[str] = mark_row._mapping["keys"] or ()
-    if mark_row.prefix:
-        files = f"prefix {mark_row.prefix}"
-    elif len(keys) == 1:
-        files = f"key {keys[0]}"
-    else:
-        files = f"{len(keys)} keys"
-    return f"{files} in vault {mark_row.vault}"
-
-
-def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyContext, now: int) -> Iterator[Event]:
-    batch = mark_row.claimed_batch or mark_row.batch
-    with_parent = ", together with its parent, whose files include its own" if mark_row.absorbed else ""
-    text = f"claimed in batch {batch}{_round_and_plan(db, batch)}{with_parent}; irrevocable"
-    yield Event(at=mark_row.claimed_at, event="claimed", text=text)
-    yield from _stored_file_events(db, mark_row, names)
-    yield from _audit_events(mark_row, batch, now, names, context)
-    yield from blocking_events(db, mark_row, context, now)
 
 
 def _parents(db: Database, mark_row: Any) -> list[str]:
@@ -160,17 +151,6 @@ def _round_and_plan(db: Database, batch: int) -> str:
 
 def _stored_file_events(db: Database, mark_row: Any, names: set[str]) -> Iterator[Event]:
     """Yield the outcome so far of a claimed mark's files: those with one of the names, or else the first few."""
-    files, total = _stored_files(db, mark_row, names)
-    if total > len(files):
-        yield Event(event="files", text=f"{total:,} files are being deleted, among them:")
-    for file in files:
-        reason = f": {file.reason}" if file.reason else ""
-        text = f"file {file.key} in vault {file.vault}: {file.outcome or 'not tried yet'}{reason}"
-        yield Event(event=f"file_{file.outcome or 'untried'}", text=text)
-
-
-def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequence[ListedFile], int]:
-    """Return the files to list, and how many the mark has; 0 where the files were searched by their keys."""
     ref = Ref(mark_row.kind, mark_row.id)
     searched: list[ListedFile] = []
     first: list[ListedFile] = []
@@ -184,7 +164,12 @@ def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequenc
                         searched.append(file)
                     if len(first) < LISTED_FILES:
                         first.append(file)
-    return (searched, 0) if searched else (first, total)
+    if not searched and total > len(first):
+        yield Event(event="files", text=f"{total:,} files are being deleted, among them:")
+    for file in searched or first:
+        reason = f": {file.reason}" if file.reason else ""
+        text = f"file {file.key} in vault {file.vault}: {file.outcome or 'not tried yet'}{reason}"
+        yield Event(event=f"file_{file.outcome or 'untried'}", text=text)
 
 
 def _audit_events(row: Any, batch: int, until: int, names: set[str], context: WhyContext) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
 from sexton.marks.keepers import Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.marks.model import Reason
-from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
+from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.recycle.model import NO_FAULT
 from sexton.recycle.pacing.policy import vault_of
@@ -20,7 +20,6 @@ from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operators.registry.store import Instance
-    from sexton.recycle.model import RoundReport
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
 """Reasons that have rows of their own, which do not need a round."""
@@ -66,10 +65,8 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
     stores = service.stores
     with service.db.read() as c:
         now, controls = service.db.now(c), stores.controls.all_in(c)
-        plans, quarantined = (
-            stores.plans.approvals.waiting(c, instance.id),
-            count_quarantined(service.db, c, instance.id),
-        )
+        plans = stores.plans.approvals.waiting(c, instance.id)
+        quarantined = count_quarantined(service.db, c, instance.id)
     if instance.mode == "observe":
         yield Blocker(
             instance=instance.id,
@@ -134,7 +131,17 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
 
 def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...], now: int) -> Iterator[Blocker]:
     """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
-    for halted, scope in _halts(controls, instance, now):
+    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
+    groups = [
+        ([c], ALL_INSTANCES if c.name == ALL else instance)
+        for c in controls
+        if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)
+    ]
+    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL_INSTANCES)):
+        groups.append(([c for c in controls if c.kind is kind], scope))
+    for group, scope in groups:  # each that halts, even where another one already does
+        if (halted := halt(group, instance, now)) is None:
+            continue
         removable = halted.since is not None or halted.by is ControlKind.WINDOW
         yield Blocker(
             instance=scope,
@@ -157,21 +164,6 @@ def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...
                 why=f"{instance}/{vault.name} is not on the list vaults, which is not empty",
                 way_out=f"sexton lists add vaults {instance}/{vault.name}",
             )
-
-
-def _halts(controls: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
-    """Yield each control that halts the instance, even where another one already does, and what it halts."""
-    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
-    groups = [
-        ([c], ALL_INSTANCES if c.name == ALL else instance)
-        for c in controls
-        if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)
-    ]
-    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL_INSTANCES)):
-        groups.append(([c for c in controls if c.kind is kind], scope))
-    for group, scope in groups:
-        if (found := halt(group, instance, now)) is not None:
-            yield found, scope
 
 
 def _waiting_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
@@ -235,11 +227,16 @@ def _check(run: Run, why: str, way_out: str) -> Blocker:
 def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[str]) -> Iterator[Blocker]:
     """Yield the keepers that the last report counted, except plans and quarantines, which are listed as of now.
 
+    Then the vaults at fault for which the round counted no mark: what falls due in them waits.
     ``kept_now``: what keepers list as in force.
     """
     for report in service.stores.reports.find_round(instance):
         for kept, n in sorted(report.kept.items()):
             if n and kept.reason not in LISTED_AS_OF_NOW:
+                todo = way_out(kept, instance)
+                if kept.reason in LISTED_BY_KEEPERS:  # one in force has a row and a way out of its own
+                    is_in_force = describe(kept._replace(detail="")) in kept_now
+                    todo = "" if is_in_force else "it has ended since, and blocks nothing in the next round"
                 yield Blocker(
                     instance=instance,
                     held_by=describe(kept),
@@ -247,31 +244,18 @@ def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[s
                     count=n,
                     since=report.ended_at,
                     why=f"counted by round {report.round}",
-                    way_out=_way_out_now(kept, instance, kept_now),
+                    way_out=todo,
                 )
-        yield from _excluded_vaults(report)
-
-
-def _excluded_vaults(report: "RoundReport") -> Iterator[Blocker]:
-    """Yield the vaults at fault for which the round counted no mark: what falls due in them waits."""
-    counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
-    for vault, state in sorted(report.vaults.items()):
-        if state not in NO_FAULT and vault not in counted:
-            keeper = by_vault(vault, state)
-            yield Blocker(
-                instance=report.instance,
-                held_by=describe(keeper),
-                what=f"vault {vault}",
-                count=0,
-                since=report.ended_at,
-                why=f"excluded by round {report.round}",
-                way_out=way_out(keeper, report.instance),
-            )
-
-
-def _way_out_now(kept: Kept, instance: str, kept_now: Set[str]) -> str:
-    """Return the way out of what a past round counted; one in force has a row and way out of its own."""
-    if kept.reason not in LISTED_BY_KEEPERS:
-        return way_out(kept, instance)
-    is_in_force = describe(kept._replace(detail="")) in kept_now
-    return "" if is_in_force else "it has ended since, and blocks nothing in the next round"
+        counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
+        for vault, state in sorted(report.vaults.items()):
+            if state not in NO_FAULT and vault not in counted:
+                keeper = by_vault(vault, state)
+                yield Blocker(
+                    instance=report.instance,
+                    held_by=describe(keeper),
+                    what=f"vault {vault}",
+                    count=0,
+                    since=report.ended_at,
+                    why=f"excluded by round {report.round}",
+                    way_out=way_out(keeper, report.instance),
+                )

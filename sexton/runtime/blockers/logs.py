@@ -16,7 +16,7 @@ from sexton.wal.model import BlockReason
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.replication.binlog.model import Consumer, Log
-    from sexton.replication.replicas.model import BackendStanding, RetainingReplica
+    from sexton.replication.replicas.model import RetainingReplica
     from sexton.wal.model import FlushCandidate, Topic
 
 MAX_TOPICS = 1_000
@@ -62,7 +62,18 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
             why="a node opens the region",
             way_out=f"it ends when the region is open; see: sexton wal explain {pin.topic}",
         )
-    yield from _not_enabled(wal.topics("", MAX_TOPICS, instance=instance, enabled=False))
+    never_purged: dict[str, list[str]] = {}
+    for topic in wal.topics("", MAX_TOPICS, instance=instance, enabled=False):
+        never_purged.setdefault(topic.instance, []).append(topic.name)
+    for of_instance, not_enabled in sorted(never_purged.items()):
+        yield Blocker(
+            instance=of_instance,
+            held_by=BlockReason.NOT_ENABLED,
+            what=f"topic {_named(not_enabled)}",
+            why="a topic is purged only after it was enabled by name",
+            way_out=f"sexton wal enable {not_enabled[0]}",
+            count=len(not_enabled),
+        )
 
 
 def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]") -> Iterator[Blocker]:
@@ -80,22 +91,6 @@ def _lagging(topics: "dict[str, Topic]", candidates: "Sequence[FlushCandidate]")
             why=f"not flushed by node {first.node}" if first.node else "not flushed",
             way_out=f"sexton wal explain {name}; to have them flushed: sexton wal purge {name}",
             count=len(regions),
-        )
-
-
-def _not_enabled(topics: "Sequence[Topic]") -> Iterator[Blocker]:
-    """Yield one row for all topics of an instance that no purge visits."""
-    by_instance: dict[str, list[str]] = {}
-    for topic in topics:
-        by_instance.setdefault(topic.instance, []).append(topic.name)
-    for instance, names in sorted(by_instance.items()):
-        yield Blocker(
-            instance=instance,
-            held_by=BlockReason.NOT_ENABLED,
-            what=f"topic {_named(names)}",
-            why="a topic is purged only after it was enabled by name",
-            way_out=f"sexton wal enable {names[0]}",
-            count=len(names),
         )
 
 
@@ -139,8 +134,30 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
             )
     yield from _consumers(instance, logs, consumers)
     yield from _replicas(instance, retaining)
-    yield from _backends(instance, standings, now)
-    yield from _followers(service, instance, head, now)
+    for b in standings:  # backends that do not delete what was cut: they do not ask for orders, or report problems
+        is_silent = b.pulled_at is None or b.pulled_at < now - SILENT_MS
+        if b.behind and (is_silent or b.problems):
+            since = " since" if b.pulled_at else ""
+            yield Blocker(
+                instance=instance,
+                held_by=f"backend {b.backend}",
+                what=f"binlogs of {quantity(b.behind, 'replica')}",
+                since=b.pulled_at,
+                why=b.problem or f"it has {'not' if b.pulled_at else 'never'} asked for orders to delete{since}",
+                way_out=f"sexton replica backends {instance}",
+                count=b.behind,
+            )
+    for follower in service.stores.binlogs.journal.followers(instance):
+        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
+            yield Blocker(
+                instance=instance,
+                held_by=f"follower {follower.name}",
+                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
+                since=follower.seen_at,
+                why="it has not replayed them",
+                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
+                count=head - follower.applied,
+            )
 
 
 def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
@@ -186,35 +203,3 @@ def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterato
             way_out=way_out,
             count=group.copies,
         )
-
-
-def _backends(instance: str, standings: "Sequence[BackendStanding]", now: int) -> Iterator[Blocker]:
-    """Yield backends that do not delete what was cut: they do not ask for orders, or report problems."""
-    for b in standings:
-        is_silent = b.pulled_at is None or b.pulled_at < now - SILENT_MS
-        if b.behind and (is_silent or b.problems):
-            since = " since" if b.pulled_at else ""
-            yield Blocker(
-                instance=instance,
-                held_by=f"backend {b.backend}",
-                what=f"binlogs of {quantity(b.behind, 'replica')}",
-                since=b.pulled_at,
-                why=b.problem or f"it has {'not' if b.pulled_at else 'never'} asked for orders to delete{since}",
-                way_out=f"sexton replica backends {instance}",
-                count=b.behind,
-            )
-
-
-def _followers(service: "Deployment", instance: str, head: int, now: int) -> Iterator[Blocker]:
-    """Yield each silent follower that has not applied the journal up to its head."""
-    for follower in service.stores.binlogs.journal.followers(instance):
-        if follower.lost_at is None and follower.applied < head and follower.seen_at < now - SILENT_MS:
-            yield Blocker(
-                instance=instance,
-                held_by=f"follower {follower.name}",
-                what=f"journal: {quantity(head - follower.applied, 'entry', 'entries')} after {follower.applied}",
-                since=follower.seen_at,
-                why="it has not replayed them",
-                way_out=f"if it never returns: sexton binlog remove-follower {follower.name} --instance {instance}",
-                count=head - follower.applied,
-            )

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -172,12 +172,8 @@ def _programs(user: tuple[int, int]) -> Path:
         raise EmbeddedError("PostgreSQL is missing: pip install 'sexton[embedded]'")
     packages = Path(spec.submodule_search_locations[0]).resolve().parent
     parts = (f"{_PACKAGE}/{_INSTALLATION}", f"{_PACKAGE}.libs")
-    if user != (0, 0) and not _reachable(packages / parts[0] / "bin/postgres", user[1]):
-        packages = _copied(packages, parts)
-    return packages / parts[0] / "bin"
-
-
-def _copied(packages: Path, parts: Sequence[str]) -> Path:
+    if user == (0, 0) or _reachable(packages / parts[0] / "bin/postgres", user[1]):
+        return packages / parts[0] / "bin"
     from importlib.metadata import version
 
     target = SHARED / f"{_PACKAGE}-{version(_PACKAGE)}"
@@ -193,7 +189,7 @@ def _copied(packages: Path, parts: Sequence[str]) -> Path:
             unfinished.rename(target)
         except OSError:  # another process was faster
             shutil.rmtree(unfinished)
-    return target
+    return target / parts[0] / "bin"
 
 
 def _place(home: Path, user: tuple[int, int]) -> Path:

@@ -72,18 +72,17 @@ class S3Server:
         self._healthy_since = self._healthy_since or time.monotonic()
         stored = len(list(self._data.glob("*.dat")))
         waited = time.monotonic() - self._healthy_since
-        return not stored or waited > REGISTER_SECONDS or self._registered_volumes() >= stored
-
-    def _registered_volumes(self) -> int:
-        """Ask the master over gRPC, with its own shell (0.6 s): no other port answers that."""
+        if not stored or waited > REGISTER_SECONDS:
+            return True
+        # The master is asked over gRPC, with its own shell (0.6 s): no other port answers that.
         shell = [find_binary("weed"), "shell", f"-master={self._master}"]
         try:
             said = subprocess.run(
                 shell, input="volume.list\n", capture_output=True, text=True, env=self._env, timeout=10, check=False
             )
         except subprocess.TimeoutExpired:
-            return 0
-        return said.stdout.count("volume Id:")
+            return False
+        return said.stdout.count("volume Id:") >= stored
 
 
 _VALID = dt.timedelta(days=3650)
@@ -103,18 +102,15 @@ def create_identity(directory: Path) -> dict[str, str]:
     certificate, key = directory / "s3-certificate.pem", directory / "s3-key.pem"
     private_key = ec.generate_private_key(ec.SECP256R1())
     write_atomically(key, private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
-    write_atomically(certificate, _self_signed(private_key).public_bytes(Encoding.PEM).decode())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the embedded store of Sexton")])
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder(subject, subject, private_key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + _VALID)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    loopback = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    self_signed = builder.add_extension(loopback, critical=False).sign(private_key, hashes.SHA256())
+    write_atomically(certificate, self_signed.public_bytes(Encoding.PEM).decode())
     grpc = {f"WEED_GRPC_{part}_CERT": str(certificate) for part in _GRPC}
     grpc |= {f"WEED_GRPC_{part}_KEY": str(key) for part in _GRPC}
     http = {f"WEED_JWT_{name}_KEY": secrets.token_hex(32) for name in _HTTP}
     return {"WEED_GRPC_CA": str(certificate)} | grpc | http
-
-
-def _self_signed(private_key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the embedded store of Sexton")])
-    now = dt.datetime.now(dt.UTC)
-    builder = x509.CertificateBuilder(name, name, private_key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + _VALID)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    loopback = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    return builder.add_extension(loopback, critical=False).sign(private_key, hashes.SHA256())

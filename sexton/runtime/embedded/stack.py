@@ -97,7 +97,20 @@ class Stack:
                 had started are stopped.
         """
         make_directory(self.home)
-        self._acquire()
+        lock = open_file(self.home / "lock", "a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            pid = lock.read().strip() or "unknown"
+            lock.close()
+            raise EmbeddedError(
+                f"a stack already runs over {self.home} (pid {pid}): stop it, or set SEXTON_HOME to another directory"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
         try:
             self._start(report)
         except BaseException:
@@ -219,19 +232,3 @@ class Stack:
         if self._lock:
             self._lock.close()
             self._lock = None
-
-    def _acquire(self) -> None:
-        lock = open_file(self.home / "lock", "a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            pid = lock.read().strip() or "unknown"
-            lock.close()
-            raise EmbeddedError(
-                f"a stack already runs over {self.home} (pid {pid}): stop it, or set SEXTON_HOME to another directory"
-            ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock

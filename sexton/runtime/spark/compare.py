@@ -138,7 +138,11 @@ class SparkComparison:
         """List every vault, then read the live side, and write down where they differ."""
         tag = f"check-{order.run.run}"  # a workflow's run id, so no other deployment has it
         folder = f"{self._scratch}/{tag}"
-        self._remove_scratch_of_others()
+        if "://" not in self._scratch:
+            # Remove the scratch of runs that were cancelled, or that continued without Spark when their worker died.
+            others = {path.name.removeprefix("check-"): path for path in Path(self._scratch).glob("check-*")}
+            for name in others.keys() - self._runs.running(others):
+                self._remove_scratch(str(others[name]))
         with self._sessions.of(tag, heartbeat) as session:
             this = _Run(order, vaults, folder, session, tag, heartbeat)
             session.dataSource.register(ListedObjects)
@@ -157,14 +161,6 @@ class SparkComparison:
         """Remove a run's scratch folder, where it is on this machine."""
         if "://" not in folder:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _remove_scratch_of_others(self) -> None:
-        """Remove the scratch of runs that were cancelled, or that continued without Spark when their worker died."""
-        if "://" in self._scratch:
-            return
-        folders = {folder.name.removeprefix("check-"): folder for folder in Path(self._scratch).glob("check-*")}
-        for name in folders.keys() - self._runs.running(folders):
-            self._remove_scratch(str(folders[name]))
 
     def _list(self, this: _Run) -> ListingProgress:
         """List the parts that are not listed yet, pass by pass."""
@@ -223,10 +219,21 @@ class SparkComparison:
         return ListingProgress(parts=tuple(parts), faults=faults)
 
     def _evidence_of_listings(self, this: _Run, progress: ListingProgress) -> tuple[Evidence, DataFrame | None]:
-        """Return the evidence of the listings, and the listed objects with whether each is old enough to be judged."""
-        objects = _listed_objects(this, progress)
+        """Return the evidence of the listings, and the listed objects with whether each is old enough to be judged.
+
+        None in place of the objects where nothing was listed.
+        """
+        objects: DataFrame | None = None
+        for listing_pass in progress.passes:
+            rows = this.session.read.parquet(f"{this.folder}/objects/{listing_pass.number}").where("error is null")
+            if listing_pass.failed:
+                rows = rows.where(~rows.part.isin(sorted(listing_pass.failed)))
+            objects = rows if objects is None else objects.unionByName(rows)
         counts: dict[str, tuple[int, int]] = {}
         if objects is not None:
+            until = latest_judged_write(this.order.run.cutoff, this.order.grace_seconds)
+            is_old = f.coalesce((f.col("written") != "") & (f.col("written") <= until), f.lit(False)).alias("old")
+            objects = objects.select("vault", "name", "key", "bytes", "etag", "written", is_old)
             old, young = f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
             counted = objects.groupBy("vault").agg(old, young)
             counts = {row.vault: (row.old, row.young) for row in this.do(counted.collect)}
@@ -278,23 +285,6 @@ class SparkComparison:
                 for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
-
-
-def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
-    """Return the listed objects of all passes, with whether each is old enough to be judged; None without a pass."""
-    objects: DataFrame | None = None
-    for listing_pass in progress.passes:
-        rows = this.session.read.parquet(f"{this.folder}/objects/{listing_pass.number}").where("error is null")
-        if listing_pass.failed:
-            rows = rows.where(~rows.part.isin(sorted(listing_pass.failed)))
-        objects = rows if objects is None else objects.unionByName(rows)
-    if objects is None:
-        return None
-    until = latest_judged_write(this.order.run.cutoff, this.order.grace_seconds)
-    old = (f.col("written") != "") & (f.col("written") <= until)
-    return objects.select(
-        "vault", "name", "key", "bytes", "etag", "written", f.coalesce(old, f.lit(False)).alias("old")
-    )
 
 
 def scratch_of(setting: str, home: Path, *, local: bool) -> str:

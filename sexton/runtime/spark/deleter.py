@@ -5,7 +5,7 @@ No key passes through this process: jobs get numbers of files, and return result
 
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import pairwise
@@ -120,10 +120,13 @@ class SparkDeletion:
             if self._session is None:
                 session = self._deleter.sessions.of(self._batch, self._active_lease.keep_alive)
                 self._session = self._resources.enter_context(session)
+            files = to - self._sent_to
+            # As many parts as tasks, of about the same size; fewer where a part would be smaller than a page.
+            number = max(1, min(self._deleter.tasks, -(-files // PAGE_KEYS)))
             order = DeleteOrder(
                 work=self._deleter.work,
                 token=self._token,
-                parts=tuple(_parts(self._sent_to, to, self._deleter.tasks)),
+                parts=tuple(pairwise(self._sent_to + files * n // number for n in range(number + 1))),
                 excluded_vaults=self._active_lease.excluded_vaults,
                 faults=self._active_lease.faults,
             )
@@ -146,13 +149,6 @@ class SparkDeletion:
                     self._unlogged.append((job.after, job.to))
             self._jobs.popleft()
             self._tried_to, self._under_way = job.to, 0
-
-
-def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:
-    """Yield so many parts of about the same size; fewer where a part would be smaller than a page."""
-    files = to - after
-    number = max(1, min(tasks, -(-files // PAGE_KEYS)))
-    yield from pairwise(after + files * n // number for n in range(number + 1))
 
 
 def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartResult]:

@@ -64,7 +64,12 @@ def narrowed(objects: DataFrame, exact: DataFrame, rows: int) -> Iterator[tuple[
         for buckets in bucket_counts(rows):
             different = _cached(cached, differing(objects, exact, buckets))
             if different.count() <= MOST_DIFFERING * buckets:
-                some, some_exact = (_cached(cached, _in_buckets(s, different, buckets)) for s in (objects, exact))
+                bucket = _bucket_of(f.xxhash64("vault", "name"), buckets)
+                numbered = (side.withColumn("bucket", bucket) for side in (objects, exact))
+                some, some_exact = (
+                    _cached(cached, side.join(f.broadcast(different), "bucket", "left_semi").drop("bucket"))
+                    for side in numbered
+                )
                 yield some, some_exact.hint("shuffle_hash")
                 return
         yield objects, exact
@@ -75,11 +80,6 @@ def _cached(stack: ExitStack, frame: DataFrame) -> DataFrame:
     frame = frame.persist()
     stack.callback(frame.unpersist)
     return frame
-
-
-def _in_buckets(side: DataFrame, different: DataFrame, buckets: int) -> DataFrame:
-    numbered = side.withColumn("bucket", _bucket_of(f.xxhash64("vault", "name"), buckets))
-    return numbered.join(f.broadcast(different), "bucket", "left_semi").drop("bucket")
 
 
 def _bucket_of(h: Column, buckets: int) -> Column:

@@ -154,12 +154,22 @@ class ControlClient(Generic[Request, Report, Progress]):
         """
 
         async def follow() -> Report:
+            name = self.name.format(subject=subject)
             workflow, run = started
             client = await connect(settings)
             handle = client.get_workflow_handle(workflow, run_id=run or None, result_type=self.report)
             watching = asyncio.ensure_future(self._watch(handle, subject, notify))
+            result = asyncio.ensure_future(handle.result())
             try:
-                return await self._await(handle, subject, notify)
+                await asyncio.wait({result}, timeout=WORKER_PATIENCE_SECONDS)
+                if not result.done() and not await taken(handle):
+                    notify(f"no worker has taken {name} yet; start one: sexton worker run, or see: sexton doctor")
+                report: Report = await result
+                return report
+            except WorkflowFailureError as e:
+                raise SextonError(_failure(e, name)) from e
+            except RPCError as e:
+                raise Left(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
             finally:
                 watching.cancel()
 
@@ -218,20 +228,6 @@ class ControlClient(Generic[Request, Report, Progress]):
             if sentence != last and progress.doing in (*self.texts, "PAUSED", "BACKING_OFF"):
                 notify(sentence)
             last = sentence
-
-    async def _await(self, handle: WorkflowHandle[Any, Report], subject: str, notify: Callable[[str], None]) -> Report:
-        """Return the workflow's result, or raise its failure as a ``SextonError``."""
-        name = self.name.format(subject=subject)
-        result = asyncio.ensure_future(handle.result())
-        try:
-            await asyncio.wait({result}, timeout=WORKER_PATIENCE_SECONDS)
-            if not result.done() and not await taken(handle):
-                notify(f"no worker has taken {name} yet; start one: sexton worker run, or see: sexton doctor")
-            return await result
-        except WorkflowFailureError as e:
-            raise SextonError(_failure(e, name)) from e
-        except RPCError as e:
-            raise Left(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
 
 
 def _unconfirmed(what: str, error: RPCError) -> TemporalAway:

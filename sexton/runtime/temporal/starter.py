@@ -73,7 +73,12 @@ class WorkflowStarter:
         async def in_time() -> Result:
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    return await call(self._client or await self._connect())
+                    if self._client is None:
+                        try:
+                            self._client = await connect(self._settings)
+                        except SextonError as e:
+                            raise TemporalAway(str(e)) from e
+                    return await call(self._client)
             except TimeoutError as e:
                 sent = f"{doubt}, see: sexton status" if self._client else "nothing was sent"
                 raise TemporalAway(f"Temporal does not answer; {sent}") from e
@@ -81,10 +86,3 @@ class WorkflowStarter:
                 raise TemporalAway(f"Temporal refused: {e.message}") from e
 
         return asyncio.run_coroutine_threadsafe(in_time(), self._loop).result()
-
-    async def _connect(self) -> Client:
-        try:
-            self._client = await connect(self._settings)
-        except SextonError as e:
-            raise TemporalAway(str(e)) from e
-        return self._client

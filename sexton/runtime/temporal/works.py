@@ -3,6 +3,7 @@
 from typing import Any
 
 from sexton.check.model import CheckProgress, CheckReport, CheckRequest
+from sexton.insight.wording import quantity
 from sexton.recycle.model import RoundReport
 from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from sexton.replication.binlog.model import GcProgress, GcReport, GcRequest
@@ -17,18 +18,6 @@ from sexton.wal.messages import (
 )
 from workflows import ids
 from workflows.search_attributes import Capability
-
-
-def _flushing(progress: PurgeProgress) -> str:
-    regions = "1 region" if progress.behind == 1 else f"{progress.behind:,} regions"
-    waiting = f"it waits for {regions} to flush old entries"
-    return f"{waiting}; to purge without them: sexton wal now {progress.topic}"
-
-
-def _sending(progress: GcProgress) -> str:
-    absent = f", {progress.away} did not answer" if progress.away else ""
-    return f"{progress.cut.records:,} records cut; {progress.waits} backends are deleting theirs{absent}"
-
 
 ROUNDS = ControlClient[RecycleRequest, RoundReport, RoundProgress](
     workflow_type=ids.RECYCLE,
@@ -71,7 +60,10 @@ PURGES = ControlClient[PurgeRequest, PurgeReport, PurgeProgress](
     progress_type=PurgeProgress,
     texts={
         "PREPARING": lambda _: "it reads the log's state",
-        "FLUSHING": _flushing,
+        "FLUSHING": lambda p: (
+            f"it waits for {quantity(p.behind, 'region')} to flush old entries; "
+            f"to purge without them: sexton wal now {p.topic}"
+        ),
         "PURGING": lambda _: "it has the log delete entries",
     },
     name="the purge of topic {subject}",
@@ -110,7 +102,10 @@ BINLOG_GCS = ControlClient[GcRequest, GcReport, GcProgress](
     texts={
         "BEGINNING": lambda _: "it begins",
         "CUTTING": lambda _: "it cuts expired records",
-        "SENDING": _sending,
+        "SENDING": lambda p: (
+            f"{p.cut.records:,} records cut; {p.waits} backends are deleting theirs"
+            f"{f', {p.away} did not answer' if p.away else ''}"
+        ),
     },
     name="the binlog GC of {subject}",
     command="binlog",

@@ -46,7 +46,14 @@ KIND_TOTALS = {
     "recycle_total_bytes_since_started": ("Bytes freed, since the instance's first round.", BYTES),
 }
 INSTANCE_GAUGES: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]]] = {
-    "last_round_recycle_duration": ("Milliseconds the last round took, from its start to its end.", lambda i: _took(i)),
+    "last_round_recycle_duration": (
+        "Milliseconds the last round took, from its start to its end.",
+        lambda i: (
+            i.last.ended_at - i.last.started_at
+            if i.last and i.last.started_at is not None and i.last.ended_at is not None
+            else None
+        ),
+    ),
     "next_ts": (
         "When the next round is due, ms since 1970; in the past: as soon as a slot is free.",
         lambda i: i.next_round,
@@ -62,19 +69,32 @@ INSTANCE_GAUGES: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]
 
 def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     """Yield the 18 families; without figures of an instance, a family has no samples."""
-    yield _status(figures)
+    text = f"Rounds by status of the vault: normal, or why the round excluded it. {STORED}"
+    rounds: Counter[tuple[str, str, str]] = Counter()
+    for (instance, counter, label), value in figures.counters.items():
+        if counter == VAULT:
+            vault, _, status = label.partition("/")  # VAULT/STATUS
+            rounds[instance, vault, vault_status(status)] += value
+    by_vault = ["instance_id", "resource_id"]
+    by_status = [*by_vault, "status"]
+    yield family("recycler_vault_recycle_status", text, by_status, sorted(rounds.items()), UnknownMetricFamily)
     busy = (
         ((i.instance, vault), max(0, in_flight.get((i.instance, vault), 0)))
         for i in figures.instances
         for vault in i.vaults
     )
     text = "Pages of keys this process deletes at this moment."
-    yield family("recycler_vault_recycle_task_concurrency", text, ["instance_id", "resource_id"], busy)
+    yield family("recycler_vault_recycle_task_concurrency", text, by_vault, busy)
     running = "Instances that are being recycled now: valid leases, over all workers."
     yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
+    reports: list[tuple[str, KindReport]] = []  # the last round's of each kind, empty ones included
+    for i in figures.instances:
+        if i.last is not None:
+            ran = {k.kind: k for k in i.last.kinds}
+            reports += [(i.instance, ran.get(kind) or KindReport(kind=kind)) for kind in sorted({*ran, *i.kinds})]
     by_kind = ["instance_id", "resource_type"]
     for name, (text, of_kind) in KIND_GAUGES.items():
-        samples = (((i.instance, k.kind), of_kind(k)) for i in figures.instances for k in _kinds(i))
+        samples = (((instance, k.kind), of_kind(k)) for instance, k in reports)
         yield family(f"recycler_instance_{name}", text, by_kind, samples)
     for name, (text, counter) in KIND_TOTALS.items():
         totals = figures.totals(counter).items()
@@ -82,29 +102,3 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     for name, (text, of_instance) in INSTANCE_GAUGES.items():
         values = (((i.instance,), of_instance(i)) for i in figures.instances)
         yield family(f"recycler_instance_{name}", text, ["instance_id"], values)
-
-
-def _status(figures: Figures) -> Metric:
-    """Return the rounds by status of the vault, from the counters named VAULT/STATUS."""
-    text = f"Rounds by status of the vault: normal, or why the round excluded it. {STORED}"
-    rounds: Counter[tuple[str, str, str]] = Counter()
-    for (instance, counter, label), value in figures.counters.items():
-        if counter == VAULT:
-            vault, _, status = label.partition("/")
-            rounds[instance, vault, vault_status(status)] += value
-    by_vault = ["instance_id", "resource_id", "status"]
-    return family("recycler_vault_recycle_status", text, by_vault, sorted(rounds.items()), UnknownMetricFamily)
-
-
-def _kinds(i: InstanceFigures) -> list[KindReport]:
-    """Return the last round's report of each kind, empty ones included; nothing before the first round."""
-    if i.last is None:
-        return []
-    ran = {k.kind: k for k in i.last.kinds}
-    return [ran.get(kind) or KindReport(kind=kind) for kind in sorted({*ran, *i.kinds})]
-
-
-def _took(i: InstanceFigures) -> int | None:
-    if i.last is None or i.last.started_at is None or i.last.ended_at is None:
-        return None
-    return i.last.ended_at - i.last.started_at

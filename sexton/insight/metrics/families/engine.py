@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from sexton.check.model import FindingType
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
-from sexton.insight.metrics.families import Samples, age, families_of_fields, family
+from sexton.insight.metrics.families import age, families_of_fields, family
 from sexton.insight.metrics.model import (
     HOLDERS,
     OTHER,
@@ -86,15 +86,23 @@ BY_LABEL: Mapping[tuple[str, str], tuple[str, Callable[[InstanceFigures, int], M
     ),
     ("vault_fault", "vault"): (
         "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's.",
-        lambda i, _: _faults(i),
+        # A vault that the whitelist excludes is not at fault.
+        lambda i, _: {v: s not in (NORMAL, NOT_LISTED) for v, s in sorted(i.last.vaults.items())} if i.last else {},
     ),
-    ("round_marks", "stage"): (
+}
+ROUND_BY_STAGE: Mapping[str, tuple[str, Callable[[RoundCounts], Mapping[str, float]]]] = {
+    "marks": (
         "Marks of the running round: due by its plan, claimed, removed.",
-        lambda i, _: _marks(i.running.progress) if i.running is not None else {},
+        lambda p: {stage: sum(getattr(k, stage) for k in p.kinds) for stage in ("due", "claimed", "removed")},
     ),
-    ("round_objects", "stage"): (
+    "objects": (
         "Objects of the running round: expected by what is known now, listed, deleted, and remaining.",
-        lambda i, _: _objects(i.running.progress) if i.running is not None else {},
+        lambda p: {
+            "expected": p.expected,
+            "listed": sum(k.listed for k in p.kinds),
+            "deleted": p.objects,
+            "remaining": max(0, p.expected - p.objects),
+        },
     ),
 }
 TOTALS = {
@@ -119,28 +127,31 @@ def families(f: Figures) -> Iterator[Metric]:
     for (name, label), (text, of_label) in BY_LABEL.items():
         samples = [((i.instance, value), n) for i in f.instances for value, n in of_label(i, f.now).items()]
         yield family(f"sexton_{name}", text, [*by_instance, label], samples)
+    for name, (text, by_stage) in ROUND_BY_STAGE.items():
+        counts = [((i, stage), n) for i, r in rounds.items() for stage, n in by_stage(r.progress).items()]
+        yield family(f"sexton_round_{name}", text, [*by_instance, "stage"], counts)
     for name, (text, counter) in TOTALS.items():
         yield family(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
-    yield from _of_places(f)
+    text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
+    yield family("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
+    text = "Requests of all workers that a place throttled; survives restarts."
+    throttled = (((p.place,), p.throttled) for p in f.paces)
+    yield family("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
     yield from _of_instances(f)
     text = "Seconds since the last accepted binlog GC, or since the instance was enabled; only enabled instances."
     quiet = (((b.instance,), None if b.quiet_since is None else age(b.quiet_since, f.now)) for b in f.binlogs)
     yield family("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
 
 
-def _of_places(f: Figures) -> Iterator[Metric]:
-    """Yield the families of the places that are deleted from."""
-    text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
-    yield family("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
-    text = "Requests of all workers that a place throttled; survives restarts."
-    throttled = (((p.place,), p.throttled) for p in f.paces)
-    yield family("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
-
-
 def _of_instances(f: Figures) -> Iterator[Metric]:
     """Yield the findings of each instance, and its counters of rounds and protections."""
     text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
-    yield family("sexton_check_findings", text, ["instance_id", "type", "confirmed"], _findings(f))
+    findings: list[tuple[tuple[str, str, str], int]] = []
+    for i in f.instances:
+        for type_ in FindingType:
+            number, confirmed = i.findings.get(type_, (0, 0))
+            findings += [((i.instance, type_, "yes"), confirmed), ((i.instance, type_, "no"), number - confirmed)]
+    yield family("sexton_check_findings", text, ["instance_id", "type", "confirmed"], findings)
     text = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
     rounds = (((i.instance,), f.counters.get((i.instance, ROUNDS, "*"), 0)) for i in f.instances)
     yield family("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
@@ -158,26 +169,3 @@ def _quarantined(i: InstanceFigures) -> Mapping[str, float]:
     for reason, n in i.quarantined.items():
         counts[reason if reason in REASONS else OTHER] += n
     return counts
-
-
-def _faults(i: InstanceFigures) -> Mapping[str, float]:
-    """Return 1 for each vault at fault in the last round; a vault that the whitelist excludes is not at fault."""
-    statuses = i.last.vaults if i.last else {}
-    return {vault: status not in (NORMAL, NOT_LISTED) for vault, status in sorted(statuses.items())}
-
-
-def _marks(p: RoundCounts) -> Mapping[str, float]:
-    return {stage: sum(getattr(k, stage) for k in p.kinds) for stage in ("due", "claimed", "removed")}
-
-
-def _objects(p: RoundCounts) -> Mapping[str, float]:
-    listed, remaining = sum(k.listed for k in p.kinds), max(0, p.expected - p.objects)
-    return {"expected": p.expected, "listed": listed, "deleted": p.objects, "remaining": remaining}
-
-
-def _findings(f: Figures) -> Samples:
-    for i in f.instances:
-        for type_ in FindingType:
-            found, confirmed = i.findings.get(type_, (0, 0))
-            yield (i.instance, type_, "yes"), confirmed
-            yield (i.instance, type_, "no"), found - confirmed

@@ -4,7 +4,7 @@ Only unhealthy replicas are read, each kind through its own index. The queries r
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Select, and_, case, false, func, not_, or_, select
@@ -65,11 +65,10 @@ def wal_figures(db: Database, c: Connection, settings: WalSettings) -> WalFigure
 def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigures]:
     """Return the figures as the transaction sees them, by instance."""
     t = db.t
-    queries = (_rounds(t), _logs(t), _consumers(t), _journal(t), _backends(t), _behind(t), _blocked(t, now))
     by_instance: defaultdict[str, dict[str, Any]] = defaultdict(
         lambda: {"unwell": dict.fromkeys(STATES, 0), "problems": dict.fromkeys(OUTCOMES, 0)}
     )
-    for query in (*queries, _unwell(t), _stale(t, now), _problems(t)):
+    for query in (*_binlogs(t), *_cuts(t, now), *_health(t, now)):
         for row in c.execute(query):
             for name, value in row._mapping.items():
                 figure, _, label = name.partition(".")
@@ -80,24 +79,23 @@ def binlog_figures(db: Database, c: Connection, now: int) -> Sequence[BinlogFigu
     return [BinlogFigures(**values) for _, values in sorted(by_instance.items())]
 
 
-# Each returns a row for each instance: its name, and columns with the names of figures, or FIGURE.LABEL.
+# Each query returns a row for each instance: its name, and columns with the names of figures, or FIGURE.LABEL.
 
 
-def _rounds(tables: Tables) -> Select[Any]:
-    t, i = tables.binlog_round, tables.instance
-    quiet_since = case((i.c.mode == "enabled", func.greatest(t.c.ok_at, i.c.enabled_at, type_=t.c.ok_at.type)))
-    query = select(t.c.instance, t.c.refusals, t.c.cuts, quiet_since.label("quiet_since"))
-    return query.join(i, i.c.id == t.c.instance)
-
-
-def _logs(tables: Tables) -> Select[Any]:
+def _binlogs(tables: Tables) -> Iterator[Select[Any]]:
+    """Yield the queries of rounds, of logs, of consumers, and of journals."""
+    round_, i = tables.binlog_round, tables.instance
+    since = func.greatest(round_.c.ok_at, i.c.enabled_at, type_=round_.c.ok_at.type)
+    quiet_since = case((i.c.mode == "enabled", since)).label("quiet_since")
+    rounds = select(round_.c.instance, round_.c.refusals, round_.c.cuts, quiet_since)
+    yield rounds.join(i, i.c.id == round_.c.instance)
     t = tables.binlog_log
     database_log = t.alias("own")
     of_same_database = and_(
         database_log.c.instance == t.c.instance, database_log.c.db == t.c.db, database_log.c.tbl == ""
     )
     in_use = and_(t.c.enabled, t.c.dropped_at.is_(None), or_(t.c.tbl == "", database_log.c.enabled.is_(False)))
-    query = select(
+    logs = select(
         t.c.instance,
         func.count().label("logs"),
         func.sum(t.c.records - t.c.gone_records).label("records"),
@@ -107,80 +105,31 @@ def _logs(tables: Tables) -> Select[Any]:
         func.count(t.c.awaiting_since).label("waiting"),
         func.min(t.c.awaiting_since).label("waiting_since"),
     )
-    return query.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)
-
-
-def _consumers(tables: Tables) -> Select[Any]:
-    t = tables.binlog_consumer
-    query = select(t.c.instance, func.count().label("consumers"), func.count(t.c.lost_at).label("lost_consumers"))
-    return query.group_by(t.c.instance)
-
-
-def _journal(tables: Tables) -> Select[Any]:
-    head, t = tables.journal_head, tables.journal_follower
-    slowest = func.min(case((t.c.lost_at.is_(None), t.c.applied), else_=None))
-    query = select(
+    yield logs.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)
+    consumer = tables.binlog_consumer
+    lost = func.count(consumer.c.lost_at).label("lost_consumers")
+    yield select(consumer.c.instance, func.count().label("consumers"), lost).group_by(consumer.c.instance)
+    head, follower = tables.journal_head, tables.journal_follower
+    slowest = func.min(case((follower.c.lost_at.is_(None), follower.c.applied), else_=None))
+    journals = select(
         head.c.instance,
         (head.c.seq - head.c.trimmed).label("entries"),
-        func.count(t.c.name).label("followers"),
-        func.count(t.c.lost_at).label("lost_followers"),
+        func.count(follower.c.name).label("followers"),
+        func.count(follower.c.lost_at).label("lost_followers"),
         func.coalesce(head.c.seq - slowest, 0).label("lag"),
     )
-    with_followers = head.outerjoin(t, t.c.instance == head.c.instance)
-    return query.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
+    with_followers = head.outerjoin(follower, follower.c.instance == head.c.instance)
+    yield journals.select_from(with_followers).group_by(head.c.instance, head.c.seq, head.c.trimmed)
 
 
-def _backends(tables: Tables) -> Select[Any]:
-    t = tables.backend
-    return select(t.c.instance, func.count().label("backends")).group_by(t.c.instance)
-
-
-def _unwell(tables: Tables) -> Select[Any]:
-    t = tables.replica
-    unhealthy = or_(t.c.bad_since.is_not(None), t.c.gap_since.is_not(None))
-    # A bad copy counts as bad only: it cannot be read, so its gaps do not matter.
-    gap = and_(t.c.bad_since.is_(None), t.c.gap_since.is_not(None))
-    marked = and_(gap, t.c.failed >= 0)
-    query = select(
-        t.c.instance,
-        func.count(t.c.bad_since).label("unwell.bad"),
-        func.count().filter(gap).label("unwell.gap"),
-        func.count().filter(marked).label("unwell.missing"),
-        func.min(t.c.bad_since).label("bad_since"),
-        func.min(t.c.gap_since).filter(marked).label("missing_since"),
-    )
-    return query.where(unhealthy, t.c.dropped.is_(False)).group_by(t.c.instance)
-
-
-def _stale(tables: Tables, now: int) -> Select[Any]:
-    t = tables.replica
-    stale = and_(t.c.fresh_until <= now, t.c.full_copy == "", t.c.dropped.is_(False))
-    return select(t.c.instance, func.count().label("unwell.stale")).where(stale).group_by(t.c.instance)
-
-
-def _problems(tables: Tables) -> Select[Any]:
-    """Select the copies that are FULL_COPY_ONLY, that cross, and for which a backend reported a problem."""
-    t = tables.replica
-    selected = or_(t.c.full_copy != "", t.c.problem != "", t.c.crossing)
-    not_dropped = t.c.dropped.is_(False)
-    known = {outcome: t.c.problem.like(f"{outcome}%") for outcome in OUTCOMES if outcome != OTHER}
-    query = select(
-        t.c.instance,
-        func.count().filter(not_dropped, t.c.full_copy == BY_LIMIT).label("unwell.full_copy_by_limit"),
-        func.count().filter(not_dropped, t.c.full_copy.not_in(("", BY_LIMIT))).label("unwell.full_copy_by_person"),
-        func.count().filter(not_dropped, t.c.crossing).label("unwell.crossing"),
-        *(func.count().filter(condition).label(f"problems.{outcome}") for outcome, condition in known.items()),
-        func.count().filter(t.c.problem != "", not_(or_(*known.values()))).label(f"problems.{OTHER}"),
-    )
-    return query.where(selected).group_by(t.c.instance)
-
-
-def _behind(tables: Tables) -> Select[Any]:
-    """Select the number of copies with pending cuts, and of their backends."""
+def _cuts(tables: Tables, now: int) -> Iterator[Select[Any]]:
+    """Yield the queries of backends, of copies with pending cuts, and of those that another copy blocks."""
     t, b = tables.replica, tables.backend
-    counts = select(t.c.instance, t.c.backend, func.count().label("behind")).where(t.c.desired > t.c.acked)
+    yield select(b.c.instance, func.count().label("backends")).group_by(b.c.instance)
+    is_behind = t.c.desired > t.c.acked
+    counts = select(t.c.instance, t.c.backend, func.count().label("behind")).where(is_behind)
     pending = counts.group_by(t.c.instance, t.c.backend).subquery()
-    query = select(
+    behind = select(
         pending.c.instance,
         func.count().label("behind_backends"),
         (func.count() - func.count(b.c.pulled_at)).label("unheard_backends"),
@@ -188,19 +137,49 @@ def _behind(tables: Tables) -> Select[Any]:
         func.sum(pending.c.behind).label("behind"),
     )
     with_pulls = pending.outerjoin(b, and_(b.c.instance == pending.c.instance, b.c.name == pending.c.backend))
-    return query.select_from(with_pulls).group_by(pending.c.instance)
-
-
-def _blocked(tables: Tables, now: int) -> Select[Any]:
-    """Select the number of these copies that another copy of their tablet blocks."""
-    t = tables.replica
+    yield behind.select_from(with_pulls).group_by(pending.c.instance)
     # A grant is permanent, so copies whose cut is granted are not blocked.
-    ungranted = and_(t.c.desired > t.c.acked, t.c.granted < t.c.desired, t.c.dropped.is_(False))
-    pending = select(t.c.instance, t.c.tablet, t.c.desired).where(ungranted).limit(MOST_BLOCKED).subquery()
+    ungranted = and_(is_behind, t.c.granted < t.c.desired, t.c.dropped.is_(False))
+    waiting = select(t.c.instance, t.c.tablet, t.c.desired).where(ungranted).limit(MOST_BLOCKED).subquery()
     copy = t.alias("copy")
     same_tablet = and_(
-        copy.c.instance == pending.c.instance, copy.c.tablet == pending.c.tablet, copy.c.dropped.is_(False)
+        copy.c.instance == waiting.c.instance, copy.c.tablet == waiting.c.tablet, copy.c.dropped.is_(False)
     )
     lowest = select(func.coalesce(func.min(needed_version(copy, now)), 0)).where(same_tablet).scalar_subquery()
-    blocked = select(pending.c.instance, func.count().label("blocked")).where(lowest <= pending.c.desired)
-    return blocked.group_by(pending.c.instance)
+    blocked = select(waiting.c.instance, func.count().label("blocked")).where(lowest <= waiting.c.desired)
+    yield blocked.group_by(waiting.c.instance)
+
+
+def _health(tables: Tables, now: int) -> Iterator[Select[Any]]:
+    """Yield the queries of unhealthy copies, of stale ones, and of the others that do not work as they should.
+
+    Those are FULL_COPY_ONLY, or cross, or a backend reported a problem for them.
+    """
+    t = tables.replica
+    not_dropped = t.c.dropped.is_(False)
+    unhealthy = or_(t.c.bad_since.is_not(None), t.c.gap_since.is_not(None))
+    # A bad copy counts as bad only: it cannot be read, so its gaps do not matter.
+    gap = and_(t.c.bad_since.is_(None), t.c.gap_since.is_not(None))
+    marked = and_(gap, t.c.failed >= 0)
+    unwell = select(
+        t.c.instance,
+        func.count(t.c.bad_since).label("unwell.bad"),
+        func.count().filter(gap).label("unwell.gap"),
+        func.count().filter(marked).label("unwell.missing"),
+        func.min(t.c.bad_since).label("bad_since"),
+        func.min(t.c.gap_since).filter(marked).label("missing_since"),
+    )
+    yield unwell.where(unhealthy, not_dropped).group_by(t.c.instance)
+    is_stale = and_(t.c.fresh_until <= now, t.c.full_copy == "", not_dropped)
+    yield select(t.c.instance, func.count().label("unwell.stale")).where(is_stale).group_by(t.c.instance)
+    selected = or_(t.c.full_copy != "", t.c.problem != "", t.c.crossing)
+    known = {outcome: t.c.problem.like(f"{outcome}%") for outcome in OUTCOMES if outcome != OTHER}
+    problems = select(
+        t.c.instance,
+        func.count().filter(not_dropped, t.c.full_copy == BY_LIMIT).label("unwell.full_copy_by_limit"),
+        func.count().filter(not_dropped, t.c.full_copy.not_in(("", BY_LIMIT))).label("unwell.full_copy_by_person"),
+        func.count().filter(not_dropped, t.c.crossing).label("unwell.crossing"),
+        *(func.count().filter(condition).label(f"problems.{outcome}") for outcome, condition in known.items()),
+        func.count().filter(t.c.problem != "", not_(or_(*known.values()))).label(f"problems.{OTHER}"),
+    )
+    yield problems.where(selected).group_by(t.c.instance)
