@@ -125,7 +125,7 @@ class RecordStore:
             records, size = list[StoredRecord](), 0
             for row in c.execute(page.order_by(b.c.seq).limit(min(limit, PAGE_RECORDS))):
                 size += row.bytes
-                if records and size > PAGE_BYTES:
+                if records and size > PAGE_BYTES:  # the first one counts, however large
                     break
                 columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
                 records.append(StoredRecord(commit_seq=row.seq, **columns))
