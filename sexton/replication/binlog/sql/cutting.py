@@ -214,8 +214,8 @@ class Cutter:
         t, b, position = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record
         tables: tuple[str, ...] = (log.tbl,)
         if not log.tbl:
-            of_database = and_(position.c.instance == log.instance, position.c.db == log.db)
-            with_records = select(position.c.tbl).where(of_database, position.c.seq <= seq, position.c.tbl != "")
+            in_database = and_(position.c.instance == log.instance, position.c.db == log.db)
+            with_records = select(position.c.tbl).where(in_database, position.c.seq <= seq, position.c.tbl != "")
             tables = tuple(c.execute(with_records.distinct().order_by(position.c.tbl)).scalars())
         # Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last.
         part, fold = self._db.t.binlog_partition_version, self._db.t.binlog_partition_cut
