@@ -127,13 +127,7 @@ class KafkaLog:
         for answer in (config, description):
             if isinstance(answer, LogFault):
                 return [str(answer)]
-        values = {name: entry.value for name, entry in config.items()}
-        wrong = [
-            f"{name} is {values[name]}, not {required}: {reason}"
-            for name, (required, reason) in REQUIRED_CONFIG.items()
-            if values[name] != required
-        ]
-        return [*wrong, *_partition_problems(description, values), *_retention_problems(values)]
+        return _problems(description, {name: entry.value for name, entry in config.items()})
 
     def _identities(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
         """Return the id and the number of partitions of each topic."""
@@ -194,9 +188,13 @@ def _facts(name: str, identities: tuple[Any, Any], start: Any, end: Any) -> Fact
     return Facts(id=topic_id, partitions=partitions, start=start.offset, end=end.offset, leader=end.leader_epoch)
 
 
-def _partition_problems(description: Any, config: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with a topic's partitions and replicas."""
-    problems = []
+def _problems(description: Any, config: Mapping[str, str]) -> list[str]:
+    """Return which settings of a topic endanger its entries, or keep deleted ones on disk."""
+    problems = [
+        f"{name} is {config[name]}, not {required}: {reason}"
+        for name, (required, reason) in REQUIRED_CONFIG.items()
+        if config[name] != required
+    ]
     if len(description.partitions) != 1:
         count = len(description.partitions)
         problems.append(f"it has {count} partitions; entry ids are unique only within one partition")
@@ -205,12 +203,6 @@ def _partition_problems(description: Any, config: Mapping[str, str]) -> list[str
         problems.append(
             f"min.insync.replicas is 1 of {replicas}: an entry that one broker acknowledged with acks=all may be lost"
         )
-    return problems
-
-
-def _retention_problems(config: Mapping[str, str]) -> list[str]:
-    """Return how a topic's retention and segments endanger its entries, or keep deleted ones on disk."""
-    problems = []
     retention = [f"{name} is {config[name]}" for name in ("retention.ms", "retention.bytes") if config[name] != "-1"]
     if retention:
         problems.append(

@@ -79,8 +79,11 @@ class NodeAddresses:
             return False
         address = ipaddress.ip_address(text)
         reached = _carried(address) or (address,)
-        if any(_is_nowhere(each) for each in reached):
-            return False
+        # An address of no host, of several, or of one link only is never a node's: clouds answer for machines there.
+        for each in reached:
+            no_host = each.is_unspecified or each.is_multicast or each.is_reserved or each in _THIS_NETWORK
+            if not each.is_loopback and (no_host or each.is_link_local):
+                return False
         named = {each for each in (address, *reached) if any(each in network for network in self._networks)}
         if address in named or named.issuperset(reached):
             return True
@@ -107,14 +110,6 @@ def _carried(address: Address) -> tuple[Address, ...]:
     if any(address in network for network in _IPV4_AT_THE_END):
         return (ipaddress.IPv4Address(packed[12:]),)
     return address.teredo or ((address.sixtofour,) if address.sixtofour is not None else ())
-
-
-def _is_nowhere(address: Address) -> bool:
-    """Return whether an address is of no host, of several, or of one link only: clouds answer for machines there."""
-    if address.is_loopback:
-        return False
-    no_host = address.is_unspecified or address.is_multicast or address.is_reserved or address in _THIS_NETWORK
-    return no_host or address.is_link_local
 
 
 def _is_own(address: Address) -> bool:

@@ -74,13 +74,24 @@ class HttpFlushClient:
         raise AssertionError("a resolved node has an address")
 
     async def _ask_at(self, address: str, url: str, node: NodeAddress, request: bytes) -> int:
+        """Send a request to one address; return the answer's status, after the few interim ones that may be sent."""
         tls, name = (self._tls, node.host) if url.startswith("https:") else (None, None)
         reader, writer = await asyncio.open_connection(
             address, node.port, limit=MAX_HEAD_BYTES, ssl=tls, server_hostname=name
         )
         try:
             writer.write(request)
-            return await _final_status(url, reader)
+            for _ in range(1 + MAX_INTERIM_ANSWERS):
+                try:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                except asyncio.LimitOverrunError as e:
+                    raise NodeSilent(f"{url} answers with a head of more than {MAX_HEAD_BYTES:,} bytes") from e
+                status_line = STATUS_LINE.match(head)
+                if status_line is None:
+                    raise NodeSilent(f"{url} does not answer in HTTP/1.1")
+                if not status_line[1].startswith(b"1"):
+                    return int(status_line[1])
+            raise NodeSilent(f"{url} sends more than {MAX_INTERIM_ANSWERS} interim answers and no other")
         finally:
             writer.transport.abort()  # the body of the answer is not needed, and may never end
 
@@ -96,18 +107,3 @@ def _request(url: str, regions: Sequence[FlushCandidate], secret: str) -> bytes:
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body
-
-
-async def _final_status(url: str, reader: asyncio.StreamReader) -> int:
-    """Return the status of an answer, after the few interim ones that a server may send."""
-    for _ in range(1 + MAX_INTERIM_ANSWERS):
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError as e:
-            raise NodeSilent(f"{url} answers with a head of more than {MAX_HEAD_BYTES:,} bytes") from e
-        status_line = STATUS_LINE.match(head)
-        if status_line is None:
-            raise NodeSilent(f"{url} does not answer in HTTP/1.1")
-        if not status_line[1].startswith(b"1"):
-            return int(status_line[1])
-    raise NodeSilent(f"{url} sends more than {MAX_INTERIM_ANSWERS} interim answers and no other")

@@ -169,12 +169,21 @@ class PurgeRounds:
         topics = self._floors.topics([name for name, topic in reviewed.items() if topic.verdict.work])
         for name, topic in sorted(reviewed.items()):
             _log_verdict(name, topic.verdict, str(topic.fault or ""))
+        faults = [str(topic.fault) for _, topic in sorted(reviewed.items()) if topic.fault]
+        verdicts = [topic.verdict for topic in reviewed.values()]
         work = [TopicWork(topic=name, instance=topic.instance) for name, topic in sorted(topics.items())]
         return TopicReview(
             work=tuple(work[:MAX_WORK]),
             more=len(work) > MAX_WORK or len(names) == MAX_TOPICS,
             after=work[MAX_WORK - 1].topic if len(work) > MAX_WORK else names[-1] if names else after,
-            counts=_counts(reviewed),
+            counts=TopicCounts(
+                topics=len(reviewed),
+                blocked=sum(bool(topic.verdict.blocked) and not topic.fault for topic in reviewed.values()),
+                quarantined=sum(bool(verdict.quarantine) for verdict in verdicts),
+                losses=sum(verdict.lost for verdict in verdicts),
+                faults=len(faults),
+                reasons=tuple(faults[:MAX_REASONS]),
+            ),
         )
 
     def preview(self, topic: str) -> PurgePreview:
@@ -226,16 +235,3 @@ def _log_verdict(topic: str, verdict: PurgeVerdict, fault: str) -> None:
         log.warning("%s", fault)
     for block in verdict.blocked if not fault else ():
         log.info("topic %s is blocked: %s", topic, block.said)
-
-
-def _counts(reviewed: Mapping[str, Reviewed]) -> TopicCounts:
-    faults = [str(topic.fault) for _, topic in sorted(reviewed.items()) if topic.fault]
-    verdicts = [topic.verdict for topic in reviewed.values()]
-    return TopicCounts(
-        topics=len(reviewed),
-        blocked=sum(bool(topic.verdict.blocked) and not topic.fault for topic in reviewed.values()),
-        quarantined=sum(bool(verdict.quarantine) for verdict in verdicts),
-        losses=sum(verdict.lost for verdict in verdicts),
-        faults=len(faults),
-        reasons=tuple(faults[:MAX_REASONS]),
-    )

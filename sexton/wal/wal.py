@@ -12,7 +12,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy
 from sexton.wal.flushing import Flusher
 from sexton.wal.messages import NodeAddresses
-from sexton.wal.model import Facts, Mode, Region, RegionLag, Topic, TopicExplanation, TopicStanding, WalSettings
+from sexton.wal.model import Facts, Mode, RegionLag, Topic, TopicExplanation, TopicStanding, WalSettings
 from sexton.wal.port import LogFault, TopicLog, UnknownTopic
 from sexton.wal.purger import Purger, PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
@@ -90,10 +90,16 @@ class WalService:
         with self._db.read() as c:
             now, topic = self._db.now(c), read_topic(self._db, c, name)
             pins = read_pins(self._db, c, [name])[name]
-        regions = self.store.regions(name)
+        regions, lines = self.store.regions(name), list[RegionLag]()
+        for region in regions[:MAX_LINES]:
+            entries: int | None = None
+            if region.keep_from is not None and topic.log_end is not None:
+                entries = max(0, topic.log_end - region.keep_from)
+            size = None if entries is None or not topic.entry_bytes else int(entries * topic.entry_bytes)
+            lines.append(RegionLag(region=region, holds=policy.holds(region, now), entries=entries, bytes=size))
         return TopicStanding(
             topic=topic,
-            lines=tuple(_region_lag(topic, region, now) for region in regions[:MAX_LINES]),
+            lines=tuple(lines),
             regions=len(regions),
             pins=tuple(pins),
             now=now,
@@ -133,11 +139,3 @@ class WalService:
         addresses = NodeAddresses(settings.flush_nodes, loopback=settings.flushes_loopback)
         client = HttpFlushClient(addresses, trust=self._trust, secret=settings.flush_secret)
         return Flusher(self.floors, client, settings.flush_timeout_seconds, self.purger.preview)
-
-
-def _region_lag(topic: Topic, region: Region, now: int) -> RegionLag:
-    entries: int | None = None
-    if region.keep_from is not None and topic.log_end is not None:
-        entries = max(0, topic.log_end - region.keep_from)
-    size = None if entries is None or not topic.entry_bytes else int(entries * topic.entry_bytes)
-    return RegionLag(region=region, holds=policy.holds(region, now), entries=entries, bytes=size)

@@ -41,6 +41,12 @@ class _TakenAnswer(Message):
     ignored: int = 0
 
 
+class _Problem(Message):
+    """A problem by RFC 9457."""
+
+    detail: str
+
+
 A = TypeVar("A", bound=Message)
 
 
@@ -128,7 +134,11 @@ class HttpCuts:
                 raise ApiSilent(f"{self._url} {why}")
             self._wait(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
         if status != httpx.codes.OK:
-            raise ApiRefused(f"{self._url} answers {status}: {_detail(body)}")
+            try:
+                detail = _Problem.model_validate_json(body).detail[:MAX_SHOWN_CHARACTERS]
+            except ValidationError:
+                detail = _printable(body)
+            raise ApiRefused(f"{self._url} answers {status}: {detail}")
         try:
             return kind.model_validate_json(body)
         except ValidationError as e:
@@ -144,18 +154,6 @@ class HttpCuts:
                 if time.monotonic() > deadline:
                     raise httpx.ReadTimeout(f"no complete answer within {ANSWER_SECONDS:.0f} s")
             return answer.status_code, body
-
-
-class _Problem(Message):
-    detail: str
-
-
-def _detail(body: bytes) -> str:
-    """Return the detail of an RFC 9457 problem, or the beginning of the body."""
-    try:
-        return _Problem.model_validate_json(body).detail[:MAX_SHOWN_CHARACTERS]
-    except ValidationError:
-        return _printable(body)
 
 
 def _printable(body: bytes) -> str:

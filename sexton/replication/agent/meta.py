@@ -60,7 +60,24 @@ class SqliteMeta:
                 raise NoStore(
                     f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node creates it"
                 ) from e
-            self._prove((status.st_dev, status.st_ino))
+            file = (status.st_dev, status.st_ino)
+            if self._open is not None and file != self._file:
+                self.close()  # earlier reads are from another file: the caller must start over
+                raise NoStore(f"{self._directory / NAME} is another file than before; the next sweep opens it again")
+            self._file = file
+            try:
+                backend = self.get(BACKEND_KEY)
+            except StoreFault as e:
+                self.close()
+                raise NoStore(f"{self._directory / NAME} cannot be read as a meta store: {e}") from e
+            if backend is None:
+                raise NoStore(f"{self._directory / NAME} names no backend; the storage node must write {BACKEND_KEY!r}")
+            if backend != self._backend.encode():
+                owner = backend[:130].decode(errors="backslashreplace")
+                raise OtherBackend(
+                    f"{self._directory} belongs to backend {owner}, this one is {self._backend}; "
+                    "check --backend-id, --data-dir and the mounts"
+                )
             yield root
 
     def get(self, key: bytes) -> bytes | None:
@@ -97,25 +114,6 @@ class SqliteMeta:
         if self._open is not None:
             self._open.close()
             self._open = None
-
-    def _prove(self, file: tuple[int, int]) -> None:
-        if self._open is not None and file != self._file:
-            self.close()  # earlier reads are from another file: the caller must start over
-            raise NoStore(f"{self._directory / NAME} is another file than before; the next sweep opens it again")
-        self._file = file
-        try:
-            backend = self.get(BACKEND_KEY)
-        except StoreFault as e:
-            self.close()
-            raise NoStore(f"{self._directory / NAME} cannot be read as a meta store: {e}") from e
-        if backend is None:
-            raise NoStore(f"{self._directory / NAME} names no backend; the storage node must write {BACKEND_KEY!r}")
-        if backend != self._backend.encode():
-            owner = backend[:130].decode(errors="backslashreplace")
-            raise OtherBackend(
-                f"{self._directory} belongs to backend {owner}, this one is {self._backend}; "
-                "check --backend-id, --data-dir and the mounts"
-            )
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:

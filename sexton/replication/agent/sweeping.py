@@ -71,23 +71,19 @@ class BackendSweeper:
         while not self._lock.acquire(timeout=WAIT_SECONDS):
             heartbeat()
         try:
-            for page in self._pages(order):
-                swept += self._sweep_page(page, heartbeat)
+            after = order.after
+            while True:
+                with self._meta.proven():
+                    page = self._cuts.page(after)
+                in_range = [cut for cut in page.cuts if not order.until or cut.uid <= order.until]
+                swept += self._sweep_page(page._replace(cuts=in_range), heartbeat)
+                after = page.next
+                if not after or (order.until and after >= order.until):
+                    break
         finally:
             self._lock.release()
         log.info("swept: %s", swept.model_dump_json(exclude_defaults=True))
         return swept
-
-    def _pages(self, order: SweepOrder) -> Iterator[GrantedCutPage]:
-        after = order.after
-        while True:
-            with self._meta.proven():
-                page = self._cuts.page(after)
-            in_range = [cut for cut in page.cuts if not order.until or cut.uid <= order.until]
-            yield page._replace(cuts=in_range)
-            after = page.next
-            if not after or (order.until and after >= order.until):
-                return
 
     def _sweep_page(self, page: GrantedCutPage, heartbeat: Callable[[], None]) -> Swept:
         messages = tuple(f"a cut cannot be read: {item}" for item in page.refused)
@@ -103,21 +99,16 @@ class BackendSweeper:
             removal = Removal(self._meta, cut, heartbeat, self._keys)
             removed = removal.run()
             done.append(removed)
-            swept += removal.counts() + _count(removed)
+            swept += removal.counts() + Swept(tablets=1)
+            if removed.outcome != SweepOutcome.DONE:
+                message = f"tablet {removed.uid}: {removed.outcome}: {removed.detail}"
+                log.warning("%s", message)
+                swept += Swept(said=(message,), **{removed.outcome: 1})
             heartbeat()
         if done:
             self._cuts.acknowledge(done)
             reached("backend.acknowledged")
         return swept
-
-
-def _count(removed: CutDone) -> Swept:
-    """Return the counts of one tablet, and log its problem."""
-    if removed.outcome == SweepOutcome.DONE:
-        return Swept(tablets=1)
-    message = f"tablet {removed.uid}: {removed.outcome}: {removed.detail}"
-    log.warning("%s", message)
-    return Swept(tablets=1, said=(message,), **{removed.outcome: 1})
 
 
 class _FileStays(Exception):
@@ -176,22 +167,19 @@ class Removal:
         for stray in next(self._meta.scan(*model.stray_key_range(uid), 1), ()):
             self._sound_entries([stray], tablet)
         for page in self._meta.scan(*model.key_range(uid, version), self._keys):
-            self._remove_entries(self._sound_entries(page, tablet), folders)
+            entries = self._sound_entries(page, tablet)
+            if entries:
+                with self._meta.proven() as root:
+                    self._unlink(root, folders, chain.from_iterable(entry.files() for entry in entries))
+                    reached("backend.files.deleted")
+                    keys = [key for entry in entries for key in entry.both_keys()]
+                    self._meta.remove(keys)
+                    self._counts["keys"] += len(keys)
+                    reached("backend.keys.removed")
             # The next page may begin with the same version: an entry of another rowset.
             self._cleared = max(self._cleared, _version(page[-1][0]) - 1)
             self._heartbeat()
         self._cleared = version
-
-    def _remove_entries(self, entries: Sequence[BinlogFiles], folders: Sequence[str]) -> None:
-        if not entries:
-            return
-        with self._meta.proven() as root:
-            self._unlink(root, folders, chain.from_iterable(entry.files() for entry in entries))
-            reached("backend.files.deleted")
-            keys = [key for entry in entries for key in entry.both_keys()]
-            self._meta.remove(keys)
-            self._counts["keys"] += len(keys)
-            reached("backend.keys.removed")
 
     def _unlink(self, root: int, folders: Sequence[str], names: Iterator[str]) -> None:
         """Delete files durably. A file that cannot be deleted does not stop the deletion of the others."""

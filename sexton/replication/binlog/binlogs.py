@@ -1,7 +1,7 @@
 """All stores of binlogs and replicas over one database, as workers, the API and the CLI use them; and the GC run."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 
 from sexton.database.engine import Database
@@ -164,25 +164,19 @@ class BinlogRuns:
         report, errors = CutReport(), list[Exception]()
         for name, tables in self._schedule.logs_to_cut(instance).items():
             try:
-                report += self._cut_database(instance, name, tables, heartbeat)
+                of_database, more = CutReport(), True
+                while more:  # some thousands of records at a time
+                    cut = self._cutter.cut(instance, name, tables)
+                    of_database += cut.model_copy(update={"more": False})
+                    more = cut.more
+                    heartbeat()
+                report += of_database
             except (NotEnabled, Halted):
                 raise
             except Exception as e:  # any error: it must not block the cut of another database
                 log.exception("binlogs of %s/%s were not cut", instance, name)
                 errors.append(e)
         return report, errors
-
-    def _cut_database(
-        self, instance: str, name: str, tables: Sequence[str], heartbeat: Callable[[], None]
-    ) -> CutReport:
-        """Cut a database's logs, some thousands of records at a time."""
-        report, more = CutReport(), True
-        while more:
-            cut = self._cutter.cut(instance, name, tables)
-            report += cut.model_copy(update={"more": False})
-            more = cut.more
-            heartbeat()
-        return report
 
     def waiting(self, order: WaitingOrder) -> Backends:
         """Return a page of the backends that have binlogs to delete."""

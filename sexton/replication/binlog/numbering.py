@@ -35,16 +35,14 @@ class LogStates(NamedTuple):
         """Return the tables whose logs include a record that is stored: all named ones if the database has a log."""
         if not self.own_log.enabled:
             return [log.tbl for log in self.storing(record)]
-        return [table for table in dict.fromkeys(record.tables) if not self._is_dropped(table)]
+        named, logs = dict.fromkeys(record.tables), self.tables
+        return [table for table in named if table not in logs or logs[table].dropped_at is None]
 
     def tables_without(self, record: StoredRecord) -> list[str]:
         """Return the named tables whose disabled logs will lack a record."""
         if self.own_log.enabled:
             return []
         return [table for table in record.tables if table in self.tables and not self.tables[table].enabled]
-
-    def _is_dropped(self, table: str) -> bool:
-        return table in self.tables and self.tables[table].dropped_at is not None
 
 
 class LogEnd(NamedTuple):

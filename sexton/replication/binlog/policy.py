@@ -182,19 +182,15 @@ def _upsert_versions(data: Any) -> dict[str, dict[str, int]]:
     for table, table_record in data["tableRecords"].items():
         partitions: dict[str, int] = {}
         for partition_record in table_record["partitionRecords"]:
-            partition, version = _partition_version(partition_record)
+            id_, version = partition_record["partitionId"], partition_record["version"]
+            if isinstance(id_, bool) or not isinstance(id_, int | str):
+                raise ValueError(id_)
+            if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MAX_COMMIT_SEQ:
+                raise ValueError(version)
+            partition = _checked_id(str(id_))
             partitions[partition] = max(version, partitions.get(partition, 0))
         tables[_checked_id(str(table))] = partitions
     return tables
-
-
-def _partition_version(partition_record: Any) -> tuple[str, int]:
-    id_, version = partition_record["partitionId"], partition_record["version"]
-    if isinstance(id_, bool) or not isinstance(id_, int | str):
-        raise ValueError(id_)
-    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MAX_COMMIT_SEQ:
-        raise ValueError(version)
-    return _checked_id(str(id_)), version
 
 
 def _checked_id(text: str) -> str:

@@ -114,12 +114,15 @@ class JournalSnapshot(Message):
 def gc_binlog(tombstones: Iterable[Tombstone]) -> list[dict[str, Any]]:
     """Return the bodies of entries 435: of one, or of several if it would be too large."""
     bodies, names = list[dict[str, Any]](), MAX_ENTRY_NAMES
-    for tombstone in (part for whole in tombstones for part in _of_few_tables(whole)):
-        names += len(tombstone.tables or ()) or 1
-        if names > MAX_ENTRY_NAMES:
-            bodies.append({"tombstones": []})
-            names = len(tombstone.tables or ()) or 1
-        bodies[-1]["tombstones"].append(tombstone.model_dump(by_alias=True, exclude_defaults=True))
+    for whole in tombstones:
+        batches: Iterable[Sequence[str] | None] = _batches(whole.tables) if whole.tables else [whole.tables]
+        for tables in batches:
+            names += len(tables or ()) or 1
+            if names > MAX_ENTRY_NAMES:
+                bodies.append({"tombstones": []})
+                names = len(tables or ()) or 1
+            tombstone = whole.model_copy(update={"tables": tables})
+            bodies[-1]["tombstones"].append(tombstone.model_dump(by_alias=True, exclude_defaults=True))
     return bodies
 
 
@@ -127,13 +130,6 @@ def replicas_info(backend: str, reports: Sequence[ReplicaOutcome]) -> list[dict[
     """Return the bodies of entries 48: of one, or of several if it would be too large."""
     infos = [outcome.model_dump(by_alias=True) for outcome in reports]
     return [{"backendId": backend, "replicaReportInfos": batch} for batch in _batches(infos)]
-
-
-def _of_few_tables(tombstone: Tombstone) -> list[Tombstone]:
-    """Return tombstones that together say the same, each with a limited number of tables."""
-    if not tombstone.tables:
-        return [tombstone]
-    return [tombstone.model_copy(update={"tables": tables}) for tables in _batches(tombstone.tables)]
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -154,16 +150,11 @@ def parse_outcomes(op: int, body: Mapping[str, Any]) -> tuple[str, list[ReplicaO
         return str(backend), _readable(ReplicaOutcome, body.get("replicaReportInfos"))
     if body.get("bad") is not True:
         return "", []
-    bad_tablets = [{"tabletId": tablet, "type": ReportKind.BAD} for tablet in _deprecated_tablet_ids(body)]
-    return str(backend), _readable(ReplicaOutcome, bad_tablets)
-
-
-def _deprecated_tablet_ids(body: Mapping[str, Any]) -> list[Any]:
-    """Return the ids of the tablets that an entry 46 names, in either of its two forms."""
+    # An entry 46 names its tablets in either of two forms.
     pairs, infos = _list(body.get("tabletSchemaHash")), _list(body.get("replicaPersistInfos"))
-    from_pairs = [pair.get("first") if isinstance(pair, dict) else (_list(pair) or [None])[0] for pair in pairs]
-    from_infos = [info.get("tabletId") for info in infos if isinstance(info, dict)]
-    return from_pairs + from_infos
+    ids = [pair.get("first") if isinstance(pair, dict) else (_list(pair) or [None])[0] for pair in pairs]
+    ids += [info.get("tabletId") for info in infos if isinstance(info, dict)]
+    return str(backend), _readable(ReplicaOutcome, [{"tabletId": id_, "type": ReportKind.BAD} for id_ in ids])
 
 
 def _readable(kind: type[M], items: Any) -> list[M]:

@@ -59,7 +59,15 @@ class JournalStore:
                 raise JournalTrimmed(instance, after, trimmed + 1)
             if follower:
                 self._record_progress(c, instance, follower, after, head)
-            entries = self._page(c, instance, after)
+            # The database adds up the sizes of bodies: those of other pages are not read.
+            t = self._db.t.journal
+            later = select(t.c.seq, t.c.op, t.c.body, t.c.at).where(t.c.instance == instance, t.c.seq > after)
+            entry = later.order_by(t.c.seq).limit(PAGE_ENTRIES).subquery()
+            size = func.length(cast(entry.c.body, Text))
+            chars_before = func.sum(size).over(order_by=entry.c.seq, rows=(None, -1))
+            sized = select(entry, func.coalesce(chars_before, 0).label("chars_before")).subquery()
+            page = select(sized.c.seq, sized.c.op, sized.c.body, sized.c.at).where(sized.c.chars_before < PAGE_CHARS)
+            entries = tuple(JournalEntry(**row._mapping) for row in c.execute(page.order_by(sized.c.seq)))
             # The entries may have been trimmed since their bounds were read: never return a page with a hole.
             if head > after and (not entries or entries[0].seq != after + 1):
                 raise JournalTrimmed(instance, after, entries[0].seq if entries else head + 1)
@@ -100,41 +108,28 @@ class JournalStore:
             heartbeat: called between some thousands of entries.
             steady: whether Sexton could receive requests during all of that time; if not, no follower becomes LOST.
         """
-        deleted = 0
-        while chunk := self._trim_chunk(instance, patience_ms, steady=steady):
-            deleted += chunk
-            heartbeat()
-        return deleted
-
-    def _trim_chunk(self, instance: str, patience_ms: int, *, steady: bool) -> int:
         t, head, follower = self._db.t.journal, self._db.t.journal_head, self._db.t.journal_follower
-        with self._db.write() as c:
-            now = self._db.now(c)
-            limit = now - patience_ms
-            active = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))
-            if steady:
-                c.execute(update(follower).where(active, follower.c.seen_at <= limit).values(lost_at=now))
-            slowest = c.execute(select(func.min(follower.c.applied)).where(active)).scalar_one()
-            _, trimmed = self.bounds(c, instance)
-            chunk = and_(t.c.instance == instance, t.c.seq <= trimmed + TRIMMED_AT_ONCE)
-            deletable = t.c.at <= limit if slowest is None else t.c.seq <= slowest
-            upto = c.execute(select(func.max(t.c.seq)).where(chunk, deletable)).scalar_one()
-            if upto is None:
-                return 0
-            deleted = c.execute(delete(t).where(t.c.instance == instance, t.c.seq <= upto)).rowcount
-            c.execute(update(head).where(head.c.instance == instance).values(trimmed=upto))
-            return deleted
-
-    def _page(self, c: Connection, instance: str, after: int) -> tuple[JournalEntry, ...]:
-        """Return the next entries. The database adds up their sizes: bodies of other pages are not read."""
-        t = self._db.t.journal
-        later = select(t.c.seq, t.c.op, t.c.body, t.c.at).where(t.c.instance == instance, t.c.seq > after)
-        entry = later.order_by(t.c.seq).limit(PAGE_ENTRIES).subquery()
-        size = func.length(cast(entry.c.body, Text))
-        chars_before = func.sum(size).over(order_by=entry.c.seq, rows=(None, -1))
-        sized = select(entry, func.coalesce(chars_before, 0).label("chars_before")).subquery()
-        page = select(sized.c.seq, sized.c.op, sized.c.body, sized.c.at).where(sized.c.chars_before < PAGE_CHARS)
-        return tuple(JournalEntry(**row._mapping) for row in c.execute(page.order_by(sized.c.seq)))
+        active = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))
+        deleted = 0
+        while True:
+            with self._db.write() as c:
+                now = self._db.now(c)
+                limit = now - patience_ms
+                if steady:
+                    c.execute(update(follower).where(active, follower.c.seen_at <= limit).values(lost_at=now))
+                slowest = c.execute(select(func.min(follower.c.applied)).where(active)).scalar_one()
+                _, trimmed = self.bounds(c, instance)
+                chunk = and_(t.c.instance == instance, t.c.seq <= trimmed + TRIMMED_AT_ONCE)
+                deletable = t.c.at <= limit if slowest is None else t.c.seq <= slowest
+                upto = c.execute(select(func.max(t.c.seq)).where(chunk, deletable)).scalar_one()
+                if upto is None:
+                    return deleted
+                entries = c.execute(delete(t).where(t.c.instance == instance, t.c.seq <= upto)).rowcount
+                c.execute(update(head).where(head.c.instance == instance).values(trimmed=upto))
+            if not entries:  # another process has deleted them
+                return deleted
+            deleted += entries
+            heartbeat()
 
     def _record_progress(self, c: Connection, instance: str, name: str, applied: int, head: int) -> None:
         """Store what a follower has applied. One that stands still below the head is not seen: it becomes LOST."""

@@ -76,7 +76,23 @@ class EmbeddedLog:
         for topic, offset in offsets.items():
             if offset <= 0:
                 raise ValueError(f"topic {topic}: offset {offset} is not above 0")
-        return {topic: self._delete(topic, offset) for topic, offset in offsets.items()}
+        t, e = self._db.t.wal_log, self._db.t.wal_entry
+        answers: dict[str, int | LogFault] = {}
+        for topic, offset in offsets.items():
+            with self._db.write() as c:
+                row = c.execute(select(t).where(t.c.name == topic).with_for_update()).first()
+                if row is None:
+                    answers[topic] = _unknown_topic(topic)
+                elif row.compacted:
+                    answers[topic] = LogFault(topic, "POLICY_VIOLATION", "it is compacted, not deleted", passes=False)
+                elif offset > row.log_end:
+                    answers[topic] = LogFault(topic, "OFFSET_OUT_OF_RANGE", f"{offset} is above its end", passes=False)
+                else:
+                    start = max(int(row.log_start), offset)
+                    c.execute(delete(e).where(e.c.topic == topic, e.c.id < start))
+                    c.execute(update(t).where(t.c.name == topic).values(log_start=start))
+                    answers[topic] = start
+        return answers
 
     def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         e = self._db.t.wal_entry
@@ -95,21 +111,6 @@ class EmbeddedLog:
         with self._db.read() as c:
             compacted = c.execute(select(t.c.compacted).where(t.c.name == topic)).scalar_one_or_none()
         return ["it is compacted: nothing can be deleted from its beginning"] if compacted else []
-
-    def _delete(self, topic: str, offset: int) -> int | LogFault:
-        t, e = self._db.t.wal_log, self._db.t.wal_entry
-        with self._db.write() as c:
-            row = c.execute(select(t).where(t.c.name == topic).with_for_update()).first()
-            if row is None:
-                return _unknown_topic(topic)
-            if row.compacted:
-                return LogFault(topic, "POLICY_VIOLATION", "it is compacted, not deleted", passes=False)
-            if offset > row.log_end:
-                return LogFault(topic, "OFFSET_OUT_OF_RANGE", f"{offset} is above its end", passes=False)
-            start = max(int(row.log_start), offset)
-            c.execute(delete(e).where(e.c.topic == topic, e.c.id < start))
-            c.execute(update(t).where(t.c.name == topic).values(log_start=start))
-            return start
 
 
 def _facts_of(row: Any) -> Facts:

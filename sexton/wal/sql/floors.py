@@ -126,13 +126,12 @@ class FloorStore:
                 for name, topic in read_topics(self._db, c, facts).items()
                 if facts[name].id == topic.kafka_id and not topic.quarantined
             }
-            open_purges = self._open_purges(c, topics)
+            freed = self._complete_purges(c, topics, facts, now)
             rows: list[dict[str, Any]] = []
             for name, topic in topics.items():
-                freed = topic.freed + self._complete(c, topic, facts[name], open_purges[name], now)
                 ok_at = topic.ok_at if name in faults else now
                 bounds = verdict_rows.log_bounds(topic, facts[name])
-                rows.append({"topic_name": name, "ok_at": ok_at, "freed": freed, **bounds})
+                rows.append({"topic_name": name, "ok_at": ok_at, "freed": topic.freed + freed[name], **bounds})
             self._update_topics(c, rows)
             texts = {name: str(fault)[: verdict_rows.MAX_FAULT_CHARS] for name, fault in faults.items()}
             self._update_topics(c, [{"topic_name": name, "fault": text} for name, text in texts.items()])
@@ -233,27 +232,27 @@ class FloorStore:
             topic = topic.model_copy(update={"emptied_at": now})
         return state._replace(topic=topic, readers=state.readers._replace(regions=holding))
 
-    def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
-        """Return the purges of each topic that are not complete, the lowest floor first."""
+    def _complete_purges(
+        self, c: Connection, topics: Mapping[str, Topic], facts: Mapping[str, Facts], now: int
+    ) -> Mapping[str, int]:
+        """Store which purges of topics the log has completed; return by topic how many entries they freed."""
         purge = self._db.t.wal_purge
-        purges: dict[str, list[OpenPurge]] = {name: [] for name in names}
+        purges: dict[str, list[OpenPurge]] = {name: [] for name in topics}
         incomplete = and_(in_list(purge.c.topic, purges), purge.c.done_at.is_(None))
         columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
         for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
             purges[row.topic].append(OpenPurge(row.id, row.kafka_id, row.floor, row.log_start))
-        return purges
-
-    def _complete(self, c: Connection, topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge], now: int) -> int:
-        """Store which purges of a topic the log has completed; return how many entries they freed."""
-        freed_by = completed_purges(topic, facts, open_purges)
-        if freed_by:
-            purge = self._db.t.wal_purge
-            # Purges that are still open must not count the same entries again.
-            is_open = and_(purge.c.topic == topic.name, purge.c.done_at.is_(None))
-            c.execute(update(purge).where(is_open).values(log_start=facts.start))
-            freed = case(freed_by, value=purge.c.id)
-            c.execute(update(purge).where(in_list(purge.c.id, list(freed_by))).values(done_at=now, freed=freed))
-        return sum(freed_by.values())
+        freed: dict[str, int] = {}
+        for name, topic in topics.items():
+            freed_by = completed_purges(topic, facts[name], purges[name])
+            if freed_by:
+                # Purges that are still open must not count the same entries again.
+                is_open = and_(purge.c.topic == name, purge.c.done_at.is_(None))
+                c.execute(update(purge).where(is_open).values(log_start=facts[name].start))
+                by_purge = case(freed_by, value=purge.c.id)
+                c.execute(update(purge).where(in_list(purge.c.id, list(freed_by))).values(done_at=now, freed=by_purge))
+            freed[name] = sum(freed_by.values())
+        return freed
 
     def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Update topics: ``topic_name`` selects the row, the other keys are columns."""

@@ -4,15 +4,14 @@ A heartbeat is two statements and locks no topic: a report only raises needs.
 """
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, delete, func, insert, not_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
-from sexton.wal.model import MAX_REPLAYS, Pin, Region, Topic, WalSettings
+from sexton.wal.model import MAX_REPLAYS, Pin, Region, WalSettings
 from sexton.wal.policy import HeartbeatReceipt, LeaderReport, OpenRegionOrder
 from sexton.wal.port import PinEnded, TooManyReplays, of_another_node
 from sexton.wal.regions import decide_opening, is_plausible, merge, reported_need
@@ -77,7 +76,13 @@ class HeartbeatStore:
                     continue
                 merged[key] = merge(region, reported_need(report), log_end)
                 counted += 1
-            self._store_regions(c, merged.values(), {"node": node, "reported_at": now})
+            if merged:
+                types = {name: r.c[name].type for name in (*KEYS, *MERGED)}
+                changed = [{name: getattr(region, name) for name in types} for region in merged.values()]
+                new = as_rows(changed, **types)
+                same_region = and_(r.c.topic == new.c.topic, r.c.region == new.c.region)
+                values = {name: new.c[name] for name in MERGED}
+                c.execute(update(r).where(same_region).values(**values, node=node, reported_at=now))
         if of_others:
             raise of_another_node(of_others[0], node)
         waiting = sum(region.pending_keep_from is not None for region in merged.values())
@@ -107,17 +112,6 @@ class HeartbeatStore:
             regions[region.topic, region.region] = (region, log_end)
         return regions
 
-    def _store_regions(self, c: Connection, regions: Collection[Region], columns: Mapping[str, Any]) -> None:
-        """Store what reports changed; ``columns``: of every row."""
-        if not regions:
-            return
-        r = self._db.t.wal_region
-        types = {name: r.c[name].type for name in (*KEYS, *MERGED)}
-        merged = as_rows([{name: getattr(region, name) for name in types} for region in regions], **types)
-        same_region = and_(r.c.topic == merged.c.topic, r.c.region == merged.c.region)
-        values = {name: merged.c[name] for name in MERGED}
-        c.execute(update(r).where(same_region).values(**values, **columns))
-
 
 class ReplayStore:
     """Opens regions, and renews and releases their pins."""
@@ -137,14 +131,35 @@ class ReplayStore:
             ReplayRefused: entries that it needs are deleted, or it is unknown which entries it needs.
             TooManyReplays: the node has ``MAX_REPLAYS`` pins on the region.
         """
-        db, r = self._db, self._db.t.wal_region
+        db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_pin
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
             region = self._region(c, order.topic, order.region, lock=True)
             opening = decide_opening(region, topic, order)
             same_region = and_(r.c.topic == order.topic, r.c.region == order.region)
             c.execute(update(r).where(same_region).values(**opening.columns))
-            return self._insert_pin(c, topic, order, opening.start, now)
+            pin = Pin(
+                id=uuid.uuid4().hex,
+                topic=order.topic,
+                region=order.region,
+                start=opening.start,
+                node=order.node,
+                kafka_id=topic.kafka_id,
+                log_end=topic.log_end or 0,
+                opened_at=now,
+                expires_at=now + self._settings.pin_ttl_seconds * 1000,
+            )
+            c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))
+            of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
+            count, next_end = c.execute(select(func.count(), func.min(t.c.expires_at)).where(of_node)).one()
+            if count >= MAX_REPLAYS:
+                raise TooManyReplays(
+                    f"node {order.node} opens region {order.region} with {count} replays already: end those that are "
+                    f"over (DELETE /v1/topics/{order.topic}/replays/ID), or wait until one expires, for at most "
+                    f"{(next_end - now) // 1000 + 1:,} s"
+                )
+            c.execute(insert(t).values(**pin.model_dump(exclude={"lasts_ms"})))
+            return pin.model_copy(update={"lasts_ms": pin.expires_at - now})
 
     def find(self, id_: str) -> Pin | None:
         """Return a pin, expired or not; None if it was released."""
@@ -201,29 +216,3 @@ class ReplayStore:
         query = select(r).where(r.c.topic == topic, r.c.region == name)
         row = c.execute(query.with_for_update() if lock else query).first()
         return None if row is None else Region(**row._mapping)
-
-    def _insert_pin(self, c: Connection, topic: Topic, order: OpenRegionOrder, start: int, now: int) -> Pin:
-        """Store a new pin, and delete the topic's expired ones."""
-        t = self._db.t.wal_pin
-        pin = Pin(
-            id=uuid.uuid4().hex,
-            topic=order.topic,
-            region=order.region,
-            start=start,
-            node=order.node,
-            kafka_id=topic.kafka_id,
-            log_end=topic.log_end or 0,
-            opened_at=now,
-            expires_at=now + self._settings.pin_ttl_seconds * 1000,
-        )
-        c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))
-        of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
-        count, next_end = c.execute(select(func.count(), func.min(t.c.expires_at)).where(of_node)).one()
-        if count >= MAX_REPLAYS:
-            raise TooManyReplays(
-                f"node {order.node} opens region {order.region} with {count} replays already: end those that are over "
-                f"(DELETE /v1/topics/{order.topic}/replays/ID), or wait until one expires, for at most "
-                f"{(next_end - now) // 1000 + 1:,} s"
-            )
-        c.execute(insert(t).values(**pin.model_dump(exclude={"lasts_ms"})))
-        return pin.model_copy(update={"lasts_ms": pin.expires_at - now})

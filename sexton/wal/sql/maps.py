@@ -81,11 +81,20 @@ class MapStore:
         """
         _refuse_impossible(order)
         db, t, r = self._db, self._db.t.wal_topic, self._db.t.wal_region
-        digest = _digest(order)
+        # The same for a repeated map: in any order, with less time left to undo a drop.
+        mapped = sorted((m.region, m.epoch, -1 if m.first is None else m.first, m.node) for m in order.regions)
+        moved = sorted((m.region, m.epoch, m.node) for m in order.moved)
+        dropped = sorted(drop.region for drop in order.dropped)
+        digest = hashlib.sha256(json.dumps([mapped, moved, dropped]).encode()).hexdigest()
         with db.write() as c:
             if order.topic not in read_topics(db, c, [order.topic]):
                 _refuse_far_ahead(Topic(name=order.topic), order)  # a refused map takes no name
-                self._refuse_more_topics(c, order.instance)
+                topics = c.execute(select(func.count()).where(t.c.instance == order.instance)).scalar_one()
+                if topics >= self._max_instance_regions:
+                    raise TooManyRegions(
+                        f"instance {order.instance} has {topics:,} topics, empty ones included, and may have no more "
+                        f"than regions, {self._max_instance_regions:,} (wal.max_instance_regions)"
+                    )
             ensure_topic(db, c, order.topic, order.instance)
         with deciding(db, order.topic) as c:
             now, topic = db.now(c), read_topic(db, c, order.topic)
@@ -109,16 +118,6 @@ class MapStore:
                 self._store_regions(c, changed)
             c.execute(update(t).where(t.c.name == order.topic).values(**columns))
             return read_topic(db, c, order.topic)
-
-    def _refuse_more_topics(self, c: Connection, instance: str) -> None:
-        """Refuse the first map of a topic if the instance has as many topics as it may have regions."""
-        t = self._db.t.wal_topic
-        topics = c.execute(select(func.count()).where(t.c.instance == instance)).scalar_one()
-        if topics >= self._max_instance_regions:
-            raise TooManyRegions(
-                f"instance {instance} has {topics:,} topics, empty ones included, and may have no more than regions, "
-                f"{self._max_instance_regions:,} (wal.max_instance_regions)"
-            )
 
     def _count_regions(self, c: Connection, topic: Topic, added: int) -> int:
         """Return how many regions of a topic retain entries after a map that adds some; raises ``TooManyRegions``."""
@@ -182,7 +181,15 @@ class ResetStore:
             row = c.execute(select(r).where(same_region).with_for_update()).first()
             if row is None or row.state == RegionState.GONE:
                 raise UnknownRegion(topic, region)
-            keep_from = _verified_entry(known_topic, region, to)
+            if known_topic.log_end is None or known_topic.mapped_at is None:
+                raise BadInput(
+                    f"topic {topic} was not seen yet, or not since a reset: let its owner send its map, run: sexton "
+                    f"wal explain {topic}; then reset region {region} to the entry from which it reads"
+                )
+            first, end = max(known_topic.floor or 0, known_topic.log_start or 0), known_topic.log_end
+            keep_from = first if to is None else to
+            if not first <= keep_from <= end:
+                raise BadInput(f"{keep_from} is not in topic {topic}: it has {first} to {end}, as last seen")
             # The operator overrides every earlier report and the manifest. Reports that are still on their way are of
             # an epoch that is over.
             if epoch is None:
@@ -288,25 +295,3 @@ def _way_out(topic: Topic, known: int) -> str:
 def _is_repeated(topic: Topic, order: MapOrder) -> bool:
     """Return whether a map of this generation is known; after a reset or a restore, every map counts as new."""
     return topic.generation == order.generation and topic.map_digest != ""
-
-
-def _digest(order: MapOrder) -> str:
-    """Return a digest that is the same for a repeated map: in any order, with less time left to undo a drop."""
-    mapped = sorted((m.region, m.epoch, -1 if m.first is None else m.first, m.node) for m in order.regions)
-    moved = sorted((m.region, m.epoch, m.node) for m in order.moved)
-    dropped = sorted(drop.region for drop in order.dropped)
-    return hashlib.sha256(json.dumps([mapped, moved, dropped]).encode()).hexdigest()
-
-
-def _verified_entry(topic: Topic, region: str, to: int | None) -> int:
-    """Return the entry that a reset sets; raises ``BadInput`` unless the topic has it."""
-    if topic.log_end is None or topic.mapped_at is None:
-        raise BadInput(
-            f"topic {topic.name} was not seen yet, or not since a reset: let its owner send its map, run: sexton wal "
-            f"explain {topic.name}; then reset region {region} to the entry from which it reads"
-        )
-    first, end = max(topic.floor or 0, topic.log_start or 0), topic.log_end
-    keep_from = first if to is None else to
-    if not first <= keep_from <= end:
-        raise BadInput(f"{keep_from} is not in topic {topic.name}: it has {first} to {end}, as last seen")
-    return keep_from

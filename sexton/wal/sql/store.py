@@ -37,7 +37,13 @@ def deciding(db: Database, *topics: str) -> Iterator[Connection]:
 def read_topics(db: Database, c: Connection, names: Iterable[str]) -> dict[str, Topic]:
     """Return the topics that are known, by name."""
     t = db.t.wal_topic
-    return {row.name: _topic(row) for row in c.execute(select(t).where(in_list(t.c.name, names)))}
+    topics: dict[str, Topic] = {}
+    for row in c.execute(select(t).where(in_list(t.c.name, names))):
+        columns = {name: value for name, value in row._mapping.items() if name != "seq"}
+        # A newer process may know more reasons; after a roll-back its rows still name them.
+        columns["blocked"] = {why: since for why, since in columns["blocked"].items() if why in list(BlockReason)}
+        topics[row.name] = Topic(**columns)
+    return topics
 
 
 def read_topic(db: Database, c: Connection, name: str) -> Topic:
@@ -105,13 +111,6 @@ def needs_deleted_entries(db: Database) -> ColumnElement[bool]:
     """Return the condition that a region needs deleted entries of its topic: LOSS, as in ``policy.losses``."""
     t, r = db.t.wal_topic, db.t.wal_region
     return and_(t.c.name == r.c.topic, retains(db), r.c.keep_from < t.c.log_start)
-
-
-def _topic(row: Any) -> Topic:
-    columns = {name: value for name, value in row._mapping.items() if name != "seq"}
-    # A newer process may know more reasons; after a roll-back its rows still name them.
-    columns["blocked"] = {why: since for why, since in columns["blocked"].items() if why in list(BlockReason)}
-    return Topic(**columns)
 
 
 SHOWN_PURGES = 20

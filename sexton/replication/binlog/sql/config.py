@@ -64,18 +64,25 @@ class ConfigStore:
             values: dict[str, Any] = config.model_dump() | NOTHING_BLOCKED
             last_seq = max(own_log.last_seq, from_seq)
             if config.enabled and (before is None or not before.enabled):
-                incomplete = [log for log in logs.values() if _lacks_records(log, own_log, table, from_seq)]
-                self._begin_after(c, instance, name, incomplete, last_seq)
+                self._begin_after(c, logs, table, last_seq)
                 if before is None:
                     values |= {"starts_after": own_log.floor if own_log.enabled else last_seq}
             new = upsert(t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
             return rows.read_logs(db, c, instance, name, [table])[table]
 
-    def _begin_after(self, c: Connection, instance: str, name: str, incomplete: Sequence[Log], last_seq: int) -> None:
-        """Let logs that lack records begin after ``last_seq``: a reader must not mistake the gap for no changes."""
-        t = self._db.t.binlog_log
-        if incomplete and last_seq:
+    def _begin_after(self, c: Connection, logs: Mapping[str, Log], table: str, last_seq: int) -> None:
+        """Let logs that lack records begin after ``last_seq``: a reader must not mistake the gap for no changes.
+
+        ``table``: its log is enabled now; empty: the database's own log.
+        """
+        t, own_log = self._db.t.binlog_log, logs[""]
+        if (table and own_log.enabled) or not last_seq:  # the database's own log has the records, or there are none
+            return
+        enabled_now = [log for log in logs.values() if log.tbl == table or (not table and log.dropped_at is None)]
+        incomplete = [log for log in enabled_now if last_seq > own_log.last_seq or log.skipped > log.floor]
+        if incomplete:
+            instance, name = own_log.instance, own_log.db
             incomplete_rows = in_list(t.c.tbl, [log.tbl for log in incomplete])
             c.execute(
                 update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(starts_after=last_seq)
@@ -139,12 +146,18 @@ class ConfigStore:
             UnknownInstance: no such instance.
         """
         check_names(name, table)
+        t = self._db.t.binlog_log
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             ensure_log_rows(self._db, c, instance, name, table)
             logs = rows.read_logs(self._db, c, instance, name, lock=True)
             dropped = [log for log in logs.values() if log.dropped_at is None and (not table or log.tbl == table)]
-            self._end_logs(c, instance, name, table, now)
+            # Cut the dropped logs completely, and delete their consumers and the cuts of their partitions.
+            values = {"dropped_at": now, "watermark": MAX_COMMIT_SEQ} | NOTHING_BLOCKED
+            not_dropped = and_(scope_condition(t, instance, name, table), t.c.dropped_at.is_(None))
+            c.execute(update(t).where(not_dropped).values(**values))
+            for of_log in (self._db.t.binlog_consumer, self._db.t.binlog_partition_cut):
+                c.execute(delete(of_log).where(scope_condition(of_log, instance, name, table)))
             if dropped:
                 tables = tuple(sorted(log.tbl for log in dropped if log.tbl))
                 last_seq = max(log.last_seq for log in dropped)
@@ -154,22 +167,6 @@ class ConfigStore:
             with deciding(self._db, instance) as c:
                 if drop_copies(self._db, c, instance, name, table, COPIES_AT_ONCE) < COPIES_AT_ONCE:
                     return count_copies(self._db, c, instance, name, table)
-
-    def _end_logs(self, c: Connection, instance: str, name: str, table: str, now: int) -> None:
-        """Cut dropped logs completely, and delete their consumers and the cuts of their partitions."""
-        t, consumer, fold = self._db.t.binlog_log, self._db.t.binlog_consumer, self._db.t.binlog_partition_cut
-        values = {"dropped_at": now, "watermark": MAX_COMMIT_SEQ} | NOTHING_BLOCKED
-        c.execute(update(t).where(scope_condition(t, instance, name, table), t.c.dropped_at.is_(None)).values(**values))
-        for of_log in (consumer, fold):
-            c.execute(delete(of_log).where(scope_condition(of_log, instance, name, table)))
-
-
-def _lacks_records(log: Log, own_log: Log, table: str, from_seq: int) -> bool:
-    """Tell whether a log lacks records when the log of ``table`` (empty: the database's own) is enabled."""
-    is_enabled_now = log.tbl == table or (not table and log.dropped_at is None)
-    missed_records = from_seq > own_log.last_seq or log.skipped > log.floor
-    database_has_them = bool(table) and own_log.enabled
-    return is_enabled_now and missed_records and not database_has_them
 
 
 class BinlogSchedule:

@@ -51,7 +51,16 @@ class ConsumerStore:
             now, log = db.now(c), self._readable_log(c, instance, database, table)
             acked = log.floor if after is None else after
             _check_position(log, acked)
-            self._check_runs(c, instance, name, log)
+            job, is_run, _ = name.partition(":")
+            if is_run:  # a consumer ``JOB:RUN``
+                of_job = func.substr(t.c.name, 1, len(job) + 1) == f"{job}:"
+                others = and_(log_condition(t, instance, (log.db, log.tbl)), of_job, t.c.name != name)
+                count = c.execute(select(func.count()).where(others)).scalar_one()
+                if count >= MAX_RUNS:
+                    raise TooManyRuns(
+                        f"job {job} has {count} runs as consumers of {log.name} already: remove those that have ended "
+                        "(DELETE /v1/consumers/JOB:RUN)"
+                    )
             values = {"acked": acked, "seen_at": now, "lost_at": None}
             new = upsert(t).values(instance=instance, name=name, db=database, tbl=table, since=now, **values)
             key = ["instance", "name", "db", "tbl"]
@@ -101,21 +110,6 @@ class ConsumerStore:
         check_text(database, table)
         with self._db.read() as c:
             return c.execute(select(t.c.name).where(log_condition(t, instance, (database, table)))).scalars().all()
-
-    def _check_runs(self, c: Connection, instance: str, name: str, log: Log) -> None:
-        """Raise ``TooManyRuns`` if a consumer ``JOB:RUN`` would be one run too many of its job."""
-        job, is_run, _ = name.partition(":")
-        if not is_run:
-            return
-        t = self._db.t.binlog_consumer
-        of_job = func.substr(t.c.name, 1, len(job) + 1) == f"{job}:"
-        others = and_(log_condition(t, instance, (log.db, log.tbl)), of_job, t.c.name != name)
-        count = c.execute(select(func.count()).where(others)).scalar_one()
-        if count >= MAX_RUNS:
-            raise TooManyRuns(
-                f"job {job} has {count} runs as consumers of {log.name} already: remove those that have ended "
-                "(DELETE /v1/consumers/JOB:RUN)"
-            )
 
     def _condition(self, instance: str, name: str, database: str, table: str) -> ColumnElement[bool]:
         t = self._db.t.binlog_consumer

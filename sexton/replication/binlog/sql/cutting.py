@@ -98,11 +98,8 @@ class Cutter:
                 is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
                 report += CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
                 if is_cut:
-                    cut_tables = [log.tbl] if log.tbl else self._tables_upto(c, log, cut.seq)
-                    self._raise_partition_cuts(c, log, cut.seq, cut_tables)
-                    records = self._move_watermarks(c, log, cut.seq, cut_tables)
-                    whole = not log.tbl
-                    tombstones.append(Tombstone(database=whole, db=log.db, tables=tuple(cut_tables), seq=cut.seq))
+                    cut_tables, records = self._write(c, log, cut.seq)
+                    tombstones.append(Tombstone(database=not log.tbl, db=log.db, tables=cut_tables, seq=cut.seq))
                     report += CutReport(records=records, more=cut.more)
             if not own_log.enabled:
                 self._cut_leftovers(c, own_log, now)
@@ -173,7 +170,15 @@ class Cutter:
     def _decide(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> Cut:
         """Return the part of a log's next cut that is made in one transaction, and record what blocks the rest."""
         cut, _ = self._next_cut(c, log, own_log, readers, now)
-        self._record_blockers(c, log, cut, now)
+        t = self._db.t.binlog_log
+        values: dict[str, Any] = {
+            "held": cut.held,
+            "awaiting_seq": cut.awaiting_seq,
+            "held_since": (log.held_since or now) if cut.held else None,
+            "awaiting_since": (log.awaiting_since or now) if cut.awaiting_seq is not None else None,
+        }
+        if values != log.model_dump(include=set(values)):
+            c.execute(update(t).where(log_condition(t, log.instance, (log.db, log.tbl))).values(**values))
         if cut.seq == log.watermark or self._count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
             return cut
         remaining = _remaining_records(self._db, log)
@@ -202,30 +207,17 @@ class Cutter:
         ttl_seconds = next(seconds for seconds in ttls if seconds is not None)
         return log.model_copy(update={"ttl_seconds": ttl_seconds, "max_bytes": None, "max_history_nums": None})
 
-    def _record_blockers(self, c: Connection, log: Log, cut: Cut, now: int) -> None:
-        """Store which consumers block a log's cut, and which cut waits for approval."""
-        t = self._db.t.binlog_log
-        values: dict[str, Any] = {
-            "held": cut.held,
-            "awaiting_seq": cut.awaiting_seq,
-            "held_since": (log.held_since or now) if cut.held else None,
-            "awaiting_since": (log.awaiting_since or now) if cut.awaiting_seq is not None else None,
-        }
-        if values != log.model_dump(include=set(values)):
-            c.execute(update(t).where(log_condition(t, log.instance, (log.db, log.tbl))).values(**values))
-
     # Write the cut
 
-    def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
-        """Return the tables that have records up to a number in their database's log."""
-        position = self._db.t.binlog_table_record
-        cut = and_(
-            position.c.instance == log.instance, position.c.db == log.db, position.c.seq <= seq, position.c.tbl != ""
-        )
-        return list(c.execute(select(position.c.tbl).where(cut).distinct().order_by(position.c.tbl)).scalars())
-
-    def _raise_partition_cuts(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> None:
-        """Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last."""
+    def _write(self, c: Connection, log: Log, seq: int) -> tuple[tuple[str, ...], int]:
+        """Store a cut; return the tables that have cut records, and how many records of ``log`` were cut."""
+        t, b, position = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record
+        tables: tuple[str, ...] = (log.tbl,)
+        if not log.tbl:
+            in_database = and_(position.c.instance == log.instance, position.c.db == log.db)
+            with_records = select(position.c.tbl).where(in_database, position.c.seq <= seq, position.c.tbl != "")
+            tables = tuple(c.execute(with_records.distinct().order_by(position.c.tbl)).scalars())
+        # Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last.
         part, fold = self._db.t.binlog_partition_version, self._db.t.binlog_partition_cut
         cut = and_(part.c.instance == log.instance, part.c.db == log.db, in_list(part.c.tbl, tables))
         key = [part.c.instance, part.c.db, part.c.tbl, part.c.part]
@@ -234,11 +226,8 @@ class Cutter:
         raised = {"version": new.excluded.version, "propagated": False}
         higher, key_columns = new.excluded.version > fold.c.version, ["instance", "db", "tbl", "part"]
         c.execute(new.on_conflict_do_update(index_elements=key_columns, set_=raised, where=higher))
-
-    def _move_watermarks(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> int:
-        """Move the watermarks, a table's to its own last cut record; return how many records of ``log`` were cut."""
-        t, b, position, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record, self._db.now(c)
-        of_database = and_(t.c.instance == log.instance, t.c.db == log.db)
+        # Move the watermarks, a table's to its own last cut record.
+        now, of_database = self._db.now(c), and_(t.c.instance == log.instance, t.c.db == log.db)
         if not log.tbl:
             in_log = and_(b.c.instance == t.c.instance, b.c.db == t.c.db)
             values = self._state_after_cut(b, in_log, seq)
@@ -248,7 +237,7 @@ class Cutter:
         c.execute(update(t).where(of_database, in_list(t.c.tbl, tables)).values(**values, cut_at=now))
         this_log = log_condition(t, log.instance, (log.db, log.tbl))
         cut_records = c.execute(select(t.c.gone_records).where(this_log)).scalar_one()
-        return int(cut_records) - log.gone_records
+        return tables, int(cut_records) - log.gone_records
 
     def _state_after_cut(self, records: Table, in_log: ColumnElement[bool], seq: int) -> dict[str, Any]:
         """Return the columns of a log's row after a cut, computed from its rows in ``records``."""
@@ -322,18 +311,6 @@ class Remover:
 
     def remove(self, instance: str, heartbeat: Callable[[], None]) -> int:
         """Delete the rows below the watermarks; return how many (record, log) pairs were removed."""
-        removed = 0
-        for log in self._logs_with_leftovers(instance):
-            while pairs := self._remove_chunk(log):
-                removed += pairs
-                reached("binlog.removed")
-                heartbeat()
-            if not log.tbl:
-                self._remove_records_without_table(log, heartbeat)
-        return removed
-
-    def _logs_with_leftovers(self, instance: str) -> list[Log]:
-        """Return the logs that have rows below their watermark: of each database its tables first."""
         t, position, b = self._db.t.binlog_log, self._db.t.binlog_table_record, self._db.t.binlog
         in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
         in_database = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, t.c.tbl == "")
@@ -344,7 +321,15 @@ class Remover:
         leftovers = select(t).where(t.c.instance == instance, has_rows).order_by(t.c.db)
         with self._db.read() as c:
             logs = [Log(**row._mapping) for row in c.execute(leftovers)]
-        return sorted(logs, key=lambda log: (log.db, log.tbl == "", log.tbl))
+        removed = 0
+        for log in sorted(logs, key=lambda log: (log.db, log.tbl == "", log.tbl)):  # of each database its tables first
+            while pairs := self._remove_chunk(log):
+                removed += pairs
+                reached("binlog.removed")
+                heartbeat()
+            if not log.tbl:
+                self._remove_records_without_table(log, heartbeat)
+        return removed
 
     def _remove_chunk(self, log: Log) -> int:
         """Remove some records from one log, and delete those that are in no other; return how many were removed."""

@@ -40,7 +40,6 @@ from sexton.replication.binlog.model import (
     MAX_NAMES,
     AcknowledgeResult,
     CutPage,
-    Log,
     RecordPage,
     StoredRecord,
     StoreResult,
@@ -115,26 +114,23 @@ class RecordStore:
             log = rows.readable_log(rows.read_logs(self._db, c, instance, name, [table]), name, table)
             if after < log.floor:
                 raise RecordsTrimmed(log.name, after, log.floor + 1)
-            records = self._page(c, log, after, min(limit, PAGE_RECORDS))
+            b, position = self._db.t.binlog, self._db.t.binlog_table_record
+            later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
+            page = select(b.c.seq, b.c.sent_ts, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
+            if log.tbl:
+                same_record = and_(
+                    position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq
+                )
+                page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
+            records, size = list[StoredRecord](), 0
+            for row in c.execute(page.order_by(b.c.seq).limit(min(limit, PAGE_RECORDS))):
+                size += row.bytes
+                if records and size > PAGE_BYTES:  # the first one counts, however large
+                    break
+                columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
+                records.append(StoredRecord(commit_seq=row.seq, **columns))
         status = "OK" if records else "TOO_NEW"
         return RecordPage(status=status, first=log.floor + 1, last=log.last_seq, records=tuple(records))
-
-    def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[StoredRecord]:
-        """Return records of a log after a number, at least one if there is any, and at most ``PAGE_BYTES`` in all."""
-        b, position = self._db.t.binlog, self._db.t.binlog_table_record
-        later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
-        page = select(b.c.seq, b.c.sent_ts, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
-        if log.tbl:
-            same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
-            page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
-        records, size = list[StoredRecord](), 0
-        for row in c.execute(page.order_by(b.c.seq).limit(limit)):
-            size += row.bytes
-            if records and size > PAGE_BYTES:
-                break
-            columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
-            records.append(StoredRecord(commit_seq=row.seq, **columns))
-        return records
 
     def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[StoredRecord]) -> StoreResult:
         """Compare records that are not above the last one with the stored ones."""
@@ -187,35 +183,26 @@ class Sender:
 
         One statement per some hundred partitions, however many tablets they have. It decides nothing.
         """
-        changed = 0
-        while (replicas := self._propagate_some(instance)) is not None:
-            changed += replicas
+        t, fold, changed = self._db.t.replica, self._db.t.binlog_partition_cut, 0
+        partition = (fold.c.db, fold.c.tbl, fold.c.part)
+        new = select(*partition).where(fold.c.instance == instance, fold.c.propagated.is_(False))
+        while True:
+            with deciding(self._db, instance) as c:
+                some = c.execute(new.limit(PARTITIONS_AT_ONCE))
+                keys = [{"name": row.db, "tbl": row.tbl, "part": row.part} for row in some]
+                if not keys:
+                    return changed
+                chosen = as_rows(keys, name=Text(), tbl=Text(), part=Text())
+                of_table = and_(fold.c.instance == instance, fold.c.db == chosen.c.name, fold.c.tbl == chosen.c.tbl)
+                is_chosen = and_(of_table, fold.c.part == chosen.c.part)
+                cut = select(*partition, fold.c.version).join_from(fold, chosen, is_chosen).subquery()
+                same_partition = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
+                lower = and_(same_partition, t.c.desired < cut.c.version, t.c.dropped.is_(False))
+                replicas = c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount
+                c.execute(update(fold).where(is_chosen).values(propagated=True))
+                reached("binlog.spread")
+            changed += max(0, replicas)
             heartbeat()
-        return changed
-
-    def _propagate_some(self, instance: str) -> int | None:
-        """Raise ``desired`` of the replicas of some partitions; return how many, None if no partition is left."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
-        with deciding(db, instance) as c:
-            new = select(fold.c.db, fold.c.tbl, fold.c.part).where(
-                fold.c.instance == instance, fold.c.propagated.is_(False)
-            )
-            keys = [
-                {"name": row.db, "tbl": row.tbl, "part": row.part} for row in c.execute(new.limit(PARTITIONS_AT_ONCE))
-            ]
-            if not keys:
-                return None
-            chosen = as_rows(keys, name=Text(), tbl=Text(), part=Text())
-            of_table = and_(fold.c.instance == instance, fold.c.db == chosen.c.name, fold.c.tbl == chosen.c.tbl)
-            is_chosen = and_(of_table, fold.c.part == chosen.c.part)
-            cuts = select(fold.c.db, fold.c.tbl, fold.c.part, fold.c.version).join_from(fold, chosen, is_chosen)
-            cut = cuts.subquery()
-            same_partition = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
-            lower = and_(same_partition, t.c.desired < cut.c.version, t.c.dropped.is_(False))
-            changed = c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount
-            c.execute(update(fold).where(is_chosen).values(propagated=True))
-            reached("binlog.spread")
-        return max(0, changed)
 
     def page(
         self, instance: str, backend: str, after: str = "", limit: int = PAGE_CUTS, *, queue: bool = False

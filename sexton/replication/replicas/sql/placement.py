@@ -14,7 +14,7 @@ from sexton.replication.errors import LastCopy, UnknownBackend
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.log_rows import check_names, ensure_log_rows, is_dropped
-from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, PlaceResult, Tablet
+from sexton.replication.replicas.model import MAX_PLACED_COPIES, Placement, PlaceResult
 from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
 
 CopyKey = tuple[str, str]
@@ -56,7 +56,8 @@ class PlacementStore:
                 would retain nothing for its replicas; an owner must name a dropped partition as dropped.
         """
         check_placement(order)
-        db, t = self._db, self._db.t.replica
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
+        live = and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
         with deciding(db, instance) as c:
             # A generic plan compares each row with each placed copy.
             c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
@@ -71,7 +72,7 @@ class PlacementStore:
             placed = {copy.key: copy for copy in copies}
             in_partitions = in_list(t.c.part, sorted({tablet.part for tablet in order.tablets}))
             columns = select(*(t.c[column] for column in PLACED_COLUMNS))
-            rows = c.execute(columns.where(self._live_of_table(instance, order), in_partitions))
+            rows = c.execute(columns.where(live, in_partitions))
             stored = {copy.key: copy for copy in (CopyPlace(*row) for row in rows)}
             tablets = {tablet.tablet for tablet in order.tablets}
             missing = next((copy.tablet for copy in stored.values() if copy.tablet not in tablets), None)
@@ -83,7 +84,12 @@ class PlacementStore:
             new = [copy for key, copy in placed.items() if stored.get(key) != copy]
             self._add(c, instance, order, new)
             removed = self._remove_copies(c, instance, [key for key in stored if key not in placed])
-            dropped = self._drop_partitions(c, instance, order)
+            dropped = 0
+            if order.dropped:  # of these partitions every backend may delete everything
+                grant = update(t).where(live, in_list(t.c.part, order.dropped)).values(**ALL_GRANTED)
+                dropped = c.execute(grant).rowcount
+            of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+            c.execute(delete(fold).where(of_table, in_list(fold.c.part, order.dropped)))
         return PlaceResult(added=len(new), kept=len(placed) - len(new), removed=removed, dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
@@ -94,23 +100,24 @@ class PlacementStore:
             LastCopy: a tablet has no healthy replica on another backend. Place one first, or drop the table.
         """
         t, b = self._db.t.replica, self._db.t.backend
+        other = t.alias("other")
+        on_backend = and_(t.c.instance == instance, t.c.backend == backend)
+        elsewhere = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
         with deciding(self._db, instance) as c:
-            last_copies = self._tablets_only_on(c, instance, backend)
+            is_healthy = and_(other.c.dropped.is_(False), healthy(other, self._db.now(c)))
+            healthy_elsewhere = select(other.c.uid).where(elsewhere, is_healthy)
+            only_here = select(t.c.tablet).where(on_backend, t.c.dropped.is_(False), ~healthy_elsewhere.exists())
+            last_copies = c.execute(only_here.order_by(t.c.tablet).limit(5)).scalars().all()
             if last_copies:
                 raise LastCopy(
                     f"no replica of tablet {', '.join(last_copies)} on another backend than {backend} is healthy: "
                     "place one first, or drop its table or partition"
                 )
-            on_backend = and_(t.c.instance == instance, t.c.backend == backend)
             removed = self._remove(c, instance, on_backend)
             backend_rows = c.execute(delete(b).where(b.c.instance == instance, b.c.name == backend)).rowcount
             if not removed and not backend_rows:
                 raise UnknownBackend(backend)
             return removed
-
-    def _live_of_table(self, instance: str, order: Placement) -> ColumnElement[bool]:
-        t = self._db.t.replica
-        return and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
 
     # No statement joins the placed copies: PostgreSQL does not know how many they are, and may compare each with each.
 
@@ -165,27 +172,6 @@ class PlacementStore:
             JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, of_backend))
         return len(removed)
 
-    def _drop_partitions(self, c: Connection, instance: str, order: Placement) -> int:
-        """Grant the replicas of dropped partitions everything; return how many replicas that are."""
-        t, fold = self._db.t.replica, self._db.t.binlog_partition_cut
-        dropped = 0
-        if order.dropped:
-            live = and_(self._live_of_table(instance, order), in_list(t.c.part, order.dropped))
-            dropped = c.execute(update(t).where(live).values(**ALL_GRANTED)).rowcount
-        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        c.execute(delete(fold).where(of_table, in_list(fold.c.part, order.dropped)))
-        return dropped
-
-    def _tablets_only_on(self, c: Connection, instance: str, backend: str) -> Sequence[str]:
-        """Return some tablets of a backend that have no healthy replica on another one."""
-        t, now = self._db.t.replica, self._db.now(c)
-        other = t.alias("other")
-        elsewhere = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
-        healthy_elsewhere = select(other.c.uid).where(elsewhere, other.c.dropped.is_(False), healthy(other, now))
-        on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
-        only_here = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
-        return list(c.execute(only_here).scalars())
-
 
 def check_placement(order: Placement) -> None:
     """Check that a placement is complete and names nothing twice.
@@ -207,14 +193,10 @@ def check_placement(order: Placement) -> None:
     if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
         raise BadInput("a replica appears twice: name each uid of a backend once")
     for tablet in order.tablets:
-        _check_copies(tablet)
+        if not tablet.copies:
+            raise BadInput(f"tablet {tablet.tablet} has no replica: nothing would retain the versions that it needs")
+        if len({copy.backend for copy in tablet.copies}) < len(tablet.copies):
+            raise BadInput(f"tablet {tablet.tablet} has two replicas on one backend")
     placed_and_dropped = {tablet.part for tablet in order.tablets} & set(order.dropped)
     if placed_and_dropped:
         raise BadInput(f"partition {min(placed_and_dropped)} is listed both in tablets and in dropped partitions")
-
-
-def _check_copies(tablet: Tablet) -> None:
-    if not tablet.copies:
-        raise BadInput(f"tablet {tablet.tablet} has no replica: nothing would retain the versions that it needs")
-    if len({copy.backend for copy in tablet.copies}) < len(tablet.copies):
-        raise BadInput(f"tablet {tablet.tablet} has two replicas on one backend")

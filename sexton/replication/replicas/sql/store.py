@@ -63,10 +63,16 @@ class ReportStore:
             BadInput: a number or a range is impossible, or a replica appears twice.
             BootTooHigh: later reports of the backend could not be newer.
         """
-        versions, t = _check_report(backend, report), self._db.t.replica
+        versions, t, b = _check_report(backend, report), self._db.t.replica, self._db.t.backend
         with deciding(self._db, instance) as c:
             reached("report.guarded")
-            self._check_boot(c, instance, backend, report)
+            this_backend = and_(b.c.instance == instance, b.c.name == backend)
+            last = c.execute(select(b.c.boot).where(this_backend)).scalar()
+            if last is not None and last >= 0 and report.boot > last + MAX_BOOT_STEP:
+                raise BootTooHigh(
+                    f"boot {report.boot} of backend {backend} is more than {MAX_BOOT_STEP:,} above {last}, its last "
+                    "one: add one at each start, or send the instant of the start in ms"
+                )
             now = self._db.now(c)
             live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
             reported = select(t).where(live, in_list(t.c.uid, versions))
@@ -76,9 +82,7 @@ class ReportStore:
             judged = [
                 policy.apply_report(replica, versions[uid], now, self._settings) for uid, replica in to_update.items()
             ]
-            self._record_backend(c, instance, backend, report, now)
-            if judged:
-                self._store(c, instance, backend, report, judged, now)
+            self._store(c, instance, backend, report, judged, now)
             outcomes = [judgement.outcome for judgement in judged if judgement.outcome is not None]
             if outcomes:
                 self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, outcomes))
@@ -93,26 +97,18 @@ class ReportStore:
             healthy=kinds[ReportKind.HEALTHY],
         )
 
-    def _check_boot(self, c: Connection, instance: str, backend: str, report: ReplicaReport) -> None:
-        t = self._db.t.backend
-        last = c.execute(select(t.c.boot).where(t.c.instance == instance, t.c.name == backend)).scalar()
-        if last is not None and last >= 0 and report.boot > last + MAX_BOOT_STEP:
-            raise BootTooHigh(
-                f"boot {report.boot} of backend {backend} is more than {MAX_BOOT_STEP:,} above {last}, its last one: "
-                "add one at each start, or send the instant of the start in ms"
-            )
-
-    def _record_backend(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
-        t = self._db.t.backend
-        values = {"boot": report.boot, "sequence": report.sequence, "reported_at": now}
-        new = upsert(t).values(instance=instance, name=backend, **values)
-        is_later = (t.c.boot < report.boot) | and_(t.c.boot == report.boot, t.c.sequence < report.sequence)
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=is_later))
-
     def _store(
         self, c: Connection, instance: str, backend: str, report: ReplicaReport, judged: Sequence[Judged], now: int
     ) -> None:
-        t = self._db.t.replica
+        """Store which report the backend has sent last, and the replicas that it changes."""
+        t, b = self._db.t.replica, self._db.t.backend
+        sent = {"boot": report.boot, "sequence": report.sequence}
+        last_report = sent | {"reported_at": now}
+        is_later = (b.c.boot < report.boot) | and_(b.c.boot == report.boot, b.c.sequence < report.sequence)
+        known = upsert(b).values(instance=instance, name=backend, **last_report)
+        c.execute(known.on_conflict_do_update(index_elements=["instance", "name"], set_=last_report, where=is_later))
+        if not judged:
+            return
         by_uid = {tablet.uid: tablet for tablet in report.tablets}
         types = {name: t.c[name].type for name in ("uid", *JUDGED_COLUMNS, "row_count", "bytes")}
         data = []
@@ -121,8 +117,7 @@ class ReportStore:
             data.append(columns | {"row_count": by_uid[replica.uid].rows, "bytes": by_uid[replica.uid].bytes})
         new = as_rows(data, **types)
         values: dict[str, Any] = {name: new.c[name] for name in types if name != "uid"}
-        values |= {"boot": report.boot, "sequence": report.sequence}
-        values |= {"fresh_until": now + self._settings.freshness_seconds * 1000}
+        values |= sent | {"fresh_until": now + self._settings.freshness_seconds * 1000}
         same_copy = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == new.c.uid)
         c.execute(update(t).where(same_copy).values(**values))
 
