@@ -114,9 +114,13 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     rowset = tx.t.rowsets
     other = rowset.alias("other")
     # Without versions a range has no bounds, so nothing covers it. Ranges of whole numbers that adjoin are one.
-    # Damaged versions make no range: such a rowset holds nothing, and nothing covers it.
+    # Damaged versions, in the wrong order or with no number after the last, make no range: such a rowset holds nothing,
+    # and nothing covers it.
     versions, others = (
-        case((_are_damaged(t), null()), else_=func.int8range(t.c.first_version, t.c.last_version, "[]"))
+        case(
+            (or_(t.c.first_version > t.c.last_version, t.c.last_version == MAX_BIGINT), null()),
+            else_=func.int8range(t.c.first_version, t.c.last_version, "[]"),
+        )
         for t in (rowset, other)
     )
     overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
@@ -124,11 +128,6 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     is_covered = func.coalesce(held.op("@>", is_comparison=True)(versions), false())
     with_tablet = select(rowset.c.id).join(tx.t.tablets, OWN_TABLET)
     return tx.ids(with_tablet.where(tx.in_instance(rowset.c.id, ids), ~is_covered))
-
-
-def _are_damaged(rowset: FromClause) -> ColumnElement[bool]:
-    """Return the condition that the versions are in the wrong order, or that no number comes after the last."""
-    return or_(rowset.c.first_version > rowset.c.last_version, rowset.c.last_version == MAX_BIGINT)
 
 
 def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
