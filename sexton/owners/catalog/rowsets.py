@@ -185,8 +185,11 @@ def named_by(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
             tablet, slash, _ = mark.prefix.removeprefix(ROOT).partition("/")
             if mark.prefix.startswith(ROOT) and slash:
                 refs_by_tablet[tablet].append((mark.prefix, mark.ref))
-            elif _has_live_under(tx, mark.prefix):
-                live_refs.add(mark.ref)
+            elif mark.prefix.startswith(ROOT) or ROOT.startswith(mark.prefix):  # several tablets, or all of them
+                is_under = tx.t.rowsets.c.tablet_id.startswith(mark.prefix.removeprefix(ROOT), autoescape=True)
+                query = _live(tx) if ROOT.startswith(mark.prefix) else _live(tx).where(is_under)
+                if tx.c.execute(query.limit(1)).first() is not None:
+                    live_refs.add(mark.ref)
     rowset = tx.t.rowsets.c
     for row in _live_of(tx, rowset.id, refs_by_rowset):
         live_refs |= refs_by_rowset[row.id]
@@ -202,15 +205,6 @@ def _live_of(tx: CatalogTransaction, column: Any, values: Mapping[str, object]) 
     in_order = sorted(values)
     for start in range(0, len(in_order), ROWS_AT_ONCE):
         yield from tx.c.execute(_live(tx).where(tx.in_instance(column, in_order[start : start + ROWS_AT_ONCE])))
-
-
-def _has_live_under(tx: CatalogTransaction, prefix: str) -> bool:
-    """Return whether a live rowset has files under a prefix that may mean several tablets, or all of them."""
-    if not (prefix.startswith(ROOT) or ROOT.startswith(prefix)):
-        return False
-    is_under = tx.t.rowsets.c.tablet_id.startswith(prefix.removeprefix(ROOT), autoescape=True)
-    query = _live(tx) if ROOT.startswith(prefix) else _live(tx).where(is_under)
-    return tx.c.execute(query.limit(1)).first() is not None
 
 
 def _live(tx: CatalogTransaction) -> Any:

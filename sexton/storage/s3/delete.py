@@ -71,7 +71,12 @@ def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
 
 
 def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    objects = [_identifier(bucket, target) for target in targets]
+    objects: list[ObjectIdentifierTypeDef] = [{"Key": bucket.full(target.key)} for target in targets]
+    for identifier, target in zip(objects, targets, strict=True):
+        if target.version:
+            identifier["VersionId"] = target.version
+        if target.etag:
+            identifier["ETag"] = f'"{target.etag}"'
     try:
         reply = bucket.call(
             lambda s3: s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
@@ -112,15 +117,6 @@ def _check_all_named(
     if not keys <= targets_of_key.keys():
         unknown = keys - targets_of_key.keys()
         raise bucket.fault("BAD_REPLY", f"the reply names keys that were not in the request: {unknown}")
-
-
-def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
-    identifier: ObjectIdentifierTypeDef = {"Key": bucket.full(target.key)}
-    if target.version:
-        identifier["VersionId"] = target.version
-    if target.etag:
-        identifier["ETag"] = f'"{target.etag}"'
-    return identifier
 
 
 def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
