@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +84,12 @@ class InProcessComparison:
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and store each disagreement as a finding."""
-        with _scratch_database() as db:
+        with (
+            tempfile.TemporaryDirectory(prefix="sexton-check-") as folder,
+            closing(sqlite3.connect(Path(folder) / "check.db", isolation_level=None, check_same_thread=False)) as db,
+        ):
+            db.executescript(_SCHEMA)
+            db.execute("BEGIN")
             until = latest_judged_write(order.run.cutoff, order.grace_seconds)
             pages = _PageCounter(heartbeat, order.most_objects)
             listings = tuple(self._list(db, spec, until, pages) for spec in vaults)
@@ -95,8 +100,17 @@ class InProcessComparison:
                 )
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
-            counts = self._store(order, self._findings(db, order, listings), heartbeat)
-            return evidence.model_copy(update={"found": counts})
+            counts, page = Counter[str](), list[Discrepancy]()
+            for finding in self._findings(db, order, listings):
+                counts[finding.type] += 1
+                if is_stored(finding.type, counts[finding.type]):
+                    page.append(finding)
+                if len(page) == PAGE_FINDINGS:
+                    heartbeat()
+                    self._runs.store_findings(order.run, page)
+                    page = []
+            self._runs.store_findings(order.run, page)
+            return evidence.model_copy(update={"found": dict(counts)})
 
     def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, pages: "_PageCounter") -> Listing:
         """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
@@ -164,8 +178,22 @@ class InProcessComparison:
         self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]
     ) -> Iterator[Discrepancy]:
         for listing in listings:
-            if listing.whole:  # after the end of a listing that was cut short, every object would look lost
-                yield from _record_findings(db, listing.vault)
+            if not listing.whole:  # after the end of a listing that was cut short, every object would look lost
+                continue
+            # Live entries without an object or with one of another size, and live prefixes without an object.
+            for vault, key, expected, size, etag, written, record in db.execute(_DISAGREEING_ENTRIES, (listing.vault,)):
+                yield Discrepancy(
+                    type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
+                    vault=vault,
+                    key=key,
+                    expected=expected,
+                    size=size,
+                    etag=etag,
+                    written=written,
+                    record=record,
+                )
+            for vault, key, record in db.execute(_EMPTY_PREFIXES, (listing.vault,)):
+                yield Discrepancy(type=FindingType.LOST, vault=vault, key=key, record=record)
         if order.inverted:
             pattern = self._live.pattern(order.instance)
             for vault, name, *listed in db.execute(_UNKNOWN_OBJECTS):
@@ -174,20 +202,6 @@ class InProcessComparison:
                 covering = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({places}) LIMIT 1"
                 if db.execute(covering, (vault, *prefixes)).fetchone() is None:
                     yield unknown_object(pattern, vault, ListedObject(*listed))
-
-    def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
-        """Store the findings in pages; return type → how many there are, stored or not."""
-        counts, page = Counter[str](), list[Discrepancy]()
-        for finding in findings:
-            counts[finding.type] += 1
-            if is_stored(finding.type, counts[finding.type]):
-                page.append(finding)
-            if len(page) == PAGE_FINDINGS:
-                heartbeat()
-                self._runs.store_findings(order.run, page)
-                page = []
-        self._runs.store_findings(order.run, page)
-        return dict(counts)
 
 
 @dataclass
@@ -206,23 +220,6 @@ class _PageCounter:
             raise TooManyObjects(f"the vaults have more than {self.most:,} objects")
 
 
-def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:
-    """Yield the live entries of a vault without an object, or with one of another size, and prefixes without one."""
-    for entry_vault, key, expected, size, etag, written, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
-        yield Discrepancy(
-            type=FindingType.LOST if size is None else FindingType.SIZE_MISMATCH,
-            vault=entry_vault,
-            key=key,
-            expected=expected,
-            size=size,
-            etag=etag,
-            written=written,
-            record=record,
-        )
-    for entry_vault, key, record in db.execute(_EMPTY_PREFIXES, (vault,)):
-        yield Discrepancy(type=FindingType.LOST, vault=entry_vault, key=key, record=record)
-
-
 def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:
     """Yield the pages; a thread reads each of them while the one before it is stored."""
     with ThreadPoolExecutor(1) as reader:
@@ -230,14 +227,3 @@ def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveE
         while (page := following.result()) is not None:
             following = reader.submit(next, pages, None)
             yield page
-
-
-@contextmanager
-def _scratch_database() -> Iterator[sqlite3.Connection]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sexton-check-") as folder,
-        closing(sqlite3.connect(Path(folder) / "check.db", isolation_level=None, check_same_thread=False)) as db,
-    ):
-        db.executescript(_SCHEMA)
-        db.execute("BEGIN")
-        yield db

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,9 +47,13 @@ class OwnerCaller:
         until = time.monotonic() + ATTEMPT_SECONDS
         try:
             self._trust.check(url)
+            context = self._context(url)
+            headers: dict[str, str] = {}
+            if self._options.token_file:
+                headers["Authorization"] = f"Bearer {Path(self._options.token_file).read_text('utf-8').strip()}"
             with (
-                httpx.Client(verify=self._context(url), trust_env=False, timeout=ATTEMPT_SECONDS) as client,
-                client.stream(method, url, headers=self._headers(), **content) as response,
+                httpx.Client(verify=context, trust_env=False, timeout=ATTEMPT_SECONDS) as client,
+                client.stream(method, url, headers=headers, **content) as response,
             ):
                 body = bytearray()
                 for part in response.iter_bytes():
@@ -76,11 +79,6 @@ class OwnerCaller:
             raise OwnerSilent(f"{self._options.url} gives a wrong answer: {where}: {first['msg']}") from e
         except ValueError as e:
             raise OwnerSilent(f"{self._options.url} gives an answer that is no JSON: {_text(body)}") from e
-
-    def _headers(self) -> Mapping[str, str]:
-        if not self._options.token_file:
-            return {}
-        return {"Authorization": f"Bearer {Path(self._options.token_file).read_text('utf-8').strip()}"}
 
     def _context(self, url: str) -> Any:
         if not url.lower().startswith("https:"):

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import logging
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -46,7 +46,14 @@ def installed() -> Mapping[str, Installed]:
         if point.name in owners:
             log.error("package %s declares owner %s, which exists; it is not used", package, point.name)
             continue
-        owners[point.name] = _load(point.name, package, point.load)
+        try:
+            plugin = point.load()
+        except Exception as e:  # code of another package, which may fail in any way
+            log.exception("owner %s of package %s cannot be loaded", point.name, package)
+            owners[point.name] = Installed(point.name, package, error=f"{type(e).__name__}: {e}")
+            continue
+        error = "" if isinstance(plugin, OwnerPlugin) else f"{plugin!r} is no sexton.owners.plugin.OwnerPlugin"
+        owners[point.name] = Installed(point.name, package, None if error else plugin, error)
     return owners
 
 
@@ -119,15 +126,3 @@ def remove_instance(db: Database, registry: Registry, instance: str) -> None:
     """Remove an instance and what its owner keeps of it in this database; raises as ``add_remove.remove_instance``."""
     plugin = find(registry.instance(instance).owner)
     add_remove.remove_instance(db, instance, lambda c: plugin.forget_records(c, instance))
-
-
-def _load(name: str, package: str, load: Callable[[], object]) -> Installed:
-    """Load the plugin of another package, whose code may fail in any way."""
-    try:
-        plugin = load()
-    except Exception as e:
-        log.exception("owner %s of package %s cannot be loaded", name, package)
-        return Installed(name, package, error=f"{type(e).__name__}: {e}")
-    if not isinstance(plugin, OwnerPlugin):
-        return Installed(name, package, error=f"{plugin!r} is no sexton.owners.plugin.OwnerPlugin")
-    return Installed(name, package, plugin)

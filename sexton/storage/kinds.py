@@ -56,10 +56,6 @@ def _check_local(spec: VaultSpec) -> VaultSpec:
     return spec.model_copy(update={"location": location})
 
 
-def _s3_place(spec: VaultSpec, endpoint_url: str) -> str:
-    return f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/{spec.location}/{spec.prefix}"
-
-
 def _local_root(spec: VaultSpec) -> str:
     return f"{spec.location.rstrip('/')}/{spec.prefix}"
 
@@ -68,7 +64,7 @@ VAULT_KINDS: Mapping[str, VaultKind] = {
     "s3": VaultKind(
         open=_open_s3,
         check=lambda spec: spec,
-        place=_s3_place,
+        place=lambda spec, url: f"{canonical_endpoint(spec.endpoint or url) or 'aws'}/{spec.location}/{spec.prefix}",
         url_roots=lambda spec: tuple(f"{scheme}://{spec.location}/{spec.prefix}" for scheme in S3_SCHEMES),
         has_pace=True,
     ),
@@ -158,31 +154,25 @@ def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
     Raises:
         NotInAnyVault: the name is in no vault of the instance.
     """
-    if "://" in name:
-        vault, key = _resolve_url(name, vaults)
-    else:
+    if "://" not in name:
         vault, slash, key = name.partition("/")
         if vault not in vaults or not slash:
             known = ", ".join(sorted(vaults))
             raise NotInAnyVault(f"{name!r} names no vault of the instance; write VAULT/KEY; vaults: {known}")
-    return vault, key.lstrip("/")
+        return vault, key.lstrip("/")
+    # A URL is not parsed: '#', '?' and '%' are parts of a key.
+    containing = [(root, v.name) for v in vaults.values() for root in url_roots(v) if name.startswith(root)]
+    if containing:
+        root, vault = max(containing, key=lambda found: len(found[0]))  # the innermost where one contains another
+        return vault, name.removeprefix(root).lstrip("/")
+    scheme = name.partition("://")[0]
+    if scheme not in (*S3_SCHEMES, "file"):
+        raise NotInAnyVault(f"{name!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
+    if scheme == "file" and not name.startswith(("file:///", "file://localhost/")):
+        raise NotInAnyVault(f"{name!r}: write file:///PATH, with a path of this machine")
+    raise NotInAnyVault(f"{name!r} is in no vault of the instance; see: sexton vault list")
 
 
 def url_roots(spec: VaultSpec) -> tuple[str, ...]:
     """Return the URLs of a vault's root: the URL of an object is one of them, followed by its key."""
     return VAULT_KINDS[spec.kind].url_roots(spec)
-
-
-def _resolve_url(url: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
-    """Return vault and key of a URL; the innermost vault where one contains another."""
-    # A URL is not parsed: '#', '?' and '%' are parts of a key.
-    containing = [(root, v.name) for v in vaults.values() for root in url_roots(v) if url.startswith(root)]
-    if containing:
-        root, vault = max(containing, key=lambda found: len(found[0]))
-        return vault, url.removeprefix(root)
-    scheme = url.partition("://")[0]
-    if scheme not in (*S3_SCHEMES, "file"):
-        raise NotInAnyVault(f"{url!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
-    if scheme == "file" and not url.startswith(("file:///", "file://localhost/")):
-        raise NotInAnyVault(f"{url!r}: write file:///PATH, with a path of this machine")
-    raise NotInAnyVault(f"{url!r} is in no vault of the instance; see: sexton vault list")

@@ -106,14 +106,10 @@ def _end_of_all(part: VaultPart, first: str, first_key: Callable[[VaultPart], st
 def _between(low: str, high: str) -> str | None:
     """Return a name between two others, by the first characters in which they differ; None: they are neighbours."""
     shared = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    start, end = low[shared : shared + 2], high[shared : shared + 2]
-    first, last = (_number(name) for name in (start, end))
-    middle = (first + last) // 2
+    # The next two characters as a number; a missing one is the smallest, one beyond ASCII the largest.
+    codes = [
+        [min(max(ord(c) - FIRST_CODE, 0), CODES - 1) for c in n[shared : shared + 2]] + [0, 0] for n in (low, high)
+    ]
+    middle = sum(first * CODES + second for first, second, *_ in codes) // 2
     name = low[:shared] + chr(FIRST_CODE + middle // CODES) + chr(FIRST_CODE + middle % CODES)
     return name if low < name < high else None
-
-
-def _number(name: str) -> int:
-    """Return the first two characters as a number; a missing one is the smallest, one beyond ASCII the largest."""
-    digits = [min(max(ord(c) - FIRST_CODE, 0), CODES - 1) for c in name] + [0, 0]
-    return digits[0] * CODES + digits[1]

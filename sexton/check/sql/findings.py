@@ -7,7 +7,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Table,
     Text,
     and_,
     case,
@@ -51,11 +50,7 @@ def store_seen(db: Database, c: Connection, run: Run, discrepancies: Sequence[Di
     constants: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
     columns = [*(value.label(name) for name, value in constants.items()), *(rows.c[name] for name in _FIELDS)]
     insert = upsert(t).from_select([*constants, *_FIELDS], select(*columns))
-    c.execute(insert.on_conflict_do_update(index_elements=_KEY, set_=_changes(t, insert.excluded)))
-
-
-def _changes(t: Table, new: Any) -> dict[str, Any]:
-    """Return what becomes of a finding that is seen again; ``new``: the row that would be inserted."""
+    new: Any = insert.excluded  # the row that would be inserted, of a finding that is seen again
     # The repair of an orphan is a mark, and the orphan is seen until it is deleted; other repairs have failed.
     has_ended = or_(
         t.c.state == FindingState.GONE, and_(t.c.state == FindingState.REPAIRED, t.c.type != FindingType.ORPHAN)
@@ -68,7 +63,7 @@ def _changes(t: Table, new: Any) -> dict[str, Any]:
         values[name] = case((starts_over, null()), else_=t.c[name])
     values["state"] = case((starts_over, FindingState.OPEN.value), else_=t.c.state)
     values["first_seen"] = case((starts_over, new.first_seen), else_=t.c.first_seen)
-    return values
+    c.execute(insert.on_conflict_do_update(index_elements=_KEY, set_=values))
 
 
 def is_open(

@@ -12,7 +12,7 @@ whole check that does not find the orphan removes its mark.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, cast, insert, literal_column, select, update
@@ -28,7 +28,6 @@ from sexton.database.rows import beyond, in_list
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import names_prefix
 from sexton.marks.sql.orphans import ORPHAN, found_by_check, unapproved
-from sexton.storage.model import ListedObject
 from sexton.storage.policy import MAX_KEY_BYTES, is_rewritten
 from sexton.storage.port import Vaults
 
@@ -71,8 +70,16 @@ class Repairs:
             return total
         for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):
             objects = existing(self._vaults, instance, keys_by_vault(page))
-            certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
-            certain = [f for f in certain if len(f.key.encode()) <= MAX_KEY_BYTES]  # others only in a directory
+            certain = [
+                f
+                for f in page
+                if repairable(f)
+                and f.proven_in == run.id
+                and (stored := objects.get((f.vault, f.key))) is not None  # and it is the object that was found
+                and not is_rewritten(stored.written, f.written)
+                and (stored.bytes, stored.etag) == (f.size, f.etag)
+                and len(f.key.encode()) <= MAX_KEY_BYTES  # others only in a directory
+            ]
             marked = self._mark(instance, run, certain)
             total = total.plus(RepairResult(marked=marked, kept=len(page) - len(certain)))
         return total
@@ -148,40 +155,30 @@ class Repairs:
             mark_id = cast(t.c.id, Text()) + f".{run.id}"
             repair = update(t).where(is_open).values(state=FindingState.REPAIRED, mark=mark_id).returning(t.c.id)
             repaired_ids = set(c.execute(repair).scalars())
-            rows = [_mark_row(run, finding) for finding in findings if finding.id in repaired_ids]
+            rows: list[dict[str, Any]] = []
+            for finding in (f for f in findings if f.id in repaired_ids):
+                # The parent is the rowset that the key names, so that a hold on it applies.
+                rowset = finding.record if _ID.fullmatch(finding.record) else None
+                rows.append(
+                    {
+                        "instance": run.instance,
+                        "kind": ORPHAN,
+                        "id": f"{finding.id}.{run.id}",
+                        "vault": finding.vault,
+                        "keys": [finding.key],
+                        "etags": [finding.etag],
+                        "written": [finding.written],
+                        "bytes": finding.size or 0,
+                        "parent_kind": None if rowset is None else "rowset",
+                        "parent_id": rowset,
+                    }
+                )
             if rows:
                 c.execute(insert(mark), rows)
             return len(rows)
 
 
-def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
-    """Return the mark of an orphan. Its parent is the rowset that its key names, so that a hold on it applies."""
-    rowset = finding.record if _ID.fullmatch(finding.record) else None
-    return {
-        "instance": run.instance,
-        "kind": ORPHAN,
-        "id": f"{finding.id}.{run.id}",
-        "vault": finding.vault,
-        "keys": [finding.key],
-        "etags": [finding.etag],
-        "written": [finding.written],
-        "bytes": finding.size or 0,
-        "parent_kind": None if rowset is None else "rowset",
-        "parent_id": rowset,
-    }
-
-
-def _is_same(finding: Finding, objects: Mapping[tuple[str, str], ListedObject]) -> bool:
-    """Return whether the object exists and is the one that was found."""
-    stored = objects.get((finding.vault, finding.key))
-    if stored is None or is_rewritten(stored.written, finding.written):
-        return False
-    return stored.bytes == finding.size and stored.etag == finding.etag
-
-
 PAGE_MARKS = 1_000
-_Position = tuple[int, str]
-"""Of a mark: when its retention starts (ms since 1970), and its id."""
 NO_MARK: ColumnElement[str] = literal_column("''")
 """Text instead of a parameter: so the planner sees that the partial index of findings with a mark applies."""
 
@@ -198,28 +195,23 @@ class Orphans:
         Marks made after the run began are left. Each page has a transaction of its own, under the guard; meanwhile
         no claim takes a mark that is refuted (``unproven``).
         """
-        removed = 0
-        for source in (WAITING, QUARANTINED):
-            last: _Position | None = (0, "")
-            while last is not None:
-                removed_now, last = self._remove_refuted_page(run, source, last)
-                removed += removed_now
-        return removed
-
-    def _remove_refuted_page(self, run: Run, source: str, after: _Position) -> tuple[int, _Position | None]:
-        """Remove the refuted ones of the next page of marks; return how many, and the last position, None: no page."""
-        mark = self._db.t.mark
+        mark, removed = self._db.t.mark, 0
         position = (mark.c.retention_starts_at, mark.c.id)
-        is_next = and_(is_in(mark, run.instance, source), self._is_earlier(run), beyond(position, after))
-        next_marks = select(*position).where(is_next).order_by(*position).limit(PAGE_MARKS)
-        with deciding(self._db, run.instance) as c:
-            page = [(row[0], row[1]) for row in c.execute(next_marks)]
-            if not page:
-                return 0, None
-            ids = [mark_id for _, mark_id in page]
-            refuted = set(ids) - self._found_in(c, run, ids)
-            is_refuted = and_(self._is_earlier(run), self._listed(run.instance, refuted))
-            return c.execute(mark.delete().where(is_refuted)).rowcount, page[-1]
+        for source in (WAITING, QUARANTINED):
+            last: tuple[int, str] = (0, "")  # when the retention of a mark starts (ms since 1970), and its id
+            while True:
+                is_next = and_(is_in(mark, run.instance, source), self._is_earlier(run), beyond(position, last))
+                next_marks = select(*position).where(is_next).order_by(*position).limit(PAGE_MARKS)
+                with deciding(self._db, run.instance) as c:
+                    page = [(row[0], row[1]) for row in c.execute(next_marks)]
+                    if not page:
+                        break
+                    ids = [mark_id for _, mark_id in page]
+                    refuted = set(ids) - self._found_in(c, run, ids)
+                    is_refuted = and_(self._is_earlier(run), self._listed(run.instance, refuted))
+                    removed += c.execute(mark.delete().where(is_refuted)).rowcount
+                    last = page[-1]
+        return removed
 
     def _is_earlier(self, run: Run) -> ColumnElement[bool]:
         mark = self._db.t.mark

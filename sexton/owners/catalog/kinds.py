@@ -77,15 +77,16 @@ def _expand_tablets(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping
     vaults: dict[str, list[str]] = defaultdict(list)
     for tablet, vault in tx.c.execute(of_rowsets.union(of_marks)):
         vaults[tablet].append(vault)
-    return {due_mark.ref: _tablet_files(due_mark.id, sorted(vaults[due_mark.id])) for due_mark in marks}
-
-
-def _tablet_files(tablet: str, vaults: Sequence[str]) -> Expansion:
-    try:
-        prefix = tablet_prefix(tablet)
-    except BadInput as e:
-        return Expansion(problem=(Reason.UNEXPANDED, str(e)))
-    return Expansion(places=tuple(Place(vault=v, prefix=prefix) for v in vaults), absorbs=True)
+    expansions = {}
+    for due_mark in marks:
+        try:
+            prefix = tablet_prefix(due_mark.id)
+        except BadInput as e:
+            expansions[due_mark.ref] = Expansion(problem=(Reason.UNEXPANDED, str(e)))
+        else:
+            places = tuple(Place(vault=v, prefix=prefix) for v in sorted(vaults[due_mark.id]))
+            expansions[due_mark.ref] = Expansion(places=places, absorbs=True)
+    return expansions
 
 
 def _expand_prepared(_tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:

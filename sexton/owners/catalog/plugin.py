@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
-
-from sexton.database.engine import Database
+from sexton.owners.catalog import tables
 from sexton.owners.catalog.model import FILE_NAME, FrontEndOptions
 from sexton.owners.plugin import OwnerContext, OwnerKind, OwnerOperation, OwnerPlugin
 from sexton.owners.port import Owner
@@ -14,18 +12,6 @@ def _build(context: OwnerContext) -> Owner:
     from sexton.owners.catalog.owner import CatalogOwner
 
     return CatalogOwner(context)
-
-
-def _create_tables(db: Database) -> None:
-    from sexton.owners.catalog import tables
-
-    tables.create(db)
-
-
-def _forget_records(c: Connection, instance: str) -> None:
-    from sexton.owners.catalog import tables
-
-    tables.forget(c, instance)
 
 
 def _operations() -> Sequence[OwnerOperation]:
@@ -51,8 +37,8 @@ PLUGIN = OwnerPlugin(
         "dropped": ("compacted", "tablet"),
         "table": ("index", "partition", "tablet"),
     },
-    create_tables=_create_tables,
-    forget_records=_forget_records,
+    create_tables=tables.create,
+    forget_records=tables.forget,
     options=FrontEndOptions,
     knows_live=True,
     key_pattern=FILE_NAME,

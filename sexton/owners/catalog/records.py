@@ -35,12 +35,12 @@ def parent_column(kind: str) -> Column[Any]:
     return TABLES.tablets.c[f"{kind}_id"]
 
 
-def _standing(kind: str) -> ColumnElement[bool]:
-    parent, tablet = PARENTS[kind].c, TABLES.tablets.c
-    return exists().where(parent.id == parent_column(kind), parent.instance == tablet.instance, ~parent.dropped)
-
-
-STANDING = and_(*(_standing(kind) for kind in PARENTS))
+STANDING = and_(
+    *(
+        exists().where(p.c.id == parent_column(kind), p.c.instance == TABLES.tablets.c.instance, ~p.c.dropped)
+        for kind, p in PARENTS.items()
+    )
+)
 """The condition that a tablet's table, index and partition have records, and nothing of it was dropped."""
 
 

@@ -114,9 +114,13 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     rowset = tx.t.rowsets
     other = rowset.alias("other")
     # Without versions a range has no bounds, so nothing covers it. Ranges of whole numbers that adjoin are one.
-    # Damaged versions make no range: such a rowset holds nothing, and nothing covers it.
+    # Damaged versions, in the wrong order or with no number after the last, make no range: such a rowset holds nothing,
+    # and nothing covers it.
     versions, others = (
-        case((_are_damaged(t), null()), else_=func.int8range(t.c.first_version, t.c.last_version, "[]"))
+        case(
+            (or_(t.c.first_version > t.c.last_version, t.c.last_version == MAX_BIGINT), null()),
+            else_=func.int8range(t.c.first_version, t.c.last_version, "[]"),
+        )
         for t in (rowset, other)
     )
     overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
@@ -124,11 +128,6 @@ def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     is_covered = func.coalesce(held.op("@>", is_comparison=True)(versions), false())
     with_tablet = select(rowset.c.id).join(tx.t.tablets, OWN_TABLET)
     return tx.ids(with_tablet.where(tx.in_instance(rowset.c.id, ids), ~is_covered))
-
-
-def _are_damaged(rowset: FromClause) -> ColumnElement[bool]:
-    """Return the condition that the versions are in the wrong order, or that no number comes after the last."""
-    return or_(rowset.c.first_version > rowset.c.last_version, rowset.c.last_version == MAX_BIGINT)
 
 
 def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
@@ -186,8 +185,11 @@ def named_by(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
             tablet, slash, _ = mark.prefix.removeprefix(ROOT).partition("/")
             if mark.prefix.startswith(ROOT) and slash:
                 refs_by_tablet[tablet].append((mark.prefix, mark.ref))
-            elif _has_live_under(tx, mark.prefix):
-                live_refs.add(mark.ref)
+            elif mark.prefix.startswith(ROOT) or ROOT.startswith(mark.prefix):  # several tablets, or all of them
+                is_under = tx.t.rowsets.c.tablet_id.startswith(mark.prefix.removeprefix(ROOT), autoescape=True)
+                query = _live(tx) if ROOT.startswith(mark.prefix) else _live(tx).where(is_under)
+                if tx.c.execute(query.limit(1)).first() is not None:
+                    live_refs.add(mark.ref)
     rowset = tx.t.rowsets.c
     for row in _live_of(tx, rowset.id, refs_by_rowset):
         live_refs |= refs_by_rowset[row.id]
@@ -203,15 +205,6 @@ def _live_of(tx: CatalogTransaction, column: Any, values: Mapping[str, object]) 
     in_order = sorted(values)
     for start in range(0, len(in_order), ROWS_AT_ONCE):
         yield from tx.c.execute(_live(tx).where(tx.in_instance(column, in_order[start : start + ROWS_AT_ONCE])))
-
-
-def _has_live_under(tx: CatalogTransaction, prefix: str) -> bool:
-    """Return whether a live rowset has files under a prefix that may mean several tablets, or all of them."""
-    if not (prefix.startswith(ROOT) or ROOT.startswith(prefix)):
-        return False
-    is_under = tx.t.rowsets.c.tablet_id.startswith(prefix.removeprefix(ROOT), autoescape=True)
-    query = _live(tx) if ROOT.startswith(prefix) else _live(tx).where(is_under)
-    return tx.c.execute(query.limit(1)).first() is not None
 
 
 def _live(tx: CatalogTransaction) -> Any:

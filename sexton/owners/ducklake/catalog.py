@@ -55,7 +55,10 @@ def read(db: Database, schema: str) -> LakeFacts:
             raise BadInput(f"there is no DuckLake in schema {schema}: it has no table ducklake_metadata (--schema)")
         try:
             _require_own(c, schema, "ACCESS SHARE")
-            _require_utf8(c)
+            # DuckDB writes paths in UTF-8, whatever the database reads in them.
+            if (encoding := c.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
+                remedy = "create the lake in one with UTF8"
+                raise BadInput(f"the database has the encoding {encoding}, and DuckDB writes UTF-8; {remedy}")
             options = {row[0]: row[1] for row in c.execute(text(metadata))}
             scheduled = c.execute(text(count)).scalar_one()
         except DBAPIError as e:
@@ -116,14 +119,6 @@ def _require_own(c: Connection, schema: str, lock: str) -> None:
         raise BadInput(
             f"{', '.join(foreign)} of schema {schema} belongs to another role, is no table, or has its triggers, and "
             "Sexton runs no code of others: name the login that owns the lake's tables (--lake-url)"
-        )
-
-
-def _require_utf8(c: Connection) -> None:
-    """Refuse a database with another encoding: DuckDB writes paths in UTF-8, whatever the database reads in them."""
-    if (name := c.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
-        raise BadInput(
-            f"the database has the encoding {name}, and DuckDB writes UTF-8; create the lake in one with UTF8"
         )
 
 

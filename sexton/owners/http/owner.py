@@ -155,7 +155,22 @@ class HttpOwner(ListedOwner):
     def garbage(self, instance: str, after: str, limit: int) -> GarbagePage:
         """Return a page of the owner's list."""
         page = self._caller(instance).get("garbage", GarbageAnswer, after=after, limit=limit)
-        return GarbagePage([_entry(entry) for entry in page.entries], page.end)
+        entries: list[Garbage | Undropped] = []
+        for entry in page.entries:
+            if entry.undropped:
+                entries.append(Undropped(entry.kind, entry.id))
+                continue
+            mark = NewMark(
+                id=entry.id,
+                vault=entry.vault,
+                keys=entry.keys,
+                prefix=entry.prefix,
+                bytes=entry.bytes,
+                parent=None if entry.parent is None else (entry.parent.kind, entry.parent.id),
+                extra_retention_seconds=entry.extra_retention_seconds,
+            )
+            entries.append(Garbage(entry.kind, mark))
+        return GarbagePage(entries, page.end)
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, str]:
         """Return the marks that name something live, as the owner says."""
@@ -230,17 +245,6 @@ class HttpOwner(ListedOwner):
 
 def _pages(things: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (things[start : start + size] for start in range(0, len(things), size))
-
-
-def _entry(entry: GarbageEntry) -> Garbage | Undropped:
-    if entry.undropped:
-        return Undropped(entry.kind, entry.id)
-    parent = None if entry.parent is None else (entry.parent.kind, entry.parent.id)
-    files = {"vault": entry.vault, "keys": entry.keys, "prefix": entry.prefix}
-    extra = entry.extra_retention_seconds
-    return Garbage(
-        entry.kind, NewMark(id=entry.id, bytes=entry.bytes, parent=parent, extra_retention_seconds=extra, **files)
-    )
 
 
 def _files(mark: DueMark) -> MarkFiles:

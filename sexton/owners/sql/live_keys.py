@@ -121,8 +121,14 @@ def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Itera
     """Yield the rows that may not be in canonical form; None: the database did not find them in time."""
     c, columns = view.c, view.table.c
     vault, kind, id_ = (beginning(column, MOST_ID) for column in (columns.vault, columns.kind, columns.id))
-    query = select(vault, beginning(columns.key, MOST_KEY), kind, id_)
-    query = query.where(names_an_object(view), _may_be_loose(columns.key))
+    key: ColumnElement[str] = columns.key
+    # The ``//`` of a URL's scheme is no doubled slash.
+    scheme = func.strpos(key, "://")
+    path = case((scheme > 0, func.substr(key, scheme + 3)), else_=key)
+    is_inside = and_(scheme > 0, func.strpos(key, "/") < scheme)
+    is_not_ascii = func.octet_length(key) != func.length(key)
+    may_be_loose = or_(func.strpos(key, "%") > 0, func.strpos(path, "//") > 0, is_inside, is_not_ascii)
+    query = select(vault, beginning(key, MOST_KEY), kind, id_).where(names_an_object(view), may_be_loose)
     savepoint = c.begin_nested()
     try:
         db.limit_statements(c, LOOK_SECONDS)
@@ -138,15 +144,6 @@ def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Itera
     finally:
         if savepoint.is_active:
             savepoint.rollback()  # it read only; the time limit ends with it
-
-
-def _may_be_loose(key: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that a key may differ from its canonical form; the ``//`` of a URL's scheme is none."""
-    scheme = func.strpos(key, "://")
-    path = case((scheme > 0, func.substr(key, scheme + 3)), else_=key)
-    is_inside = and_(scheme > 0, func.strpos(key, "/") < scheme)
-    is_not_ascii = func.octet_length(key) != func.length(key)
-    return or_(func.strpos(key, "%") > 0, func.strpos(path, "//") > 0, is_inside, is_not_ascii)
 
 
 LAST_CHARACTER = "\U0010ffff"
@@ -183,11 +180,17 @@ def require_placed(view: LiveView, vaults: Mapping[str, VaultSpec]) -> None:
     """
     table = view.table
     key: ColumnElement[str] = table.c.key.collate("C")
-    for vault in _named_vaults(view):
+    # The vaults that its rows name, each by one look-up in an index.
+    vaults_named = select(beginning(func.min(table.c.vault))).where(view.is_own_row, table.c.key.is_not(None))
+    vault = view.c.execute(vaults_named).scalar()
+    while vault is not None:
+        if len(vault) >= MOST_SHOWN:
+            raise OwnerSilent(f"{table.name} shows a vault whose name is too long: {vault[:100]}…; {REMEDY}")
         is_misplaced = or_(false(), *(and_(key >= r.first, key < r.end) for r in misplaced_keys(vault, vaults)))
         misplaced = select(beginning(table.c.key)).where(table.c.vault == vault, is_misplaced, view.is_own_row)
         if (shown := view.c.execute(misplaced.limit(1)).scalar()) is not None:
             raise OwnerSilent(f"{table.name} shows the key {shown!r} in vault {vault}; {REMEDY}")
+        vault = view.c.execute(vaults_named.where(table.c.vault > vault)).scalar()
 
 
 def resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec]) -> LiveEntry:
@@ -221,36 +224,20 @@ def misplaced_keys(vault: str, vaults: Mapping[str, VaultSpec]) -> list[Range]:
         return [_below(root) for root in others]
     roots = sorted(url_roots(vaults[vault]))
     ranges = [Range("", "\x01"), _below("/")]
-    for scheme in SCHEMES:
-        ranges += _between(_below(f"{scheme}://"), [root for root in roots if root.startswith(f"{scheme}://")])
+    for scheme in SCHEMES:  # the URLs with this scheme that are below none of the roots
+        first, end = _below(f"{scheme}://")
+        for root in roots:
+            if root.startswith(f"{scheme}://"):
+                ranges.append(Range(first, root))
+                first = _below(root).end
+        ranges.append(Range(first, end))
     for root in roots:
         ranges += [Range(root, f"{root}\x01"), _below(f"{root}/")]
     return ranges + [_below(other) for other in others if other.startswith(tuple(roots))]
 
 
-def _between(whole: Range, roots: Sequence[str]) -> Iterator[Range]:
-    """Yield the parts of a range that are below none of the roots, which are in byte order."""
-    first = whole.first
-    for root in roots:
-        yield Range(first, root)
-        first = _below(root).end
-    yield Range(first, whole.end)
-
-
 def _below(prefix: str) -> Range:
     return Range(prefix, prefix + LAST_CHARACTER)
-
-
-def _named_vaults(view: LiveView) -> Iterator[str]:
-    """Yield the names of the vaults in the rows that name the instance, each by one look-up in an index."""
-    columns = view.table.c
-    names = select(beginning(func.min(columns.vault))).where(view.is_own_row, columns.key.is_not(None))
-    vault = view.c.execute(names).scalar()
-    while vault is not None:
-        if len(vault) >= MOST_SHOWN:
-            raise OwnerSilent(f"{view.table.name} shows a vault whose name is too long: {vault[:100]}…; {REMEDY}")
-        yield vault
-        vault = view.c.execute(names.where(columns.vault > vault)).scalar()
 
 
 NAMES_AT_ONCE = 20_000

@@ -83,9 +83,18 @@ class SqlOwner(Owner):
         """
         expansions = {mark.ref: as_named(mark, fence=False) for mark in marks}
         orphans = [mark for mark in marks if mark.etags]
+        # No record of the owner names an orphan, but a hold on an ancestor applies: each group of the pattern is a kind
+        # of ancestors, and its text an id.
         if orphans and (pattern := self._registry.instance(instance).key_pattern):
             for mark in orphans:
-                expansions[mark.ref] = expansions[mark.ref]._replace(above=_ancestors_in(mark.keys or (), pattern))
+                groups = [match.groupdict() for key in mark.keys or () if (match := re.fullmatch(pattern, key))]
+                above = {
+                    Ref(ROWSET if kind == RECORD else kind, id_)
+                    for names in groups
+                    for kind, id_ in names.items()
+                    if id_
+                }
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=tuple(sorted(above)))
         return expansions
 
     def fence(
@@ -110,18 +119,15 @@ class SqlOwner(Owner):
                 meaning = self._meaning(view)
                 self._require_placed(view, meaning)
                 shown = _count(view, meaning.vaults)
-            listed = self._listed_objects(instance)
-            return shown if shown is None or listed is None else min(shown, listed)
-
-    def _listed_objects(self, instance: str) -> int | None:
-        """Return how many objects the last complete check listed, which no row of a view can raise."""
-        run = self._db.t.check_run
-        complete = select(run.c.evidence).where(run.c.instance == instance, run.c.state == "WHOLE")
-        with self._db.read() as own:
-            evidence = own.execute(complete.order_by(run.c.id.desc()).limit(1)).scalar()
-        if not evidence:
-            return None
-        return sum(int(listing.get("objects", 0) + listing.get("young", 0)) for listing in evidence["listings"])
+            # What the last complete check listed, no row of a view can raise.
+            run = self._db.t.check_run
+            complete = select(run.c.evidence).where(run.c.instance == instance, run.c.state == "WHOLE")
+            with self._db.read() as own:
+                evidence = own.execute(complete.order_by(run.c.id.desc()).limit(1)).scalar()
+            if shown is None or not evidence:
+                return shown
+            listed = sum(int(listing.get("objects", 0) + listing.get("young", 0)) for listing in evidence["listings"])
+            return min(shown, listed)
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, str]:
         """Return the marks of which the view shows anything: by id, by key, or by prefix in either direction.
@@ -292,13 +298,3 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     # No object of S3 has such a key: the row is a loss with a name that can be stored.
     is_in_s3 = entry.vault in vaults and vaults[entry.vault].kind == "s3"
     return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
-
-
-def _ancestors_in(keys: Sequence[str], pattern: str) -> tuple[Ref, ...]:
-    """Return what keys name as ancestors. No record of the owner names an orphan, but a hold on an ancestor applies.
-
-    Each group of the pattern is a kind, and its text an id.
-    """
-    groups = [match.groupdict() for key in keys if (match := re.fullmatch(pattern, key))]
-    above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
-    return tuple(sorted(above))

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -90,7 +89,17 @@ class LocalVault:
 
     def parts(self, count: int) -> Sequence[VaultPart]:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
-            return spread(partial(self._folders_in, root), count)
+
+            def folders(path: str) -> Sequence[str] | None:
+                try:
+                    with open_folder(root, path.split("/")[:-1]) as inner, os.scandir(inner) as entries:
+                        names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+                except (FileNotFoundError, NotADirectoryError):
+                    return None  # it was deleted meanwhile
+                paths = sorted(f"{path}{name.decode()}/" for name in names)
+                return paths if len(paths) <= MOST_FOLDERS else None
+
+            return spread(folders, count)
 
     def list_part(self, part: VaultPart) -> Iterator[Sequence[ListedObject]]:
         if part.after or part.until:
@@ -226,16 +235,6 @@ class LocalVault:
         *folders, name = path.split("/")
         with self._faults():
             write_file(self.spec.location, [*self._folders, *folders], name, data, new=new)
-
-    def _folders_in(self, root: int, path: str) -> Sequence[str] | None:
-        """Return the folders directly in one; None where it has very many, or was deleted meanwhile."""
-        try:
-            with open_folder(root, path.split("/")[:-1]) as inner, os.scandir(inner) as entries:
-                names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        folders = sorted(f"{path}{name.decode()}/" for name in names)
-        return folders if len(folders) <= MOST_FOLDERS else None
 
     def _objects(self, prefix: str, *, deep: bool = True) -> Iterator[ListedObject]:
         with open_location(self.spec.location, self._folders) as root:

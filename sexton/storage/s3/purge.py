@@ -10,7 +10,8 @@ the keys, under the longer prefix that these have in common.
 import datetime as dt
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from os.path import commonprefix
+from typing import Any, NamedTuple
 
 from sexton.storage.model import PAGE_SECONDS, KeyOutcome, KeyResult
 from sexton.storage.policy import out_of_time
@@ -18,9 +19,6 @@ from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket, run_together, throttled
 from sexton.storage.s3.delete import Results, Target, delete
 from sexton.storage.s3.wire import fits_xml
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3.type_defs import ListObjectVersionsOutputTypeDef
 
 LISTED = 1_000
 """Versions and markers of one reply (S3 API limit)."""
@@ -88,6 +86,10 @@ def page(
     for key in (*(entry["Key"] for entry in (*versions, *markers)), *folders):
         if not key.startswith(full_prefix):
             raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
+    following = (reply.get("NextKeyMarker", ""), reply.get("NextVersionIdMarker", "")) if reply["IsTruncated"] else None
+    if following and (not following[0] or following == after):
+        detail = f"the versions under {prefix!r} are truncated, but have no marker of the next page"
+        raise bucket.fault("BAD_REPLY", detail)
     return Reply(
         coded=reply.get("EncodingType") == "url",
         versions=[
@@ -95,7 +97,7 @@ def page(
             *(_version(bucket, entry, None) for entry in markers),
         ],
         folders=[bucket.relative(folder) for folder in folders],
-        after=_next_page(bucket, prefix, reply, after),
+        after=following,
     )
 
 
@@ -113,7 +115,12 @@ def versions_of(bucket: S3Bucket, keys: Sequence[str], page_until: float) -> tup
     until = min(page_until, time.monotonic() + PAGE_SECONDS / 2)
     while groups and time.monotonic() < until:
         current, groups = groups, []
-        replies = run_together(lambda group: _page_around(bucket, group), current, until)
+        # One key alone is listed without the keys below it: below `a` that would be all of `a/…`.
+        replies = run_together(
+            lambda group: page(bucket, commonprefix(group), "/" if len(group) == 1 else ""),  # noqa: RUF071 - of texts
+            current,
+            until,
+        )
         for group, reply in zip(current, replies, strict=True):
             if reply is None:
                 groups.append(group)
@@ -171,15 +178,6 @@ def _pages(
         reply = page(bucket, prefix, delimiter, reply.after)
 
 
-def _page_around(bucket: S3Bucket, group: Sequence[str]) -> Reply:
-    """Return the first page under the longest prefix that all keys of a sorted group have in common."""
-    if len(group) == 1:  # without the keys below it: below `a` that would be all of `a/…`
-        return page(bucket, group[0], "/")
-    first, last = group[0], group[-1]
-    common = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return page(bucket, first[:common])
-
-
 def _pages_reliably(bucket: S3Bucket) -> bool:
     """Tell whether the probe showed that listings of versions in several pages are complete."""
     return bucket.spec.probe is not None and bucket.spec.probe.versions_paging is True
@@ -189,20 +187,6 @@ def _version(bucket: S3Bucket, entry: Any, size: int | None) -> ObjectVersion:
     """Return a version. ``size``: its bytes; None: a delete marker."""
     key = bucket.relative(entry["Key"])
     return ObjectVersion(key, entry["VersionId"], size or 0, size is None, entry["IsLatest"], entry["LastModified"])
-
-
-def _next_page(
-    bucket: S3Bucket, prefix: str, reply: "ListObjectVersionsOutputTypeDef", before: tuple[str, str]
-) -> tuple[str, str] | None:
-    """Return where the next page begins, None after the last one."""
-    if not reply["IsTruncated"]:
-        return None
-    after = (reply.get("NextKeyMarker", ""), reply.get("NextVersionIdMarker", ""))
-    if not after[0] or after == before:
-        raise bucket.fault(
-            "BAD_REPLY", f"the versions under {prefix!r} are truncated, but have no marker of the next page"
-        )
-    return after
 
 
 UNCLEAR = (
@@ -239,7 +223,10 @@ def purge(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, KeyR
                 results[key] = verdict
             else:
                 doomed += versions
-        failures = _remove(bucket, doomed, until)
+        failures = _failures(bucket, delete(bucket, [Target(v.key, v.id) for v in doomed if not v.marker], until))
+        # Then the markers of keys without a refused version: a refused version stays hidden.
+        markers = [Target(v.key, v.id) for v in doomed if v.marker and v.key not in failures]
+        failures |= _failures(bucket, delete(bucket, markers, until))
         results |= failures
         waiting = list(dict.fromkeys(v.key for v in doomed if v.key not in failures))
         for version in doomed:
@@ -268,14 +255,6 @@ def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed:
     if not complete:
         return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=UNCLEAR)
     return deleted if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
-
-
-def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> dict[str, KeyResult]:
-    """Delete versions, then the markers of keys without a refused version: a refused version stays hidden."""
-    objects = [Target(v.key, v.id) for v in versions if not v.marker]
-    failures = _failures(bucket, delete(bucket, objects, until))
-    markers = [Target(v.key, v.id) for v in versions if v.marker and v.key not in failures]
-    return failures | _failures(bucket, delete(bucket, markers, until))
 
 
 def _failures(bucket: S3Bucket, results: Results) -> dict[str, KeyResult]:

@@ -35,21 +35,17 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
         for page in versions_under(bucket, prefix):
             yield from _undelete_page(bucket, page, dry_run)
     for start in range(0, len(keys), PAGE_KEYS):
-        for key in keys[start : start + PAGE_KEYS]:
+        waiting = list(dict.fromkeys(keys[start : start + PAGE_KEYS]))
+        for key in waiting:
             check_key(key)
-        yield from _undelete_keys(bucket, keys[start : start + PAGE_KEYS], dry_run)
-
-
-def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iterator[Undeleted]:
-    waiting = list(dict.fromkeys(keys))
-    while waiting:
-        groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
-        complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
-        yield from _undelete_page(bucket, complete, dry_run)
-        unclear = [key for group in groups if not group.complete for key in group.versions]
-        if unclear:
-            reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
-            yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
+        while waiting:
+            groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
+            complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
+            yield from _undelete_page(bucket, complete, dry_run)
+            unclear = [key for group in groups if not group.complete for key in group.versions]
+            if unclear:
+                reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
+                yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
 
 
 def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Undeleted]:
@@ -70,7 +66,9 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
         removed += sum(map(len, markers.values()))
         if dry_run:
             break
-        failures |= _remove(bucket, [marker for of_key in markers.values() for marker in of_key])
+        replies = delete(bucket, [Target(v.key, v.id) for of_key in markers.values() for v in of_key])
+        gone = (KeyOutcome.DELETED, KeyOutcome.ABSENT)
+        failures |= {t.key: f"{t.key}: {reply.reason}" for t, reply in replies.items() if reply.outcome not in gone}
         hidden, unclear = _still_hidden(bucket, [key for key in markers if key not in failures])
         failures |= {key: f"{key}: it is still hidden, and its versions cannot be listed completely" for key in unclear}
         for key in [key for key, versions in hidden.items() if {v.id for v in versions} & {v.id for v in markers[key]}]:
@@ -116,10 +114,3 @@ def _markers_above(versions: Sequence[ObjectVersion]) -> list[ObjectVersion]:
     """Return the markers that are certainly above the newest version."""
     newest = _newest(versions).at
     return [v for v in versions if v.marker and (v.latest or v.at > newest)]
-
-
-def _remove(bucket: S3Bucket, markers: Sequence[ObjectVersion]) -> dict[str, str]:
-    """Remove markers; return key → reason of those that the store did not delete."""
-    results = delete(bucket, [Target(v.key, v.id) for v in markers])
-    removed = (KeyOutcome.DELETED, KeyOutcome.ABSENT)
-    return {t.key: f"{t.key}: {r.reason}" for t, r in results.items() if r.outcome not in removed}

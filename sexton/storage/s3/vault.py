@@ -90,10 +90,21 @@ class S3Vault:
         return self._marker_at(self.spec.prefix + MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
+        body = marker.model_dump_json().encode()
+
+        def put_new(s3: "S3Client") -> bool:
+            try:
+                s3.put_object(Bucket=self.spec.location, Key=self.spec.prefix + MARKER_KEY, Body=body, IfNoneMatch="*")
+            except ClientError as error:
+                if error_of(error)[0] in ("PreconditionFailed", "ConditionalRequestConflict"):
+                    return False
+                raise
+            return True
+
         # Checked first, because SeaweedFS creates a missing bucket on PUT, and a mistyped name must not become a vault.
         self._bucket.require_exists()
         # Read first too, because some stores ignore If-None-Match.
-        if self.read_marker() is not None or not self._bucket.call(lambda s3: self._put_new(s3, marker)):
+        if self.read_marker() is not None or not self._bucket.call(put_new):
             raise self._bucket.fault("FOREIGN_MARKER", "a marker exists already; `vault add` never overwrites one")
         if self.read_marker() != marker:
             detail = "the marker reads back differently than written: another process wrote one; add the vault again"
@@ -181,16 +192,24 @@ class S3Vault:
         return s3_uploads.begun(self._bucket, before)
 
     def versions_days(self) -> int | None:
+        def rules(s3: "S3Client") -> Sequence[Any]:
+            try:
+                return s3.get_bucket_lifecycle_configuration(Bucket=self.spec.location).get("Rules", ())
+            except ClientError as error:
+                if error_of(error)[0] in NO_RULES:
+                    return ()
+                raise
+
         if not self._bucket.versioning():
             return None
-        # A rule for some objects only, by tag or size, counts as a rule for all.
-        days = [
-            rule["NoncurrentVersionExpiration"]["NoncurrentDays"]
-            for rule in self._bucket.call_with_retries(self._lifecycle_rules)
-            if rule.get("Status") == "Enabled"
-            and rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays")
-            and nested(_prefix_of(rule), self.spec.prefix)
-        ]
+        days: list[int] = []
+        for rule in self._bucket.call_with_retries(rules):
+            kept_days = rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays")
+            # A rule for some objects only, by tag or size, counts as a rule for all. Without a prefix it is for all.
+            only = rule.get("Filter") or {}
+            prefix = only.get("Prefix") or only.get("And", {}).get("Prefix") or rule.get("Prefix") or ""
+            if rule.get("Status") == "Enabled" and kept_days and nested(str(prefix), self.spec.prefix):
+                days.append(kept_days)
         return min(days, default=None)
 
     def write_own(self, name: str, data: bytes) -> None:
@@ -203,7 +222,15 @@ class S3Vault:
 
     def list_own(self, prefix: str) -> Iterator[Sequence[ListedObject]]:
         check_own_prefix(prefix)
-        return _own_files(listing.pages(self._bucket, RESERVED_PREFIX + prefix))
+        pages = listing.pages(self._bucket, RESERVED_PREFIX + prefix)
+
+        def own_files() -> Iterator[Sequence[ListedObject]]:
+            for page in pages:
+                files = [listed._replace(key=listed.key.removeprefix(RESERVED_PREFIX)) for listed in page]
+                if own := [file for file in files if is_own(file.key)]:  # without the marker
+                    yield own
+
+        return own_files()
 
     def remove_own(self, names: Sequence[str]) -> None:
         for name in names:
@@ -268,36 +295,3 @@ class S3Vault:
     def _put(self, key: str, body: bytes) -> None:
         full_key = self._bucket.full(key)
         self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=full_key, Body=body))
-
-    def _lifecycle_rules(self, s3: "S3Client") -> Sequence[Any]:
-        """Return the bucket's rules; none where the store does not report them."""
-        try:
-            return s3.get_bucket_lifecycle_configuration(Bucket=self.spec.location).get("Rules", ())
-        except ClientError as error:
-            if error_of(error)[0] in NO_RULES:
-                return ()
-            raise
-
-    def _put_new(self, s3: "S3Client", marker: Marker) -> bool:
-        body = marker.model_dump_json().encode()
-        try:
-            s3.put_object(Bucket=self.spec.location, Key=self.spec.prefix + MARKER_KEY, Body=body, IfNoneMatch="*")
-        except ClientError as error:
-            if error_of(error)[0] in ("PreconditionFailed", "ConditionalRequestConflict"):
-                return False
-            raise
-        return True
-
-
-def _prefix_of(rule: Mapping[str, Any]) -> str:
-    """Return the prefix of the keys to which a lifecycle rule applies; empty: to all."""
-    rule_filter = rule.get("Filter") or {}
-    return str(rule_filter.get("Prefix") or rule_filter.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
-
-
-def _own_files(pages: Iterator[Sequence[ListedObject]]) -> Iterator[Sequence[ListedObject]]:
-    """Yield the pages with the names of Sexton's own files, without the marker."""
-    for page in pages:
-        files = [listed._replace(key=listed.key.removeprefix(RESERVED_PREFIX)) for listed in page]
-        if own := [file for file in files if is_own(file.key)]:
-            yield own

@@ -29,7 +29,7 @@ from botocore.exceptions import (
     SSLError,
 )
 from botocore.exceptions import CredentialRetrievalError as UnreadableCredentials
-from botocore.loaders import Loader, create_loader
+from botocore.loaders import create_loader
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from urllib3.exceptions import ConnectTimeoutError
@@ -107,6 +107,8 @@ _LOGIN_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "
 _LOGIN_ERRORS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound, UnreadableCredentials)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LOCKED = re.compile(r"object.?lock|\bWORM\b|retention|retain|legal.?hold", re.IGNORECASE)
+_LOADER = create_loader()
+"""Of all sessions: each new loader would parse the descriptions of services again, for half a second."""
 _creating = threading.Lock()
 
 
@@ -131,16 +133,10 @@ def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs:
         return _client_of(endpoint, region, profile, ca_certs, (access_key, "not-the-secret"))
 
 
-@lru_cache(maxsize=1)
-def _models() -> Loader:
-    """Return the one loader of service descriptions: each new loader would parse them again, for half a second."""
-    return create_loader()
-
-
 def _session(profile: str) -> boto3.Session:
     """Return a session that looks up its login now."""
     core = Session()
-    core.register_component("data_loader", _models())
+    core.register_component("data_loader", _LOADER)
     return boto3.Session(botocore_session=core, profile_name=profile or None)
 
 
