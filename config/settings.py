@@ -313,15 +313,11 @@ def load(**overrides: str) -> Settings:
         return Settings(**override_layer.values)
     except ValidationError as e:
         sources = [override_layer, *layers()]
-        raise SettingsError(" ".join(sentence(p, sources, _known_keys()) for p in e.errors())) from None
-
-
-def _known_keys() -> set[str]:
-    """Return the names of all keys, from which a misspelt one gets a suggestion."""
-    models: list[type[BaseModel]] = [Settings, KindSection]
-    annotations = [field.annotation for field in Settings.model_fields.values()]
-    models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
-    return {name for model in models for name in model.model_fields}
+        models: list[type[BaseModel]] = [Settings, KindSection]
+        annotations = [field.annotation for field in Settings.model_fields.values()]
+        models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
+        known_keys = {name for model in models for name in model.model_fields}
+        raise SettingsError(" ".join(sentence(p, sources, known_keys) for p in e.errors())) from None
 
 
 def explain() -> list[SettingRow]:
