@@ -117,20 +117,20 @@ def _librdkafka(options: Any) -> Any:
     return dotted | {name.replace("_", "."): text for name, text in texts.items() if "_" in name}
 
 
-def _networks(texts: list[str]) -> list[str]:
-    for text in texts:
-        try:
-            ip_network(text)
-        except ValueError as e:
-            raise ValueError(f"{e}; use addresses and networks, such as 10.0.0.7 and 10.1.0.0/16") from e
-    return texts
+def _addresses(names: str | None = None) -> AfterValidator:
+    """Accept addresses and networks, and names that have a pattern; None: no names."""
 
+    def check(texts: list[str]) -> list[str]:
+        for text in texts:
+            if names is not None and re.fullmatch(names, text):
+                continue
+            try:
+                ip_network(text)
+            except ValueError as e:
+                raise ValueError(f"{e}; use addresses and networks, such as 10.0.0.7 and 10.1.0.0/16") from e
+        return texts
 
-def _hosts(texts: list[str]) -> list[str]:
-    for text in texts:
-        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", text):
-            _networks([text])
-    return texts
+    return AfterValidator(check)
 
 
 Web = Annotated[str, _matching(r"https?://[^/\s]+\S*\Z", "http://HOST:PORT or https://HOST, or leave it empty")]
@@ -151,8 +151,8 @@ KeySource = Annotated[
 """The URL of an issuer's keys, which nobody on the way may be able to replace."""
 HostPort = Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})]
 Names = Annotated[list[str], _list_separated_by(",")]
-Networks = Annotated[list[str], _list_separated_by(","), AfterValidator(_networks)]
-Hosts = Annotated[list[str], _list_separated_by(","), AfterValidator(_hosts)]
+Networks = Annotated[list[str], _list_separated_by(","), _addresses()]
+Hosts = Annotated[list[str], _list_separated_by(","), _addresses(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 

@@ -52,7 +52,7 @@ from sexton.storage.model import PAGE_KEYS
 from sexton.wal.model import WalSettings
 
 if TYPE_CHECKING:
-    from sexton.owners.plugin import OwnerKind, OwnerPlugin
+    from sexton.owners.plugin import OwnerPlugin
 
 
 @dataclass(frozen=True)
@@ -329,12 +329,17 @@ def owner_policies(recycle: RecycleSection, kinds: Mapping[str, KindSection]) ->
     """Return what the settings say of the kinds of each owner that is installed."""
     from sexton.owners.plugins import installed
 
-    plugins = {name: owner.plugin for name, owner in installed().items() if owner.plugin is not None}
-    return {
-        name: owner_policy(plugin, {kind.name: _retention(kind, recycle, kinds) for kind in plugin.kinds})
-        for name, plugin in plugins.items()
-        if plugin.kinds
-    }
+    policies: dict[str, OwnerPolicy] = {}
+    for name, owner in installed().items():
+        if owner.plugin is None or not owner.plugin.kinds:
+            continue
+        retention_seconds: dict[str, int] = {}
+        for kind in owner.plugin.kinds:
+            own = None if kind.fixed else kinds.get(kind.name)
+            seconds = kind.retention_seconds if own is None else own.retention_seconds
+            retention_seconds[kind.name] = int(getattr(recycle, kind.setting)) if kind.setting else seconds
+        policies[name] = owner_policy(owner.plugin, retention_seconds)
+    return policies
 
 
 def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) -> OwnerPolicy:
@@ -345,11 +350,3 @@ def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) ->
         fileless=tuple(kind.name for kind in plugin.kinds if not kind.has_files),
         unlimited=tuple(kind.name for kind in plugin.kinds if not kind.limited),
     )
-
-
-def _retention(kind: "OwnerKind", recycle: RecycleSection, kinds: Mapping[str, KindSection]) -> int:
-    """Return the retention of an owner's kind in seconds."""
-    if kind.setting:
-        return int(getattr(recycle, kind.setting))
-    own = None if kind.fixed else kinds.get(kind.name)
-    return kind.retention_seconds if own is None else own.retention_seconds
