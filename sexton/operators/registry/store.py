@@ -83,12 +83,8 @@ class Registry:
                 of_instance = t.instance.c.id == instance
                 query = select(*(t.instance.c[name] for name in fixed)).where(of_instance)
                 registered = c.execute(query).mappings().one_or_none()
-                if registered is None and any(
-                    c.execute(select(1).where(table.c.instance == instance).limit(1)).first()
-                    for table in (t.plan, t.round, t.mark_history, t.check_run)
-                ):  # what is known of the removed one would be taken for that of the new one
-                    raise BadInput(f"an instance {instance} was removed, and its history stays; choose another name")
                 if registered is None:
+                    self._refuse_removed(c, instance)
                     c.execute(insert(t.instance).values(id=instance, **values))
                     c.execute(insert(t.instance_guard).values(instance=instance))
                 elif registered["owner_options"] != values["owner_options"]:
@@ -104,6 +100,13 @@ class Registry:
                 f"instance {instance!r} was refused: use lower-case letters, digits, - and _, at most 63; the first is "
                 "a letter or digit"
             ) from e
+
+    def _refuse_removed(self, c: Connection, instance: str) -> None:
+        """Refuse the name of an instance that was removed: what is known of that one would be taken for its own."""
+        t = self._db.t
+        tables = (t.plan, t.round, t.mark_history, t.check_run)
+        if any(c.execute(select(1).where(table.c.instance == instance).limit(1)).first() for table in tables):
+            raise BadInput(f"an instance {instance} was removed, and its history stays; choose another name")
 
     def instances(self) -> Sequence[Instance]:
         """Return every instance in the order of their names."""

@@ -181,24 +181,28 @@ class ProtectionKeeper(Keeper):
         runs = list(files.runs_of(refs))
         if not runs:
             return {}
-        filter_id = (protection.id, protection.digest)
-        filter_ = self._filters.get(filter_id)
-        if filter_ is None:
-            t = self._db.t.protection
-            data = c.execute(select(t.c.filter).where(t.c.id == protection.id)).scalar_one_or_none()
-            try:
-                filter_ = Filter.parse(data or b"")
-            except Invalid as e:
-                unreadable = Kept(KeepReason.PROTECTION_UNREADABLE, protection.job, str(e))
-                return {run.ref: unreadable for run in runs}
-            while len(self._filters) >= FILTERS_CACHED:
-                self._filters.pop(next(iter(self._filters)))
-            self._filters[filter_id] = filter_
+        try:
+            filter_ = self._filter(c, protection)
+        except Invalid as e:
+            unreadable = Kept(KeepReason.PROTECTION_UNREADABLE, protection.job, str(e))
+            return {run.ref: unreadable for run in runs}
         return {
             run.ref: Kept(KeepReason.PROTECTION, protection.job)
             for run in runs
             if any(filter_.covers(run.vault, key) for key in files.keys_of(run))
         }
+
+    def _filter(self, c: Connection, protection: Any) -> Filter:
+        key = (protection.id, protection.digest)
+        parsed = self._filters.get(key)
+        if parsed is None:
+            t = self._db.t.protection
+            data = c.execute(select(t.c.filter).where(t.c.id == protection.id)).scalar_one_or_none()
+            parsed = Filter.parse(data or b"")
+            while len(self._filters) >= FILTERS_CACHED:
+                self._filters.pop(next(iter(self._filters)))
+            self._filters[key] = parsed
+        return parsed
 
 
 def covering(db: Database, instance: str, places: Iterable[Place]) -> Sequence[Protection]:
@@ -213,17 +217,7 @@ def covering(db: Database, instance: str, places: Iterable[Place]) -> Sequence[P
     query = select(t).where(t.c.instance == instance, or_(t.c.id.in_(ids), t.c.filter.is_not(None)))
     with db.read() as c:
         rows = c.execute(query.order_by(t.c.id).limit(MAX_PROTECTIONS)).all()
-    protections: list[Protection] = []
-    for row in rows:
-        try:
-            filter_ = None if row.filter is None else Filter.parse(row.filter)
-        except Invalid:
-            filter_ = None
-        if filter_ is None or any(
-            p.keys is None or any(filter_.covers(p.vault, key) for key in p.keys) for p in queried
-        ):
-            protections.append(Protection(**row._mapping))
-    return protections
+    return [Protection(**row._mapping) for row in rows if row.filter is None or _may_cover(row.filter, queried)]
 
 
 def _covers(db: Database, place: Place) -> ColumnElement[bool]:
@@ -238,3 +232,11 @@ def _covers(db: Database, place: Place) -> ColumnElement[bool]:
         is_within = and_(item.c.prefix.is_(False), in_list(item.c.key, names))
     beginnings = sorted({name[:length] for name in names for length in range(1, len(name) + 1)})
     return and_(item.c.vault == place.vault, or_(is_within, and_(item.c.prefix, in_list(item.c.key, beginnings))))
+
+
+def _may_cover(data: bytes, places: Sequence[Place]) -> bool:
+    try:
+        filter_ = Filter.parse(data)
+    except Invalid:
+        return True
+    return any(place.keys is None or any(filter_.covers(place.vault, key) for key in place.keys) for place in places)
