@@ -7,7 +7,6 @@ from typing import Any
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from config.sources import Layer, layers, masked
@@ -182,8 +181,13 @@ def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[Setting
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
             shown, source = _shown(key, value), _source(key, sources)
-            mutable = is_mutable(key)
-            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=_bound(field), mutable=mutable)
+            bounds = [f"floor {m.ge}" for m in field.metadata if isinstance(m, Ge)]
+            bounds += [f"more than {m.gt}" for m in field.metadata if isinstance(m, Gt)]
+            bounds += [f"ceiling {m.le}" for m in field.metadata if isinstance(m, Le)]
+            if not field.is_required():
+                bounds.append(f"default {field.default}" if field.default != "" else "default empty")
+            bound, mutable = ", ".join(bounds), is_mutable(key)
+            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=bound, mutable=mutable)
 
 
 def _source(key: str, sources: list[Layer]) -> str:
@@ -195,14 +199,6 @@ def _source(key: str, sources: list[Layer]) -> str:
             if name in (key, variable_key) or name.startswith(f"{key}."):
                 return source
     return "default"
-
-
-def _bound(field: FieldInfo) -> str:
-    low = [f"floor {m.ge}" for m in field.metadata if isinstance(m, Ge)]
-    low += [f"more than {m.gt}" for m in field.metadata if isinstance(m, Gt)]
-    high = [f"ceiling {m.le}" for m in field.metadata if isinstance(m, Le)]
-    default = [] if field.is_required() else [f"default {field.default}" if field.default != "" else "default empty"]
-    return ", ".join(low + high + default)
 
 
 PER_INSTANCE = frozenset(

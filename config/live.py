@@ -95,17 +95,13 @@ def merge(settings: Settings, stored: Sequence[StoredSetting], instance: str) ->
 def source(row: StoredSetting, now: int | None = None) -> str:
     """Return the source of a value that a row sets, for people; ``now``: ms since 1970."""
     scope = f" for {row.instance}" if row.instance else ""
-    age = "" if now is None else f" {_age((now - row.set_at) // 1000)} ago"
-    reason = f": {row.reason}" if row.reason and now is not None else ""
+    age = reason = ""
+    if now is not None:
+        seconds = max(0, (now - row.set_at) // 1000)
+        spans = ((86_400, "d"), (3_600, "h"), (60, "min"))
+        size, unit = next((span for span in spans if seconds >= span[0]), (1, "s"))
+        age, reason = f" {seconds // size} {unit} ago", f": {row.reason}" if row.reason else ""
     return f"database{scope}, set by {row.set_by or 'an unknown user'}{age}{reason}"
-
-
-def _age(seconds: int) -> str:
-    """Return a time span for people, in its largest unit."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{max(0, seconds)} s"
 
 
 def explain_live(live: "LiveSettings", instance: str = "", now: int | None = None) -> list[SettingRow]:

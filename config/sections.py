@@ -72,17 +72,15 @@ MOST = 2**62
 """The largest number of objects, entries or bytes: a database compares it with its own."""
 
 
-def _web(url: str) -> str:
-    if url and not re.fullmatch(r"https?://[^/\s]+\S*", url):
-        raise ValueError("use http://HOST:PORT or https://HOST, or leave it empty")
-    return url
+def _matching(pattern: str, form: str) -> AfterValidator:
+    """Accept a text whose beginning has a pattern, and an empty one; otherwise ask for its form."""
 
+    def check(text: str) -> str:
+        if text and not re.match(pattern, text):
+            raise ValueError(f"use {form}")
+        return text
 
-def _key_source(text: str) -> str:
-    """Return the URL of an issuer's keys; raise ``ValueError`` if an attacker on the way could replace them."""
-    if text and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", text):
-        raise ValueError("use https://HOST/PATH, or http:// on loopback: these keys decide who is admitted")
-    return text
+    return AfterValidator(check)
 
 
 def _scopes(texts: list[str]) -> list[str]:
@@ -90,12 +88,6 @@ def _scopes(texts: list[str]) -> list[str]:
         return [str(policy.scope(text)) for text in texts]
     except BadInput as e:
         raise ValueError(str(e)) from e
-
-
-def _audit(url: str) -> str:
-    if url and not re.fullmatch(r"s3://[^/\s]+(/\S*)?|file:///\S*|/\S*", url):
-        raise ValueError("use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty to keep it in the vault")
-    return url
 
 
 def _list_separated_by(separator: str) -> BeforeValidator:
@@ -120,38 +112,47 @@ def _librdkafka(options: Any) -> Any:
     """Return librdkafka's options as texts; names of variables, with ``_`` for each dot, take precedence."""
     if not isinstance(options, dict):
         return options
-    texts = {name: _librdkafka_text(value) for name, value in options.items()}
+    texts = {name: str(value).lower() if isinstance(value, int) else value for name, value in options.items()}
     dotted = {name: text for name, text in texts.items() if "_" not in name}
     return dotted | {name.replace("_", "."): text for name, text in texts.items() if "_" in name}
 
 
-def _librdkafka_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int) else value
+def _addresses(names: str | None = None) -> AfterValidator:
+    """Accept addresses and networks, and names that have a pattern; None: no names."""
+
+    def check(texts: list[str]) -> list[str]:
+        for text in texts:
+            if names is not None and re.fullmatch(names, text):
+                continue
+            try:
+                ip_network(text)
+            except ValueError as e:
+                raise ValueError(f"{e}; use addresses and networks, such as 10.0.0.7 and 10.1.0.0/16") from e
+        return texts
+
+    return AfterValidator(check)
 
 
-def _networks(texts: list[str]) -> list[str]:
-    for text in texts:
-        try:
-            ip_network(text)
-        except ValueError as e:
-            raise ValueError(f"{e}; use addresses and networks, such as 10.0.0.7 and 10.1.0.0/16") from e
-    return texts
-
-
-def _hosts(texts: list[str]) -> list[str]:
-    for text in texts:
-        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", text):
-            _networks([text])
-    return texts
-
-
-Web = Annotated[str, AfterValidator(_web)]
+Web = Annotated[str, _matching(r"https?://[^/\s]+\S*\Z", "http://HOST:PORT or https://HOST, or leave it empty")]
+AuditUrl = Annotated[
+    str,
+    _matching(
+        r"(s3://[^/\s]+(/\S*)?|file:///\S*|/\S*)\Z",
+        "s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty to keep it in the vault",
+    ),
+]
+KeySource = Annotated[
+    str,
+    _matching(
+        r"https://[^/\s]|http://(127\.0\.0\.1|localhost|\[::1\])[:/]",
+        "https://HOST/PATH, or http:// on loopback: these keys decide who is admitted",
+    ),
+]
+"""The URL of an issuer's keys, which nobody on the way may be able to replace."""
 HostPort = Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})]
 Names = Annotated[list[str], _list_separated_by(",")]
-Networks = Annotated[list[str], _list_separated_by(","), AfterValidator(_networks)]
-Hosts = Annotated[list[str], _list_separated_by(","), AfterValidator(_hosts)]
+Networks = Annotated[list[str], _list_separated_by(","), _addresses()]
+Hosts = Annotated[list[str], _list_separated_by(","), _addresses(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
@@ -227,7 +228,7 @@ class RecycleSection(_Section):
 class AuditSection(_Section):
     """Where the deletion of each object is recorded, and how long these records are kept."""
 
-    audit_url: Annotated[str, AfterValidator(_audit)] = ""
+    audit_url: AuditUrl = ""
     audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
 
 
@@ -316,9 +317,9 @@ class ApiSection(_Section):
 class OidcSection(_Section):
     """Which JWTs of a company's own issuer the API accepts, beside tokens of Sexton."""
 
-    issuer: Annotated[str, AfterValidator(_web)] = ""
+    issuer: Web = ""
     audience: Annotated[str, Field(max_length=500)] = ""
-    jwks: Annotated[str, AfterValidator(_key_source)] = ""
+    jwks: KeySource = ""
     claim: Annotated[str, Field(max_length=200)] = ""
     scopes: dict[str, Annotated[list[str], Field(min_length=1, max_length=50), AfterValidator(_scopes)]] = Field(
         default_factory=dict

@@ -52,7 +52,7 @@ from sexton.storage.model import PAGE_KEYS
 from sexton.wal.model import WalSettings
 
 if TYPE_CHECKING:
-    from sexton.owners.plugin import OwnerKind, OwnerPlugin
+    from sexton.owners.plugin import OwnerPlugin
 
 
 @dataclass(frozen=True)
@@ -313,15 +313,11 @@ def load(**overrides: str) -> Settings:
         return Settings(**override_layer.values)
     except ValidationError as e:
         sources = [override_layer, *layers()]
-        raise SettingsError(" ".join(sentence(p, sources, _known_keys()) for p in e.errors())) from None
-
-
-def _known_keys() -> set[str]:
-    """Return the names of all keys, from which a misspelt one gets a suggestion."""
-    models: list[type[BaseModel]] = [Settings, KindSection]
-    annotations = [field.annotation for field in Settings.model_fields.values()]
-    models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
-    return {name for model in models for name in model.model_fields}
+        models: list[type[BaseModel]] = [Settings, KindSection]
+        annotations = [field.annotation for field in Settings.model_fields.values()]
+        models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
+        known_keys = {name for model in models for name in model.model_fields}
+        raise SettingsError(" ".join(sentence(p, sources, known_keys) for p in e.errors())) from None
 
 
 def explain() -> list[SettingRow]:
@@ -333,12 +329,17 @@ def owner_policies(recycle: RecycleSection, kinds: Mapping[str, KindSection]) ->
     """Return what the settings say of the kinds of each owner that is installed."""
     from sexton.owners.plugins import installed
 
-    plugins = {name: owner.plugin for name, owner in installed().items() if owner.plugin is not None}
-    return {
-        name: owner_policy(plugin, {kind.name: _retention(kind, recycle, kinds) for kind in plugin.kinds})
-        for name, plugin in plugins.items()
-        if plugin.kinds
-    }
+    policies: dict[str, OwnerPolicy] = {}
+    for name, owner in installed().items():
+        if owner.plugin is None or not owner.plugin.kinds:
+            continue
+        retention_seconds: dict[str, int] = {}
+        for kind in owner.plugin.kinds:
+            own = None if kind.fixed else kinds.get(kind.name)
+            seconds = kind.retention_seconds if own is None else own.retention_seconds
+            retention_seconds[kind.name] = int(getattr(recycle, kind.setting)) if kind.setting else seconds
+        policies[name] = owner_policy(owner.plugin, retention_seconds)
+    return policies
 
 
 def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) -> OwnerPolicy:
@@ -349,11 +350,3 @@ def owner_policy(plugin: "OwnerPlugin", retention_seconds: Mapping[str, int]) ->
         fileless=tuple(kind.name for kind in plugin.kinds if not kind.has_files),
         unlimited=tuple(kind.name for kind in plugin.kinds if not kind.limited),
     )
-
-
-def _retention(kind: "OwnerKind", recycle: RecycleSection, kinds: Mapping[str, KindSection]) -> int:
-    """Return the retention of an owner's kind in seconds."""
-    if kind.setting:
-        return int(getattr(recycle, kind.setting))
-    own = None if kind.fixed else kinds.get(kind.name)
-    return kind.retention_seconds if own is None else own.retention_seconds

@@ -219,15 +219,16 @@ class AsyncSexton(_Client, AsyncSender):
         self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> T:
         patience = self._patience if patience_seconds is None else patience_seconds
+        options = request_options(call, timeout_seconds)
+
+        async def attempt() -> httpx.Response:
+            return final_answer(await self._http.request(**options))
+
         try:
-            attempts = AsyncRetrying(**attempt_options(call, patience))
-            answer: httpx.Response = await attempts(self._attempt, call, timeout_seconds)
+            answer: httpx.Response = await AsyncRetrying(**attempt_options(call, patience))(attempt)
         except httpx.HTTPError as error:
             answer = last_answer(call, error)
         return call.read(answer.status_code, answer.content)
-
-    async def _attempt(self, call: ApiCall[Any], timeout_seconds: float | None) -> httpx.Response:
-        return final_answer(await self._http.request(**request_options(call, timeout_seconds)))
 
     def protect(self, instance: str, job: str, **options: Unpack[RegistrationOptions]) -> AsyncProtecting:
         """Return a block during which the registered objects are not deleted; see ``RegistrationRequest``."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sexton.client.api_call import ReplayLost
 from sexton.client.replaying import TopicEntry
@@ -47,34 +47,25 @@ class KafkaSource:
         self._consumer.assign([TopicPartition(self._topic, PARTITION, start)])
         last_progress = time.monotonic()
         while True:
-            progressed = False
             try:
                 messages = self._consumer.consume(POLL_MESSAGES, POLL_SECONDS)
             except KafkaException as e:
                 raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
             for message in messages:
-                entry = self._entry(message)
-                if entry is None:
-                    continue
+                error = message.error()
+                if error is not None:
+                    if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+                        continue  # the consumer retries by itself
+                    raise ReplayLost(f"topic {self._topic}: {error.name()}: {error.str()}")
+                entry = TopicEntry(int(message.offset() or 0), message.key(), message.value())
                 if entry.id >= end:
                     return
-                progressed = True
                 yield entry
                 if entry.id == end - 1:
                     return
-            if progressed:  # the time that the caller needs to apply the entries is no silence of Kafka
-                last_progress = time.monotonic()
+                last_progress = time.monotonic()  # the time that the caller needed for the entry is no silence of Kafka
             if time.monotonic() - last_progress > SILENCE_SECONDS:
                 raise ReplayLost(f"topic {self._topic}: no entry arrived for {SILENCE_SECONDS:.0f} s")
-
-    def _entry(self, message: Message) -> TopicEntry | None:
-        """Return the message's entry; None if it reports an error that the consumer retries by itself."""
-        error = message.error()
-        if error is None:
-            return TopicEntry(int(message.offset() or 0), message.key(), message.value())
-        if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-            return None
-        raise ReplayLost(f"topic {self._topic}: {error.name()}: {error.str()}")
 
     def close(self) -> None:
         self._consumer.close()

@@ -92,15 +92,14 @@ def _as_json(_: Any, __: str, event: Event) -> str:
 
 def _as_line(_: Any, __: str, event: Event) -> str:
     """Return one line, and the lines of the traceback if there is one, each indented."""
-    context = " ".join(f"{name}={_value(event[name])}" for name in CONSOLE_CONTEXT if event.get(name) is not None)
+    texts = {name: printable(str(event[name])) for name in CONSOLE_CONTEXT if event.get(name) is not None}
+    context = " ".join(
+        # Quoted if the value could end the brackets or begin another field.
+        f"{name}={json.dumps(text, ensure_ascii=False)}" if set(text) & set(' ="[]') else f"{name}={text}"
+        for name, text in texts.items()
+    )
     place = f"[{context}] " if context else ""
     head = f"{event['timestamp']} {event['level'].upper()} {event['logger']} {place}"
     trace = str(event.get("exception") or "").split("\n")
     message = printable(str(event["event"]))
     return "\n".join([f"{head}{message}", *(f"  {printable(line)}" for line in trace if line)])
-
-
-def _value(value: object) -> str:
-    """Return a value that cannot end the brackets or begin another field."""
-    text = printable(str(value))
-    return json.dumps(text, ensure_ascii=False) if any(character in text for character in ' ="[]') else text

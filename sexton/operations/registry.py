@@ -279,9 +279,22 @@ class Operation:
     def _prepared(self, call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], str, Deed]:
         """Return all values, the instance that they are about, and what the log of calls has."""
         defaults = {name: p.default for name, p in self.parameters.items() if p.default is not p.empty}
-        values = defaults | dict(given)
-        about = self._instance(call, values)
-        return values, about, self._deed(about, values)
+        values, record = defaults | dict(given), self.record
+        instance = self._instance(call, values)
+        known = {name: "" if value is None else value for name, value in values.items()}
+
+        def text(template: str | Callable[..., str] | None) -> str | None:
+            if not isinstance(template, str):
+                return template and template(**values)
+            for name, value in values.items():
+                template = template.replace(f" {{{name}}}", "") if value is None else template
+            return template.format(**known).strip()
+
+        reason, is_named = str(values.get("reason") or ""), record.of is None
+        about = "" if instance == EVERY_INSTANCE and not self.covers else instance
+        subject, job, node, unknown = map(text, (record.subject, record.job, record.node, record.unknown))
+        deed = Deed(self.name, about, self.grant, subject or "", reason, job, node, is_named, unknown or "")
+        return values, instance, deed
 
     def _do(self, call: Call, values: Mapping[str, Any], about: str) -> Any:
         if self.covers and about != EVERY_INSTANCE:
@@ -304,22 +317,6 @@ class Operation:
             name = call.stores.registry.resolve_instance(None)
         values[INSTANCE] = None if name == EVERY_INSTANCE else name
         return name
-
-    def _deed(self, instance: str, values: Mapping[str, Any]) -> Deed:
-        record = self.record
-        known = {name: "" if value is None else value for name, value in values.items()}
-
-        def text(template: str | Callable[..., str] | None) -> str | None:
-            if not isinstance(template, str):
-                return template and template(**values)
-            for name, value in values.items():
-                template = template.replace(f" {{{name}}}", "") if value is None else template
-            return template.format(**known).strip()
-
-        reason, is_named = str(values.get("reason") or ""), record.of is None
-        about = "" if instance == EVERY_INSTANCE and not self.covers else instance
-        subject, job, node, unknown = map(text, (record.subject, record.job, record.node, record.unknown))
-        return Deed(self.name, about, self.grant, subject or "", reason, job, node, is_named, unknown or "")
 
     def _model(self, what: str, parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:
         words = "".join(word.capitalize() for word in self.name.replace("-", " ").split())

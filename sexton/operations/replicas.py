@@ -54,17 +54,17 @@ class Replicas(Page[ShownReplica]):
     now_at: int = 0
 
 
-def _placed(db: str, table: str, placements: Placements, **_: object) -> str:
-    """Return what the log of calls has; the drop of a partition deletes its binlogs."""
-    dropped = placements.dropped
-    return f"{db}/{table}: dropped {len(dropped):,}: {', '.join(dropped)}" if dropped else f"{db}/{table}"
-
-
 @operation(
     "replica place",
     "PUT /v1/databases/{db}/tables/{table}/replicas",
     Grant.OWNER,
-    Logged(_placed, routine=lambda placements, **_: not placements.dropped),
+    Logged(
+        # The drop of a partition deletes its binlogs.
+        lambda db, table, placements, **_: (
+            f"{db}/{table}: dropped {len(d):,}: {', '.join(d)}" if (d := placements.dropped) else f"{db}/{table}"
+        ),
+        routine=lambda placements, **_: not placements.dropped,
+    ),
     is_large=True,
 )
 def place_replicas(call: Call, db: Db, table: Db, placements: Placements, *, instance: Instance = "") -> PlaceResult:

@@ -65,12 +65,13 @@ def preview(
     return setting_changes.preview(call.deployment, key, value, instance or "")
 
 
-def _subject(key: str, value: str, **_: object) -> str:
-    """Return what the log of calls has; a value that is no number could be a secret in the wrong place."""
-    return f"{key}={value}" if NUMBER.fullmatch(value) else key
-
-
-@operation("settings set", "PUT /v1/settings/{key}", Grant.OPERATE, Logged(_subject, asks=True))
+@operation(
+    "settings set",
+    "PUT /v1/settings/{key}",
+    Grant.OPERATE,
+    # A value that is no number could be a secret in the wrong place.
+    Logged(lambda key, value, **_: f"{key}={value}" if NUMBER.fullmatch(value) else key, asks=True),
+)
 def set_setting(call: Call, key: Key, value: Value, *, instance: Covered = None, reason: Remark = "") -> SettingChange:
     """Change a setting for all workers, without a restart; they use it within 5 s. What it changes: settings preview.
 

@@ -170,7 +170,11 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
         begun_id: the first row of the same call; None: this is the first.
     """
     c.execute(select(db.t.clock.c.one).with_for_update(key_share=True))
-    texts = {name: _storable(getattr(call, name)) for name in TEXTS}
+    # What a database can store: no call is refused because of its reason or subject.
+    texts = {
+        name: getattr(call, name).replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]
+        for name in TEXTS
+    }
     role = cast(literal_column("session_user"), Text)
     row = insert(db.t.call).values(**texts, at=db.now(c), role=role, begun_id=begun_id).returning(db.t.call.c.id)
     id_: int = c.execute(row).scalar_one()
@@ -192,8 +196,3 @@ def record_work(db: Database, c: Connection, action: str, instance: str = "", su
     reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
     call = CallRecord(who="worker", source=f"worker@{socket.gethostname()}", action=action, instance=instance)
     append(db, c, call.model_copy(update={"subject": subject, "outcome": DONE, "reason": reason}))
-
-
-def _storable(text: str) -> str:
-    """Return a text that a database can store: no call is refused because of its reason or subject."""
-    return text.replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]

@@ -11,7 +11,6 @@ from sexton.operators.access.model import (
     Forbidden,
     IssuerAway,
     OidcSettings,
-    TokenScope,
     Unauthenticated,
     scopes_text,
 )
@@ -22,6 +21,15 @@ UNREAD = (jwt.PyJWKClientConnectionError, jwt.PyJWKSetError, OSError, ValueError
 """The keys of an issuer cannot be read, or what it answers is no set of keys."""
 REQUEST_SECONDS = 5.0
 REQUIRED_CLAIMS = ("iss", "aud", "sub", "exp", "iat")
+REASONS = {
+    jwt.ExpiredSignatureError: "it has expired",
+    jwt.ImmatureSignatureError: "it is not valid yet",
+    jwt.InvalidAudienceError: "it is for another audience",
+    jwt.InvalidIssuerError: "it is of another issuer",
+    jwt.InvalidSignatureError: "its signature is wrong",
+    jwt.MissingRequiredClaimError: f"it needs the claims {', '.join(REQUIRED_CLAIMS)}",
+}
+"""Error → why a token is not valid, without any part of the token."""
 MAX_CHARACTERS = 8_192
 MAX_SUBJECT_CHARACTERS = 200
 MAX_LIFETIME_SECONDS = 86_400
@@ -57,16 +65,32 @@ class OidcVerifier:
                 options={"require": list(REQUIRED_CLAIMS)},
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:
-            raise Unauthenticated(f"this token is not accepted: {_reason(e)}") from e
+            reason = next((why for kind, why in REASONS.items() if isinstance(e, kind)), "it is malformed")
+            raise Unauthenticated(f"this token is not accepted: {reason}") from e
         subject = _checked_subject(claims)
-        scopes = self._mapped(claims.get(settings.claim))
+        value = claims.get(settings.claim)
+        values = value if isinstance(value, list) else [value]
+        if isinstance(value, str) and settings.claim == LISTED_CLAIM:
+            values = value.split()
+        mapped = [scope for v in values if isinstance(v, str) for scope in self._scopes.get(v, ())]
+        scopes = tuple(dict.fromkeys(mapped))  # each once
         if not scopes:
             raise Forbidden(f"no value of claim {settings.claim} of this token maps to a scope: see [oidc.scopes]")
         return CallerIdentity(f"{subject} of {settings.issuer} ({scopes_text(scopes)})", scopes)
 
     def _key_of(self, text: str) -> jwt.PyJWK:
-        """Return the issuer's key that a token names."""
-        key_id, algorithm = _signed_with(text)
+        """Return the issuer's key that a token names; only a key of that id and type verifies it."""
+        if len(text) > MAX_CHARACTERS:
+            raise Unauthenticated(f"this token has more than {MAX_CHARACTERS} characters")
+        try:
+            header = jwt.get_unverified_header(text)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            raise Unauthenticated("this token is no JWT") from None
+        key_id, algorithm = header.get("kid"), header.get("alg")
+        if algorithm not in ALGORITHMS.values():
+            raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS.values())}")
+        if not isinstance(key_id, str):
+            raise Unauthenticated("the header of this token names no key (kid)")
         try:
             key = self._keys.get_signing_key(key_id)
         except UNREAD as e:
@@ -76,14 +100,6 @@ class OidcVerifier:
         if key.algorithm_name != algorithm or not _is_usable(key):
             raise Unauthenticated("the key that signed this token is none of the issuer's")
         return key
-
-    def _mapped(self, value: Any) -> tuple[TokenScope, ...]:
-        """Return the scopes of all values of a claim, each once."""
-        values = value if isinstance(value, list) else [value]
-        if isinstance(value, str) and self._settings.claim == LISTED_CLAIM:
-            values = value.split()
-        mapped = [scope for v in values if isinstance(v, str) for scope in self._scopes.get(v, ())]
-        return tuple(dict.fromkeys(mapped))
 
 
 def issuer_keys(url: str) -> jwt.PyJWKClient:
@@ -109,22 +125,6 @@ def is_jwt(text: str) -> bool:
     return text.count(".") == 2
 
 
-def _signed_with(text: str) -> tuple[str, str]:
-    """Return the key id and the algorithm that a token names; only a key of that id and type verifies it."""
-    if len(text) > MAX_CHARACTERS:
-        raise Unauthenticated(f"this token has more than {MAX_CHARACTERS} characters")
-    try:
-        header = jwt.get_unverified_header(text)
-    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-        raise Unauthenticated("this token is no JWT") from None
-    key_id, algorithm = header.get("kid"), header.get("alg")
-    if algorithm not in ALGORITHMS.values():
-        raise Unauthenticated(f"tokens must be signed with {' or '.join(ALGORITHMS.values())}")
-    if not isinstance(key_id, str):
-        raise Unauthenticated("the header of this token names no key (kid)")
-    return key_id, str(algorithm)
-
-
 def _checked_subject(claims: Mapping[str, Any]) -> str:
     """Return the subject of a verified token, if it can be stored in the log of calls."""
     try:
@@ -137,16 +137,3 @@ def _checked_subject(claims: Mapping[str, Any]) -> str:
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARACTERS or not subject.isprintable():
         raise Unauthenticated(f"the subject of this token is no text of 1 to {MAX_SUBJECT_CHARACTERS} characters")
     return subject
-
-
-def _reason(error: Exception) -> str:
-    """Return why a token is not valid, without any part of the token."""
-    reasons = {
-        jwt.ExpiredSignatureError: "it has expired",
-        jwt.ImmatureSignatureError: "it is not valid yet",
-        jwt.InvalidAudienceError: "it is for another audience",
-        jwt.InvalidIssuerError: "it is of another issuer",
-        jwt.InvalidSignatureError: "its signature is wrong",
-        jwt.MissingRequiredClaimError: f"it needs the claims {', '.join(REQUIRED_CLAIMS)}",
-    }
-    return next((text for kind, text in reasons.items() if isinstance(error, kind)), "it is malformed")

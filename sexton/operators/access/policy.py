@@ -162,11 +162,11 @@ def check(
         job: the job that the request is about, if any: its own token is accepted too.
         node: the node that the request is about, if any: its own token is accepted too; ``ANY_NODE``: that of each.
     """
-    if any(
-        permits(scope_, required, instance) or (covers(scope_, instance) and _is_own(scope_, job, node))
-        for scope_ in scopes
-    ):
-        return
+    for scope_ in scopes:
+        is_job = scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job)
+        is_node = scope_.grant is Grant.NODE and node in (scope_.of, ANY_NODE)
+        if permits(scope_, required, instance) or (covers(scope_, instance) and (is_job or is_node)):
+            return
     where = "for every instance" if instance == EVERY_INSTANCE else "for the instance of the request"
     accepted = str(required)
     if job is not None:
@@ -174,11 +174,6 @@ def check(
     if node is not None:
         accepted += f", or the node's own (node:{'ID' if node in ('', ANY_NODE) else node})"
     raise Forbidden(f"this needs a token of scope {accepted}, {where}; this one has {scopes_text(scopes)}")
-
-
-def _is_own(scope_: TokenScope, job: str | None, node: str | None) -> bool:
-    is_job = scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job)
-    return is_job or (scope_.grant is Grant.NODE and node in (scope_.of, ANY_NODE))
 
 
 def covers(scope_: TokenScope, instance: str) -> bool:

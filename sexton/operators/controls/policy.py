@@ -7,7 +7,7 @@ these*. If there are windows, rounds run only inside one of them.
 import datetime as dt
 import re
 import zoneinfo
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
@@ -54,13 +54,15 @@ def parse_window(text: str) -> TimeWindow:
 def is_open(windows: Iterable[TimeWindow], now: int) -> bool:
     """Return whether ``now`` (ms since 1970) lies in one of the windows, or there are no windows."""
     windows = list(windows)
-    return not windows or any(_contains(window, now) for window in windows)
+    # One that opened yesterday may still be open.
+    openings = (opening for window in windows for opening in _openings(window, now, range(-1, 1)))
+    return not windows or any(start <= now < end for start, end in openings)
 
 
 def opens_at(windows: Iterable[TimeWindow], now: int) -> int:
     """Return when the next window opens (ms since 1970), for windows that are closed at ``now``."""
-    openings = (_next_opening(window, now) for window in windows)
-    return min(opening for opening in openings if opening is not None)
+    openings = (opening for window in windows for opening in _openings(window, now, range(_LOOK_AHEAD_DAYS)))
+    return min(start for start, _ in openings if start > now)
 
 
 def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
@@ -97,18 +99,11 @@ def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argume
     stop = stops.get(name)
     if stop is None:
         return None
-    reason = (
-        f"{subject} is stopped by {stop.set_by or 'unknown'}: {stop.reason or 'no reason given'}{_first_stop(stop)}"
-    )
+    reason = f"{subject} is stopped by {stop.set_by or 'unknown'}: {stop.reason or 'no reason given'}"
+    if stop.set_at is not None and (stop.set_at, stop.reason) != (stop.since, stop.first_reason):  # stopped again
+        first = f"first stopped by {stop.first_set_by or 'unknown'}: {stop.first_reason or 'no reason given'}"
+        reason += f" (on {_utc(stop.set_at)}; {first}, on {_utc(stop.since or 0)})"
     return Halt(by=ControlKind.STOP, why=reason, todo=f"to resume: sexton start {start_argument}", since=stop.since)
-
-
-def _first_stop(stop: Control) -> str:
-    """Return when and why it was first stopped, and when again; empty if it was stopped once."""
-    if stop.set_at is None or (stop.set_at, stop.reason) == (stop.since, stop.first_reason):
-        return ""
-    first = f"first stopped by {stop.first_set_by or 'unknown'}: {stop.first_reason or 'no reason given'}"
-    return f" (on {_utc(stop.set_at)}; {first}, on {_utc(stop.since or 0)})"
 
 
 def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
@@ -177,24 +172,10 @@ def _instant(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
     return int(dt.datetime.combine(day, dt.time(minutes // 60, minutes % 60), zone).timestamp() * 1000)
 
 
-def _next_opening(window: TimeWindow, now: int) -> int | None:
-    """Return the first instant after ``now`` at which a window opens; None: not within the next days."""
+def _openings(window: TimeWindow, now: int, days_ahead: range) -> Iterator[tuple[int, int]]:
+    """Yield when a window opens and closes (ms since 1970), on days counted from the local day of ``now``."""
     today = dt.datetime.fromtimestamp(now / 1000, window.zone).date()
-    for days_ahead in range(_LOOK_AHEAD_DAYS):
-        day = today + dt.timedelta(days=days_ahead)
-        opening = _instant(day, window.start, window.zone)
-        if day.weekday() in window.days and opening > now:
-            return opening
-    return None
-
-
-def _contains(window: TimeWindow, now: int) -> bool:
-    """Return whether ``now`` lies in the window that opened today, or in the one that opened yesterday."""
-    today = dt.datetime.fromtimestamp(now / 1000, window.zone).date()
-    for opening_day in (today, today - dt.timedelta(days=1)):
-        closing_day = opening_day if window.end > window.start else opening_day + dt.timedelta(days=1)
-        opening = _instant(opening_day, window.start, window.zone)
-        closing = _instant(closing_day, window.end, window.zone)
-        if opening_day.weekday() in window.days and opening <= now < closing:
-            return True
-    return False
+    for opening_day in (today + dt.timedelta(days=days) for days in days_ahead):
+        if opening_day.weekday() in window.days:
+            closing_day = opening_day if window.end > window.start else opening_day + dt.timedelta(days=1)
+            yield _instant(opening_day, window.start, window.zone), _instant(closing_day, window.end, window.zone)

@@ -55,11 +55,17 @@ def add_vault(
     marker = vault.read_marker()
     if marker is not None:
         _check_marker(registry, spec, marker, take_over=take_over)
-    _check_no_nested_vault(spec, vault)
+    place = f"{spec.location}/{spec.prefix}"
+    nested = "dropping one would erase the other: use separate prefixes"
+    for outer in vault.ancestor_markers():
+        raise BadInput(f"{place} lies inside vault {outer.name} of deployment {outer.deployment}; {nested}")
+    inner = vault.descendant_marker()
+    if inner is not None:
+        raise BadInput(f"inside {place} lies another vault ({inner}); {nested}")
     probe = vault.probe()
     missing_feature = unsupported_options(spec, probe)
     if missing_feature:
-        raise BadInput(f"{spec.location}/{spec.prefix} cannot be such a vault: {missing_feature}")
+        raise BadInput(f"{place} cannot be such a vault: {missing_feature}")
     spec = spec.model_copy(update={"uuid": marker.vault_uuid if marker else uuid.uuid4().hex, "probe": probe})
     if marker is None:
         vault.write_marker(Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name))
@@ -85,21 +91,6 @@ def _check_marker(registry: Registry, spec: VaultSpec, marker: Marker, *, take_o
         raise BadInput(
             f"{occupied}, but this database has no such vault. If no other database of the deployment uses it, add "
             "--take-over; otherwise choose another prefix"
-        )
-
-
-def _check_no_nested_vault(spec: VaultSpec, vault: Vault) -> None:
-    """Raise ``BadInput`` if the place lies inside another vault, or another vault inside the place."""
-    for outer in vault.ancestor_markers():
-        raise BadInput(
-            f"{spec.location}/{spec.prefix} lies inside vault {outer.name} of deployment {outer.deployment}; "
-            "dropping one would erase the other: use separate prefixes"
-        )
-    inner = vault.descendant_marker()
-    if inner is not None:
-        raise BadInput(
-            f"inside {spec.location}/{spec.prefix} lies another vault ({inner}); dropping one would erase the other: "
-            "use separate prefixes"
         )
 
 
@@ -164,7 +155,12 @@ def remove_vault(
     with deciding(db, instance) as c:
         _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, gone=gone))
         if gone:
-            _quarantine(db, c, instance, name)
+            # Quarantined marks keep their reason: of a changed one nothing may be deleted in a new vault of this name.
+            of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, _with_files(db, c, instance, name)))
+            reason = t.mark.c.quarantined_reason
+            is_free = or_(reason.is_(None), reason == Reason.DELETE_FAILED)
+            values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {name} was removed: it is gone"}
+            c.execute(update(t.mark).where(t.mark.c.instance == instance, of_vault, is_free).values(**values))
         c.execute(delete(t.pace_cap).where(t.pace_cap.c.instance == instance, t.pace_cap.c.vault == name))
         c.execute(delete(t.vault).where(t.vault.c.instance == instance, t.vault.c.name == name))
     if is_ours:
@@ -192,18 +188,6 @@ def _has_our_marker(db: Database, vault: Vault, spec: VaultSpec, *, gone: bool) 
             spec.name, "BEHIND", "a newer copy of this database deletes in it: remove the vault there, not here"
         )
     return True
-
-
-def _quarantine(db: Database, c: Connection, instance: str, vault: str) -> None:
-    """Quarantine every mark that names a vault, or has a stored file in it.
-
-    Those that are quarantined keep their reason: of a changed one nothing may be deleted in a new vault of this name.
-    """
-    mark = db.t.mark
-    of_vault = or_(mark.c.vault == vault, refs_in(mark, _with_files(db, c, instance, vault)))
-    is_free = or_(mark.c.quarantined_reason.is_(None), mark.c.quarantined_reason == Reason.DELETE_FAILED)
-    values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {vault} was removed: it is gone"}
-    c.execute(update(mark).where(mark.c.instance == instance, of_vault, is_free).values(**values))
 
 
 def _with_files(db: Database, c: Connection, instance: str, vault: str) -> set[Ref]:

@@ -63,7 +63,13 @@ def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Ite
         claimed |= set(islice(_claimed(db, c, instance, prefixes.cover), NAMED))  # a few: there may be millions
     claimed |= set(_in_second_pass(db, c, instance, objects))  # after the files: a first pass may end meanwhile
     if prefixes and seconds_of_requests(db, c, instance) > 0:
-        claimed |= set(_overlapping_second_passes(db, c, instance, prefixes))
+        overlapping: list[tuple[str, str]] = []
+        for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
+            vaults = prefixes.vaults if row.vault is None else (row.vault,)
+            overlapping += [(vault, row.prefix) for vault in vaults if prefixes.overlap(vault, row.prefix)]
+            if len(overlapping) >= NAMED:  # a few are enough
+                break
+        claimed |= set(overlapping)
     return sorted(claimed)
 
 
@@ -130,20 +136,6 @@ def _in_second_pass(
         # A mark without a vault deletes in every one.
         if any(not second_pass_prefixes.isdisjoint(((vault, p), (None, p))) for p in covering_prefixes(key)):
             yield vault, key
-
-
-def _overlapping_second_passes(
-    db: Database, c: Connection, instance: str, registered: "Prefixes"
-) -> Iterator[tuple[str, str]]:
-    """Yield the prefixes of a few marks that await their second pass and overlap a registered one, with its vault."""
-    found = 0
-    for row in c.execute(_second_passes(db, instance).execution_options(yield_per=FILES_AT_ONCE)):
-        for vault in registered.vaults if row.vault is None else (row.vault,):
-            if registered.overlap(vault, row.prefix):
-                yield vault, row.prefix
-                found += 1
-        if found >= NAMED:
-            return
 
 
 class Prefixes:
