@@ -19,6 +19,7 @@ from sexton.operators.access.model import (
     Forbidden,
     Grant,
     Token,
+    TokenScope,
     Unauthenticated,
     scopes_text,
 )
@@ -94,6 +95,13 @@ class TokenVerifier:
             await self._use_threads.run(self._tokens.record_use, token)
 
 
+def _fits_path(scope: TokenScope, method: str, path: str) -> bool:
+    """Return whether a token can ever send such a request. The routes check the rest."""
+    if scope.grant is Grant.NODE:
+        return path.startswith(NODE_PATHS)
+    return scope.grant is not Grant.READ or method in ("GET", "HEAD")
+
+
 class AuthenticationMiddleware:
     """ASGI middleware that puts the caller into ``scope["state"]["identity"]``, or answers 401."""
 
@@ -110,21 +118,20 @@ class AuthenticationMiddleware:
                     raise BadInput("a NUL is part of no name")
                 header = HTTPConnection(scope).headers.get("authorization", "")
                 state["identity"] = caller = await self._verifier.authenticate(header)
-                is_reading, is_of_node = scope["method"] in ("GET", "HEAD"), scope["path"].startswith(NODE_PATHS)
-                # Whether the token can ever send such a request. The routes check the rest.
-                if not any(
-                    is_of_node if of_token.grant is Grant.NODE else is_reading or of_token.grant is not Grant.READ
-                    for of_token in caller.scopes
-                ):
+                if not any(_fits_path(of_token, scope["method"], scope["path"]) for of_token in caller.scopes):
                     raise Forbidden(f"a token of scope {scopes_text(caller.scopes)} is not for this")
             except REFUSALS as e:
                 if isinstance(e, Unauthenticated | Forbidden):
                     identity: CallerIdentity | None = state.get("identity")
                     name = identity.name if identity is not None else getattr(e, "caller", "")
-                    source, parts = source_of(HTTPConnection(scope)), scope["path"].split("/")[:MAX_SEGMENTS]
-                    action = f"{scope['method']} {'/'.join(part if part in self._words else '*' for part in parts)}"
-                    call = CallRecord(who=name or "unknown", source=source, action=action)
-                    await self._log_threads.run(self._calls.refused, call, code_of(e))
+                    await self._log_threads.run(self._log_refusal, scope, name, code_of(e))
                 await answer(e, HTTPConnection(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _log_refusal(self, scope: Scope, caller: str, outcome: str) -> None:
+        """Log a refused request; ``caller``: the name of its token, empty if it has no known one."""
+        source = source_of(HTTPConnection(scope))
+        path = "/".join(part if part in self._words else "*" for part in scope["path"].split("/")[:MAX_SEGMENTS])
+        call = CallRecord(who=caller or "unknown", source=source, action=f"{scope['method']} {path}")
+        self._calls.refused(call, outcome)

@@ -221,7 +221,7 @@ class SparkComparison:
     def _evidence_of_listings(self, this: _Run, progress: ListingProgress) -> tuple[Evidence, DataFrame | None]:
         """Return the evidence of the listings, and the listed objects with whether each is old enough to be judged.
 
-        None in place of the objects where nothing was listed.
+        None in place of the objects without a pass.
         """
         objects: DataFrame | None = None
         for listing_pass in progress.passes:

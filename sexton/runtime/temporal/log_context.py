@@ -14,8 +14,8 @@ from sexton.runtime.temporal import tracing
 log = logging.getLogger(__name__)
 TEXT_ARGUMENTS = {"cut_binlogs": "instance", "prepare_purge": "topic", "flush_regions": "topic", "purge_topic": "topic"}
 """Activities whose only argument is a text, and what it names."""
-PARTS = ("opened", "order", "lease", "run")
-"""Where an order has what the context needs: in itself, in one of these parts, or in the lease of what was opened."""
+PARTS = ("", "opened", "order", "lease", "run", "opened.lease")
+"""Where an order has what the context needs: in itself, or in one of these parts."""
 
 
 class LogContext(temporalio.client.Interceptor, Interceptor):
@@ -61,12 +61,17 @@ def context_of(activity_type: str, arguments: Any) -> dict[str, object]:
     if isinstance(order, str):
         name = TEXT_ARGUMENTS.get(activity_type)
         return {name: order} if name else {}
-    nested = [getattr(order, name, None) for name in PARTS]
-    parts = [part for part in (order, *nested, getattr(nested[0], "lease", None)) if part is not None]
+    parts = [part for path in PARTS if (part := _part(order, path)) is not None]
     values = {name: _first(parts, name) for name in ("instance", "round", "kind")}
     if values["kind"] is not None:
         values["range"] = _first(parts, "number")
     return {name: value for name, value in values.items() if isinstance(value, str | int)}
+
+
+def _part(order: object, path: str) -> object:
+    for name in filter(None, path.split(".")):
+        order = getattr(order, name, None)
+    return order
 
 
 def _first(parts: list[object], name: str) -> object:

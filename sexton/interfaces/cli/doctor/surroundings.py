@@ -9,7 +9,6 @@ import importlib.util
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -164,26 +163,31 @@ async def examine_temporal(settings: "Settings") -> list[DoctorFinding]:
 
 def _connected(to: "Connection", service: str) -> DoctorFinding:
     """Return how the connection is protected, and for how long."""
-    from temporalio.service import TLSConfig
-
     if not to.tls:
         if is_loopback(to.address.rpartition(":")[0].strip("[]")):
             return DoctorFinding("OK", "temporal", f"{service}, on this machine")
         detail = f"{service}: not encrypted, and Temporal cannot tell who connects"
         return DoctorFinding("WARN", "temporal", detail, "set temporal.tls, and tls_cert or api_key (docs/temporal.md)")
     protection = "TLS" + (", API key" if to.api_key else "")
-    until: dt.datetime | None = None  # no client certificate, or without the package that reads it
-    if isinstance(to.tls, TLSConfig) and to.tls.client_cert is not None:
-        with suppress(ImportError):
-            from cryptography import x509
-
-            until = x509.load_pem_x509_certificate(to.tls.client_cert).not_valid_after_utc
-    if until is None:
+    if (until := _certificate_end(to)) is None:
         return DoctorFinding("OK", "temporal", f"{service}, {protection}")
     detail = f"{service}, {protection}, client certificate until {until:%Y-%m-%d}"
     if until < dt.datetime.now(dt.UTC) + dt.timedelta(days=SOON_DAYS):
         return DoctorFinding("WARN", "temporal", detail, "replace temporal.tls_cert and tls_key; restart the workers")
     return DoctorFinding("OK", "temporal", detail)
+
+
+def _certificate_end(to: "Connection") -> dt.datetime | None:
+    """Return when the client certificate ends; None without one, or without the package that reads it."""
+    from temporalio.service import TLSConfig
+
+    if not isinstance(to.tls, TLSConfig) or to.tls.client_cert is None:
+        return None
+    try:
+        from cryptography import x509
+    except ImportError:
+        return None
+    return x509.load_pem_x509_certificate(to.tls.client_cert).not_valid_after_utc
 
 
 async def _examine_deployment(client: "Client", settings: "Settings") -> list[DoctorFinding]:

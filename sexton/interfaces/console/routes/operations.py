@@ -43,9 +43,10 @@ class Field(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """An operation, as its form shows it."""
+    """An operation and the fields of its form."""
 
     operation: Operation
+    fields: tuple[Field, ...]
 
     @property
     def first_line(self) -> str:
@@ -62,31 +63,6 @@ class Shown(NamedTuple):
     def example(self) -> str:
         """Its command."""
         return self.operation.about.partition("Example: ")[2]
-
-    @property
-    def fields(self) -> Iterator[Field]:
-        """The fields of its form."""
-        operation = self.operation
-        schema = operation.order.model_json_schema()
-        for name in operation.parameters:
-            if name == INSTANCE:
-                continue
-            field = schema["properties"][name]
-            kinds = [field, *(kind for kind in field.get("anyOf", ()) if kind.get("type") != "null")]
-            kinds += [schema["$defs"][k["$ref"].rpartition("/")[2]] for k in kinds if "$ref" in k]
-            found: dict[str, Any] = {key: value for kind in reversed(kinds) for key, value in kind.items()}
-            choices = tuple(found.get("enum", ()))
-            kind = "select" if choices else KINDS.get(found.get("type", ""), "text")
-            kind = "text" if name in operation.durations else kind
-            default = field.get("default")
-            yield Field(
-                name,
-                found.get("description", ""),
-                kind,
-                choices,
-                name in schema.get("required", ()),
-                "" if default in (None, False) else str(default),
-            )
 
 
 @cache
@@ -107,8 +83,31 @@ def page(visit: CurrentVisit) -> Response:
         about = visit.instance if operation.covers or operation.record.of else EVERY_INSTANCE
         if operation.name not in ON_A_PAGE and visit.caller.permits(operation.grant, about):
             group = operation.name.split()[0]
-            groups.setdefault(group, []).append(Shown(operation))
+            groups.setdefault(group, []).append(Shown(operation, tuple(_fields(operation))))
     return visit.show("operations.html", "operations", cli="sexton --help", instance=visit.instance, groups=groups)
+
+
+def _fields(operation: Operation) -> Iterator[Field]:
+    schema = operation.order.model_json_schema()
+    for name in operation.parameters:
+        if name == INSTANCE:
+            continue
+        field = schema["properties"][name]
+        kinds = [field, *(kind for kind in field.get("anyOf", ()) if kind.get("type") != "null")]
+        kinds += [schema["$defs"][k["$ref"].rpartition("/")[2]] for k in kinds if "$ref" in k]
+        found: dict[str, Any] = {key: value for kind in reversed(kinds) for key, value in kind.items()}
+        choices = tuple(found.get("enum", ()))
+        kind = "select" if choices else KINDS.get(found.get("type", ""), "text")
+        kind = "text" if name in operation.durations else kind
+        default = field.get("default")
+        yield Field(
+            name,
+            found.get("description", ""),
+            kind,
+            choices,
+            name in schema.get("required", ()),
+            "" if default in (None, False) else str(default),
+        )
 
 
 def _send(operation: Operation) -> Callable[..., Response]:
