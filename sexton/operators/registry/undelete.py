@@ -4,12 +4,14 @@ A hold blocks claims and second passes. Nothing blocks the first pass of a mark 
 about holds already, or a request whose worker was replaced: an undelete waits for these.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, true
 
 from sexton.database.engine import Database
+from sexton.database.rows import READ_ROWS
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import MarkState, Reason, Ref, Span
 from sexton.marks.policy import covering_prefixes
@@ -20,6 +22,8 @@ from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import HoldStore
 from sexton.storage.model import IN_FLIGHT_SECONDS
 
+REASON = "undelete"
+"""Of the holds that undeletes place."""
 HOLD_SECONDS = 7 * 86_400
 """For so long an undelete holds the place of its objects."""
 
@@ -28,45 +32,62 @@ class UndeleteUnsafe(SextonError):
     """A claimed mark would delete the objects again."""
 
 
-def hold_place(holds: HoldStore, instance: str, vault: str, prefix: str) -> Hold:
-    """Hold a place, unless a hold on all of it is in force for half as long; return the hold.
+def hold_place(holds: HoldStore, place: Hold) -> Hold:
+    """Hold a place, as ``hold_on`` returns it, unless an earlier undelete holds all of it for half as long.
 
     Raises:
         UnknownInstance: no such instance.
         BadInput: no such vault, or no hold may be placed on the prefix.
     """
-    place = Hold(instance=instance, scope="prefix", vault=vault, prefix=prefix, reason="undelete")
-    active, now = holds.newest(instance, 1_000, active=True)
+    active, now = holds.newest(place.instance, 1_000, active=True)
     for hold in active:
-        is_above = hold.scope == "prefix" and hold.vault == vault and prefix.startswith(str(hold.prefix))
-        if (hold.scope == "instance" or is_above) and hold.expires_at >= now + 500 * HOLD_SECONDS:
-            return hold.model_copy(update={"scope": "prefix", "vault": vault, "prefix": prefix})
+        is_above = hold.vault == place.vault and str(place.prefix).startswith(str(hold.prefix))
+        # One that somebody placed for another reason may be released because of that.
+        if hold.reason == REASON and is_above and hold.expires_at >= now + 500 * HOLD_SECONDS:
+            return hold
     return holds.place(place, HOLD_SECONDS)[0]
 
 
-def find_deletion(db: Database, hold: Hold) -> str:
-    """Return what may still delete objects of a place that is held, and ends by itself; empty: nothing does.
+def hold_on(instance: str, vault: str, prefix: str) -> Hold:
+    """Return the hold that an undelete places, not placed yet."""
+    return Hold(instance=instance, scope="prefix", vault=vault, prefix=prefix, reason=REASON)
 
-    ``hold``: as ``hold_place`` returned it.
+
+def find_deletion(db: Database, place: Hold, keys: Collection[str] = ()) -> str:
+    """Return what deletes objects of a place now, although it is held, and ends by itself; empty: nothing does.
+
+    Args:
+        db: the database.
+        place: a hold; one that is placed must still be in force.
+        keys: the objects, all of them in the place; empty: every object in it.
 
     Raises:
         UndeleteUnsafe: an operator must end it; the message says how.
     """
-    mark, instance = db.t.mark, hold.instance
-    is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
-    in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
+    mark, hold, instance = db.t.mark, db.t.hold, place.instance
     with db.snapshot() as c:  # of a take-over, either the marks that it settles are seen, or the take-over
+        # Before requests are looked for: however long this process rests between the two, what works now is seen.
+        works = may_be_deleting(db, c, instance)
+        in_force = and_(hold.c.id == place.id, hold.c.released_at.is_(None), hold.c.expires_at > db.now(c))
+        if place.id and c.execute(select(hold.c.id).where(in_force)).first() is None:
+            raise UndeleteUnsafe(f"hold {place.id} on {place.what} has ended meanwhile: run the command again")
         if seconds_of_requests(db, c, instance) > 0:
             return f"a request of {instance}'s last round may still delete objects, for up to {IN_FLIGHT_SECONDS:.0f} s"
         # A round may have asked the keepers about the files of any mark before the place was held.
-        works = may_be_deleting(db, c, instance)
-        if marks := _claims_over(db, c, hold, true() if works else in_first_pass):
+        if works and (marks := _claims_over(db, c, place, keys, true())):
             return (
-                f"{first_of(marks)} of {instance} is claimed, and a round deletes its files, now or when the instance "
-                "is started (see: sexton status)"
+                f"{first_of(marks)} of {instance} is claimed, and the round that runs may delete its files; to end it "
+                f"now: sexton stop {instance} --reason TEXT"
             )
+        in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
+        if marks := _claims_over(db, c, place, keys, and_(in_first_pass, ~mark.c.finished)):
+            raise UndeleteUnsafe(
+                f"{first_of(marks)} of {instance} is claimed, and the next round deletes its files, which no hold "
+                f"blocks; first: sexton round run {instance} (after a stop: sexton start {instance})"
+            )
+        is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
         no_hold_blocks = or_(and_(mark.c.first_pass_at.is_(None), is_tried_again), mark.c.finished)
-        if marks := _claims_over(db, c, hold, no_hold_blocks):
+        if marks := _claims_over(db, c, place, keys, no_hold_blocks):
             raise UndeleteUnsafe(
                 f"{first_of(marks)} of {instance} is claimed, and its last steps are tried again, which no hold "
                 f"blocks; first {give_up(instance, marks)}"
@@ -74,10 +95,10 @@ def find_deletion(db: Database, hold: Hold) -> str:
     return ""
 
 
-def find_later_deletions(db: Database, hold: Hold) -> set[Ref]:
+def find_later_deletions(db: Database, place: Hold, keys: Collection[str] = ()) -> set[Ref]:
     """Return the claimed marks whose second pass may delete objects of a place when its hold ends."""
     with db.read() as c:
-        return _claims_over(db, c, hold, true())
+        return _claims_over(db, c, place, keys, true())
 
 
 def first_of(marks: set[Ref]) -> str:
@@ -105,21 +126,27 @@ def common_folder(keys: Sequence[str]) -> str:
     return first[: first.rfind("/", 0, shared) + 1]
 
 
-def _claims_over(db: Database, c: Connection, place: Hold, condition: ColumnElement[bool]) -> set[Ref]:
-    """Return the claimed marks that meet the condition and may delete an object of a place.
+def _claims_over(
+    db: Database, c: Connection, place: Hold, keys: Collection[str], condition: ColumnElement[bool]
+) -> set[Ref]:
+    """Return the claimed marks that meet the condition and may delete one of the objects, or any in the place.
 
     They have a prefix, a key or a stored file there, tried or not, or they name nothing: only their owner knows what
     they delete. A child that was claimed with its parent is left out: the parent's files include its own.
     """
-    mark, prefix = db.t.mark, str(place.prefix)
+    mark, prefix, wanted = db.t.mark, str(place.prefix), sorted(keys)
     claimed = and_(mark.c.instance == place.instance, mark.c.state == MarkState.CLAIMED, mark.c.absorbed.is_(False))
     claimed = and_(claimed, condition)
+
+    def is_meant(key: str) -> bool:
+        return begins_one(wanted, key, whole=True) if wanted else key.startswith(prefix)
+
     lists = read_lists(db, c, of_instance(db, place.instance), may_have_prefix(db, prefix))
     with_file = {
         run.ref
         for files in lists
         for run in files.runs
-        if run.vault == place.vault and any(key.startswith(prefix) for key in files.keys_of(run))
+        if run.vault == place.vault and any(map(is_meant, files.keys_of(run)))
     }
     is_named_there = or_(
         func.substr(mark.c.prefix, 1, len(prefix)) == prefix,
@@ -128,8 +155,24 @@ def _claims_over(db: Database, c: Connection, place: Hold, condition: ColumnElem
     )
     in_vault = or_(mark.c.vault == place.vault, mark.c.vault.is_(None))
     is_there = or_(and_(in_vault, is_named_there), refs_in(mark, with_file))
-    rows = c.execute(select(mark.c.kind, mark.c.id).where(claimed, is_there))
-    return {Ref(*row) for row in rows} | _unnamed_claims(db, c, claimed)
+    columns = (mark.c.kind, mark.c.id, mark.c.prefix, mark.c["keys"])
+    rows = c.execute(select(*columns).where(claimed, is_there).execution_options(yield_per=READ_ROWS))
+    return _unnamed_claims(db, c, claimed) | {
+        ref
+        for row in rows
+        if (ref := Ref(row.kind, row.id)) in with_file
+        or not wanted
+        or (row.prefix is not None and begins_one(wanted, row.prefix))
+        or any(map(is_meant, row._mapping["keys"] or ()))
+    }
+
+
+def begins_one(ordered_keys: Sequence[str], text: str, *, whole: bool = False) -> bool:
+    """Return whether one of the keys, which are in order, begins with a text; ``whole``: is the text."""
+    position = bisect_left(ordered_keys, text)
+    if position == len(ordered_keys):
+        return False
+    return ordered_keys[position] == text if whole else ordered_keys[position].startswith(text)
 
 
 def _unnamed_claims(db: Database, c: Connection, claimed: ColumnElement[bool]) -> set[Ref]:

@@ -8,7 +8,8 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.interfaces.cli.commands import undelete
-from sexton.operators.registry.undelete import find_deletion, hold_place
+from sexton.operators.holds.model import Hold
+from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion, hold_on, hold_place
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
@@ -16,7 +17,7 @@ from tests.servers.s3 import RunningS3
 from tests.support.claims import claim, token
 from tests.support.command import run
 from tests.support.places import keys
-from tests.support.rig import DEPLOYMENT, GRACE, Rig
+from tests.support.rig import DAY, DEPLOYMENT, GRACE, Rig
 from tests.support.undeletes import what_deletes
 
 DUE = 10_800
@@ -109,11 +110,48 @@ def test_an_undelete_holds_its_place_against_the_second_pass(
     cold.later(GRACE + 1)
     cold.round()
 
-    assert neighbour.out.startswith("undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\nhold 1 keeps")
-    assert (again.code, again.out.count("hold")) == (0, 0)  # nothing was hidden
+    assert neighbour.out == "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n"
+    assert "hold 1 keeps cold/d/2/ of shop until" in neighbour.err
+    assert (again.code, "hold" in again.err) == (0, False)  # nothing was hidden
     assert (done.code, keys(vault(cold), "d/1/")) == (0, put[:2])
-    assert "then mark dropped t1 may delete it again, unless you give the mark up permanently: sexton" in done.out
+    assert "1 mark may delete them again when no hold keeps them" in done.out
+    assert "sexton quarantine discard shop dropped/t1 --reason undelete" in done.out
+    assert json.loads(run(cold, capsys, *words, "d/1/", "--json").out)["deletes_later"] == ["dropped/t1"]
     assert [hold.what for hold in cold.holds.active("shop")] == ["cold/d/2/", "cold/d/1/"]
+
+
+def test_what_a_round_is_about_to_hide_is_waited_for(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cold.mark("dropped", NewMark(id="t1", vault="cold", prefix="d/1/"))
+    cold.later(DUE + 1)
+    claim(cold, token(cold), "dropped", "t1")  # nothing is hidden yet
+    monkeypatch.setattr(undelete, "PATIENCE_SECONDS", 0.0)
+
+    waited = run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/1/", "--yes")
+
+    assert (waited.code, "and the hold stays: run the command again later" in waited.err) == (1, True)
+    assert [hold.what for hold in cold.holds.active("shop")] == ["cold/d/1/"]
+
+
+def test_a_hold_that_ends_during_the_wait_is_noticed(rig: Rig, root: Path) -> None:
+    hold = hold_place(rig.holds, hold_on("shop", "disk", "data/"))
+    rig.holds.place(Hold(instance="shop", scope="instance", reason="an audit"), DAY)  # it may end for its own reason
+    assert hold_place(rig.holds, hold_on("shop", "disk", "data/t/")) == hold
+    rig.holds.release(hold.id)
+
+    with pytest.raises(UndeleteUnsafe, match="has ended meanwhile: run the command again"):
+        find_deletion(rig.db, hold)
+
+
+def test_only_marks_of_the_keys_concern_an_undelete(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="a/"), NewMark(id="t2", vault="disk", keys=("b/x",)))
+    rig.later(DUE + 1)
+    claim(rig, token(rig), "dropped", "t1", "t2")
+    whole = hold_place(rig.holds, hold_on("shop", "disk", ""))
+
+    for named, deletes in ((("a/x", "c"), True), (("b/x",), True), (("b/y", "c"), False), ((), True)):
+        assert bool(find_deletion(rig.db, whole, named)) is deletes, named
 
 
 def test_a_request_that_names_no_hidden_key_is_refused(cold: Rig, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +180,8 @@ def test_nothing_is_held_where_no_version_is_kept(rig: Rig, root: Path, capsys: 
     assert rig.holds.active("shop") == []
 
 
-NOW = "a round deletes its files"
+RUNS = "the round that runs may delete its files"
+NEXT = "the next round deletes its files"
 GIVE_UP = "give the mark up permanently"
 OF_A_CLAIM: dict[str, object] = {
     "first_pass_at": None,
@@ -151,13 +190,13 @@ OF_A_CLAIM: dict[str, object] = {
     "absorbed": False,
 }
 STATES: dict[str, tuple[dict[str, object], tuple[str, str]]] = {
-    "first pass": ({}, (NOW, NOW)),
-    "second pass": ({"first_pass_at": 1}, (NOW, "")),
-    "finished": ({"first_pass_at": 1, "finished": True}, (NOW, GIVE_UP)),
-    "failed": ({"quarantined_reason": "DELETE_FAILED"}, (NOW, GIVE_UP)),
-    "unreadable": ({"quarantined_reason": "FILES_UNREADABLE"}, (NOW, GIVE_UP)),
-    "failed in its second pass": ({"quarantined_reason": "DELETE_FAILED", "first_pass_at": 1}, (NOW, "")),
-    "quarantined": ({"quarantined_reason": "CHANGED"}, (NOW, "")),
+    "first pass": ({}, (RUNS, NEXT)),
+    "second pass": ({"first_pass_at": 1}, (RUNS, "")),
+    "finished": ({"first_pass_at": 1, "finished": True}, (RUNS, GIVE_UP)),
+    "failed": ({"quarantined_reason": "DELETE_FAILED"}, (RUNS, GIVE_UP)),
+    "unreadable": ({"quarantined_reason": "FILES_UNREADABLE"}, (RUNS, GIVE_UP)),
+    "failed in its second pass": ({"quarantined_reason": "DELETE_FAILED", "first_pass_at": 1}, (RUNS, "")),
+    "quarantined": ({"quarantined_reason": "CHANGED"}, (RUNS, "")),
     "absorbed": ({"absorbed": True}, ("", "")),
 }
 """State of a mark → its columns, and what an undelete says of it during a round, and between two rounds."""
@@ -196,5 +235,5 @@ def test_what_an_undelete_waits_for(rig: Rig, root: Path, named: str) -> None:
 
     wrong = {case for case, text in expected.items() if text not in said[case] or bool(text) != bool(said[case])}
     assert wrong == set()
-    elsewhere = hold_place(rig.holds, "shop", "disk", "data/").model_copy(update={"vault": "other"})
+    elsewhere = hold_place(rig.holds, hold_on("shop", "disk", "data/")).model_copy(update={"vault": "other"})
     assert find_deletion(rig.db, elsewhere) == ""

@@ -1,7 +1,7 @@
 """`sexton undelete`: remove the delete markers that hide deleted objects in a versioned bucket."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ from sexton.insight.wording import human_bytes, quantity, utc
 from sexton.interfaces.cli.context import OptionalInstance, log_call, open_database
 from sexton.interfaces.cli.output import emit
 from sexton.kernel.errors import BadInput, WrongUsage
+from sexton.kernel.printable import printable
 from sexton.storage.model import Undeleted
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from sexton.storage.vaults import ProvenVaults
 
 PATIENCE_SECONDS = 600.0
-"""For so long an undelete waits for rounds that delete its objects."""
+"""For so long an undelete waits for a round that deletes its objects."""
+MOST_MARKS = 50
+"""Marks that are named for people; --json names all."""
+Keys = dict[str, list[str]]
+"""Vault → keys to undelete; none: all under the prefix."""
 
 
 def undelete(
@@ -35,57 +40,89 @@ def undelete(
     """Undelete objects that were deleted in a versioned bucket. Safe to repeat.
 
     The newest version of each key becomes visible; keys that are visible are left alone.
-    First their common folder is held for 7 days, and rounds that delete there are waited for, up to 10 minutes.
+    First their common folder is held for 7 days, and a round that deletes them is waited for, up to 10 minutes.
     Exit code 1: some objects could not be undeleted.
 
     Example: sexton undelete shop --vault cold --prefix data/12/
     """
-    from sexton.operators.registry.undelete import common_folder, find_later_deletions, first_of, give_up, hold_place
+    from sexton.operators.registry.undelete import find_deletion
 
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
     with open_database() as service:
         instance = service.stores.registry.resolve_instance(given)
-        vaults = service.stores.vaults_of_any_round
-        keys_by_vault = {vault: list[str]()} if number is None else _hidden_keys(service, instance, number, vault)
-        run = partial(_undelete, vaults, instance, prefix, keys_by_vault)
-        result = run(only_count=True)
-        holds: list[Hold] = []
-        if result.shown and not dry_run:
+
+        def meant() -> Keys:
+            return {vault: []} if number is None else _hidden_keys(service, instance, number, vault)
+
+        keys = meant()
+        places, run = _places(instance, prefix, keys), partial(_undelete, service.stores.vaults_of_any_round, instance)
+        result = run(prefix, keys, only_count=True)
+        # What a round is about to hide is meant, too.
+        if not dry_run and (result.shown or any(find_deletion(service.db, p, keys[str(p.vault)]) for p in places)):
             typer.echo(_summary(result, "to undelete: "), err=True)
             if not yes:
-                typer.confirm("Undelete them?", abort=True, err=True)
+                held = printable(", ".join(place.what for place in places))
+                typer.confirm(f"For 7 days no round will delete in {held}. Undelete them?", abort=True, err=True)
             subject = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
             with log_call(service, "undelete", instance, subject):
-                places = {name: prefix or common_folder(keys) for name, keys in keys_by_vault.items()}
-                holds = [hold_place(service.stores.holds, instance, *place) for place in places.items()]
-                _wait(service, holds)
-                result = run(only_count=False)
-        emit(result, dry_run=dry_run)
+                keys, places = _hold_and_wait(service, instance, prefix, meant)
+                result = run(prefix, keys, only_count=False)
+        later = sorted({mark for place in places for mark in _later(service, place, keys)})
+        emit(result, dry_run=dry_run, holds=[place.id for place in places if place.id], deletes_later=later)
         typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
-        for hold in holds:
-            typer.echo(f"hold {hold.id} keeps what is undeleted until {utc(hold.expires_at)}")
-            if marks := find_later_deletions(service.db, hold):
-                typer.echo(f"then {first_of(marks)} may delete it again, unless you {give_up(instance, marks)}")
+        if later:
+            typer.echo(f"{quantity(len(later), 'mark')} may delete them again when no hold keeps them; to give one up:")
+        for mark in later[:MOST_MARKS]:
+            typer.echo(f"  sexton quarantine discard {instance} {mark} --reason undelete")
     if result.failed:
         raise typer.Exit(1)
 
 
-def _wait(service: "Deployment", holds: Sequence["Hold"]) -> None:
-    """Wait until nothing deletes objects of the places that are held; print what is waited for."""
-    from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion
+def _places(instance: str, prefix: str, keys: Keys) -> list["Hold"]:
+    """Return what is to be held, one place in each vault: the prefix, or the folder of the keys."""
+    from sexton.operators.registry.undelete import common_folder, hold_on
 
-    said, until = "", time.monotonic() + PATIENCE_SECONDS
-    while reason := next(filter(None, (find_deletion(service.db, hold) for hold in holds)), ""):
-        if time.monotonic() >= until:
-            raise UndeleteUnsafe(f"{reason}; nothing was undeleted, the hold stays: run the command again later")
-        if reason != said:
-            typer.echo(f"waiting: {reason}", err=True)
-        said = reason
-        time.sleep(1)
+    return [hold_on(instance, vault, prefix or common_folder(of_vault)) for vault, of_vault in keys.items()]
 
 
-def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) -> dict[str, list[str]]:
+def _hold_and_wait(
+    service: "Deployment", instance: str, prefix: str, meant: Callable[[], Keys]
+) -> tuple[Keys, list["Hold"]]:
+    """Hold the places of what is meant, and wait until nothing deletes it; return what is meant then, and the holds."""
+    from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion, hold_place
+
+    until, said, keys, holds = time.monotonic() + PATIENCE_SECONDS, "", meant(), list["Hold"]()
+    while True:
+        for place in _places(instance, prefix, keys):
+            hold = hold_place(service.stores.holds, place)
+            if hold.id not in {known.id for known in holds}:
+                holds.append(hold)
+                text = f"hold {hold.id} keeps {printable(hold.what)} of {instance} until {utc(hold.expires_at)}"
+                typer.echo(f"{text}; to end it: sexton hold release {hold.id}", err=True)
+        reason = next(filter(None, (find_deletion(service.db, hold, keys[str(hold.vault)]) for hold in holds)), "")
+        if not reason:
+            before, keys = keys, meant()
+            if keys == before:
+                return keys, holds
+        elif time.monotonic() >= until:
+            raise UndeleteUnsafe(f"{reason}; nothing was undeleted, and the hold stays: run the command again later")
+        else:
+            if reason != said:
+                typer.echo(f"waiting: {reason}", err=True)
+            said = reason
+            time.sleep(1)
+
+
+def _later(service: "Deployment", place: "Hold", keys: Keys) -> list[str]:
+    """Return the marks, as KIND/ID, that may delete objects of a place when it is not held."""
+    from sexton.operators.registry.undelete import find_later_deletions
+
+    marks = find_later_deletions(service.db, place, keys[str(place.vault)])
+    return [f"{mark.kind}/{mark.id}" for mark in marks]
+
+
+def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) -> Keys:
     """Return vault → keys that a round hid, from the complete audit of the round; ``vault``: only of this one."""
     from sexton.storage.model import KeyOutcome
 
@@ -105,7 +142,7 @@ def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) 
 
 
 def _undelete(
-    vaults: "ProvenVaults", instance: str, prefix: str, keys_by_vault: dict[str, list[str]], *, only_count: bool
+    vaults: "ProvenVaults", instance: str, prefix: str, keys_by_vault: Keys, *, only_count: bool
 ) -> Undeleted:
     """Undelete, or only count, page by page; return the sums."""
     total = Undeleted()

@@ -14,7 +14,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MAX_FAILURES, DueMark, Expansion, Place, Reason, Ref
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.undelete import find_later_deletions, hold_place
+from sexton.operators.registry.undelete import find_later_deletions, hold_on, hold_place
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.sql import due_marks, quarantine
@@ -227,7 +227,7 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
     refused_round(rig, "k0.dat")
     assert [file.key for file in stored_files(rig.db)] == ["k1.dat"]
 
-    hold = hold_place(rig.holds, "shop", "disk", "k0.dat")
+    hold = hold_place(rig.holds, hold_on("shop", "disk", "k0.dat"))
     assert find_later_deletions(rig.db, hold) == {Ref("dropped", "m")}  # only its owner knows its files
 
 
