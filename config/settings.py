@@ -316,6 +316,7 @@ def load(**overrides: str) -> Settings:
         models: list[type[BaseModel]] = [Settings, KindSection]
         annotations = [field.annotation for field in Settings.model_fields.values()]
         models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
+        # A misspelt key gets a suggestion from all of them.
         known_keys = {name for model in models for name in model.model_fields}
         raise SettingsError(" ".join(sentence(p, sources, known_keys) for p in e.errors())) from None
 
@@ -336,8 +337,11 @@ def owner_policies(recycle: RecycleSection, kinds: Mapping[str, KindSection]) ->
         retention_seconds: dict[str, int] = {}
         for kind in owner.plugin.kinds:
             own = None if kind.fixed else kinds.get(kind.name)
-            seconds = kind.retention_seconds if own is None else own.retention_seconds
-            retention_seconds[kind.name] = int(getattr(recycle, kind.setting)) if kind.setting else seconds
+            if kind.setting:
+                seconds = int(getattr(recycle, kind.setting))
+            else:
+                seconds = kind.retention_seconds if own is None else own.retention_seconds
+            retention_seconds[kind.name] = seconds
         policies[name] = owner_policy(owner.plugin, retention_seconds)
     return policies
 

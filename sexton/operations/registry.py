@@ -280,7 +280,7 @@ class Operation:
         """Return all values, the instance that they are about, and what the log of calls has."""
         defaults = {name: p.default for name, p in self.parameters.items() if p.default is not p.empty}
         values, record = defaults | dict(given), self.record
-        instance = self._instance(call, values)
+        about = self._instance(call, values)
         known = {name: "" if value is None else value for name, value in values.items()}
 
         def text(template: str | Callable[..., str] | None) -> str | None:
@@ -291,10 +291,10 @@ class Operation:
             return template.format(**known).strip()
 
         reason, is_named = str(values.get("reason") or ""), record.of is None
-        about = "" if instance == EVERY_INSTANCE and not self.covers else instance
+        of_record = "" if about == EVERY_INSTANCE and not self.covers else about
         subject, job, node, unknown = map(text, (record.subject, record.job, record.node, record.unknown))
-        deed = Deed(self.name, about, self.grant, subject or "", reason, job, node, is_named, unknown or "")
-        return values, instance, deed
+        deed = Deed(self.name, of_record, self.grant, subject or "", reason, job, node, is_named, unknown or "")
+        return values, about, deed
 
     def _do(self, call: Call, values: Mapping[str, Any], about: str) -> Any:
         if self.covers and about != EVERY_INSTANCE:

@@ -35,7 +35,6 @@ CHANGES = {
     "init": "",
     "ducklake attach": "shop",
     "ducklake detach": "shop",
-    "undelete": "shop --vault disk --prefix data/ --yes",
     "protection register": "copy-7 disk/data/a.dat --owner ada",
     "protection selftest": "shop --yes",
 }

@@ -12,7 +12,7 @@ whole check that does not find the orphan removes its mark.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, cast, insert, literal_column, select, update
@@ -28,6 +28,7 @@ from sexton.database.rows import beyond, in_list
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import names_prefix
 from sexton.marks.sql.orphans import ORPHAN, found_by_check, unapproved
+from sexton.storage.model import ListedObject
 from sexton.storage.policy import MAX_KEY_BYTES, is_rewritten
 from sexton.storage.port import Vaults
 
@@ -70,16 +71,8 @@ class Repairs:
             return total
         for page in self._pages(instance, FindingType.ORPHAN, key_prefix, limit):
             objects = existing(self._vaults, instance, keys_by_vault(page))
-            certain = [
-                f
-                for f in page
-                if repairable(f)
-                and f.proven_in == run.id
-                and (stored := objects.get((f.vault, f.key))) is not None  # and it is the object that was found
-                and not is_rewritten(stored.written, f.written)
-                and (stored.bytes, stored.etag) == (f.size, f.etag)
-                and len(f.key.encode()) <= MAX_KEY_BYTES  # others only in a directory
-            ]
+            certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
+            certain = [f for f in certain if len(f.key.encode()) <= MAX_KEY_BYTES]  # others only in a directory
             marked = self._mark(instance, run, certain)
             total = total.plus(RepairResult(marked=marked, kept=len(page) - len(certain)))
         return total
@@ -176,6 +169,14 @@ class Repairs:
             if rows:
                 c.execute(insert(mark), rows)
             return len(rows)
+
+
+def _is_same(finding: Finding, objects: Mapping[tuple[str, str], ListedObject]) -> bool:
+    """Return whether the object exists and is the one that was found."""
+    stored = objects.get((finding.vault, finding.key))
+    if stored is None or is_rewritten(stored.written, finding.written):
+        return False
+    return stored.bytes == finding.size and stored.etag == finding.etag
 
 
 PAGE_MARKS = 1_000

@@ -4,6 +4,8 @@ The lease saves work; the claim is what is safe (docs/concepts.md). Any run may 
 the epoch; a run with the old epoch is refused at its next claim, outcome or removal.
 """
 
+from typing import Any
+
 from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, select, update
 
 from sexton.database.engine import Database, now_once
@@ -48,18 +50,22 @@ class LeaseStore:
                     raise NoFreeSlot(f"{in_use} rounds are running, {limit}")
             if row is None:
                 c.execute(insert(lease).values(instance=instance, job=job))
-                epoch = 1
-            else:
-                is_valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * TTL_SECONDS * 1000
-                if is_valid and row.owner != owner:
-                    seconds = (row.expires_at - now) // 1000
-                    raise LeaseBusy(f"a round of {instance} is running ({row.owner}); its lease ends in {seconds} s")
-                epoch = int(row.epoch) if is_valid else int(row.epoch) + 1
+            epoch = 1 if row is None else self._next_epoch(row, owner, now)
             expires = now + TTL_SECONDS * 1000
             values = {"owner": owner, "epoch": epoch, "acquired_at": now, "expires_at": expires}
             c.execute(update(lease).where(of_job).values(state=LeaseState.BUSY, **values))
         reached("lease.acquired")
         return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
+
+    def _next_epoch(self, row: Any, owner: str, now: int) -> int:
+        """Return a new epoch, or the present one if ``owner`` has the lease; raise ``LeaseBusy`` if another has."""
+        valid = row.state == LeaseState.BUSY and now < row.expires_at <= now + 2 * TTL_SECONDS * 1000
+        if not valid:
+            return int(row.epoch) + 1
+        if row.owner != owner:
+            seconds = (row.expires_at - now) // 1000
+            raise LeaseBusy(f"a round of {row.instance} is running ({row.owner}); its lease ends in {seconds} s")
+        return int(row.epoch)
 
     def renew(self, lease: Lease) -> None:
         """Verify that the lease is still valid, and move its end forward.

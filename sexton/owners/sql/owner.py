@@ -83,18 +83,9 @@ class SqlOwner(Owner):
         """
         expansions = {mark.ref: as_named(mark, fence=False) for mark in marks}
         orphans = [mark for mark in marks if mark.etags]
-        # No record of the owner names an orphan, but a hold on an ancestor applies: each group of the pattern is a kind
-        # of ancestors, and its text an id.
         if orphans and (pattern := self._registry.instance(instance).key_pattern):
             for mark in orphans:
-                groups = [match.groupdict() for key in mark.keys or () if (match := re.fullmatch(pattern, key))]
-                above = {
-                    Ref(ROWSET if kind == RECORD else kind, id_)
-                    for names in groups
-                    for kind, id_ in names.items()
-                    if id_
-                }
-                expansions[mark.ref] = expansions[mark.ref]._replace(above=tuple(sorted(above)))
+                expansions[mark.ref] = expansions[mark.ref]._replace(above=_ancestors_in(mark.keys or (), pattern))
         return expansions
 
     def fence(
@@ -298,3 +289,13 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     # No object of S3 has such a key: the row is a loss with a name that can be stored.
     is_in_s3 = entry.vault in vaults and vaults[entry.vault].kind == "s3"
     return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
+
+
+def _ancestors_in(keys: Sequence[str], pattern: str) -> tuple[Ref, ...]:
+    """Return what keys name as ancestors. No record of the owner names an orphan, but a hold on an ancestor applies.
+
+    Each group of the pattern is a kind, and its text an id.
+    """
+    groups = [match.groupdict() for key in keys if (match := re.fullmatch(pattern, key))]
+    above = {Ref(ROWSET if kind == RECORD else kind, id_) for names in groups for kind, id_ in names.items() if id_}
+    return tuple(sorted(above))

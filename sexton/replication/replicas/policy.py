@@ -165,6 +165,17 @@ def reported_versions(report: TabletReport) -> ReportedVersions:
     )
 
 
+def _bounded(before: Replica, report: ReportedVersions) -> ReportedVersions:
+    """Return a report of an unknown gap with what was known before: everything from there on is still needed.
+
+    Where no version lies between the last one known to be continuous and the highest one, the gap is among those that
+    were known: then nothing is.
+    """
+    known = before.continuous_version
+    needs = max(0, min(before.needs, known)) if known < report.highest - 1 else 0
+    return report._replace(continuous=min(known, report.highest), needs=needs)
+
+
 def apply_report(before: Replica, report: ReportedVersions, now: int, settings: ReplicaSettings) -> Judged:
     """Return a replica's state after a report.
 
@@ -178,20 +189,13 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
         settings: how long a gap must persist.
     """
     if report.unknown:
-        # Everything from what was known before on is still needed. Where no version lies between the last one known to
-        # be continuous and the highest one, the gap is among those that were known: then nothing is.
-        known = before.continuous_version
-        needs = max(0, min(before.needs, known)) if known < report.highest - 1 else 0
-        report = report._replace(continuous=min(known, report.highest), needs=needs)
-    # A FULL_COPY_ONLY replica is whole again if it lacks no version that may be deleted by now.
-    is_whole = not report.bad and not report.gap and report.continuous >= max(before.full_copy_until, before.gone)
-    was_copied = bool(before.full_copy) and is_whole
+        report = _bounded(before, report)
+    was_copied = bool(before.full_copy) and _has_full_copy(before, report)
     # A replica that had a higher version before lacks it now, even if there is no gap in the report.
     lacks = report.gap or (report.continuous < before.continuous_version and not was_copied)
     bad = report.bad or (before.bad and lacks)
     gap = lacks and not bad
-    known_since = before.gap_since if before.needs == report.needs else None  # it lacks the same version as before
-    gap_since = (known_since or now) if gap else None
+    gap_since = _gap_since(before, report, now) if gap else None
     persists = gap_since is not None and (
         before.failed != NO_VERSION or now - gap_since >= settings.gap_persist_seconds * 1000
     )
@@ -199,11 +203,7 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
     if was_copied:  # it has only what was copied: a higher version that it once reported may never have been committed
         state = VersionState(report.continuous, NO_VERSION, report.continuous)
     elif not bad:  # the reported versions of an unreadable replica mean nothing
-        state = updated(state, version=report.continuous)
-        if persists and state.failed == NO_VERSION:
-            state = updated(state, failed=state.version + 1)
-        elif not gap and state.failed != NO_VERSION:  # no version is missing: the failed one was never committed
-            state = updated(state, committed=state.version)
+        state = _state_after(state, report.continuous, gap=gap, persists=persists)
     values: dict[str, Any] = {
         "continuous_version": state.version,
         "failed": state.failed,
@@ -220,6 +220,12 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
     return Judged(after, _outcome(before, after))
 
 
+def _has_full_copy(before: Replica, report: ReportedVersions) -> bool:
+    """Return whether a FULL_COPY_ONLY replica is whole again: it lacks no version that may be deleted by now."""
+    is_whole = not report.bad and not report.gap
+    return is_whole and report.continuous >= max(before.full_copy_until, before.gone)
+
+
 def full_copy_bound(replica: Replica, committed: int | None) -> int:
     """Return the version above which no FULL_COPY_ONLY replica is kept waiting, whatever other backends reported.
 
@@ -231,6 +237,21 @@ def full_copy_bound(replica: Replica, committed: int | None) -> int:
     if committed is not None:
         return committed
     return replica.continuous_version if replica.full_copy == BY_LIMIT else replica.continuous_version + 1
+
+
+def _gap_since(before: Replica, report: ReportedVersions, now: int) -> int:
+    """Return since when a replica has lacked the version that it lacks now."""
+    same_gap = before.gap_since is not None and before.needs == report.needs
+    return (before.gap_since if same_gap else None) or now
+
+
+def _state_after(state: VersionState, version: int, *, gap: bool, persists: bool) -> VersionState:
+    state = updated(state, version=version)
+    if persists and state.failed == NO_VERSION:
+        return updated(state, failed=state.version + 1)
+    if not gap and state.failed != NO_VERSION:
+        return updated(state, committed=state.version)  # no version is missing: the failed one was never committed
+    return state
 
 
 def _outcome(before: Replica, after: Replica) -> ReplicaOutcome | None:

@@ -71,12 +71,7 @@ def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
 
 
 def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    objects: list[ObjectIdentifierTypeDef] = [{"Key": bucket.full(target.key)} for target in targets]
-    for identifier, target in zip(objects, targets, strict=True):
-        if target.version:
-            identifier["VersionId"] = target.version
-        if target.etag:
-            identifier["ETag"] = f'"{target.etag}"'
+    objects = [_identifier(bucket, target) for target in targets]
     try:
         reply = bucket.call(
             lambda s3: s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
@@ -117,6 +112,15 @@ def _check_all_named(
     if not keys <= targets_of_key.keys():
         unknown = keys - targets_of_key.keys()
         raise bucket.fault("BAD_REPLY", f"the reply names keys that were not in the request: {unknown}")
+
+
+def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
+    identifier: ObjectIdentifierTypeDef = {"Key": bucket.full(target.key)}
+    if target.version:
+        identifier["VersionId"] = target.version
+    if target.etag:
+        identifier["ETag"] = f'"{target.etag}"'
+    return identifier
 
 
 def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
@@ -180,19 +184,7 @@ def delete_conditionally(
     }
     unclear = [t for t, reply in replies.items() if reply.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
     results |= {t.key: reply for t, reply in replies.items() if t not in unclear}
-
-    def explain(target: Target) -> KeyResult:
-        """Return what a failed precondition means: stores report it for another object, and some for none."""
-        current = _current(bucket, target.key)
-        if isinstance(current, KeyResult):
-            return current
-        if current.etag == target.etag:
-            reason = f"{replies[target].reason}, although its ETag is the resolved one; try: sexton vault probe"
-            return KeyResult(target.key, KeyOutcome.FAILED, reason)
-        reason = f"rewritten since it was resolved: its ETag was {target.etag} and is {current.etag}"
-        return KeyResult(target.key, KeyOutcome.CHANGED, reason)
-
-    explained = run_together(explain, unclear, until)
+    explained = run_together(lambda target: _explain(bucket, target, replies[target]), unclear, until)
     for target, result in zip(unclear, explained, strict=True):
         results[target.key] = result or out_of_time(target.key)
     return results
@@ -260,3 +252,15 @@ def _current(bucket: S3Bucket, key: str) -> ListedObject | KeyResult:
         return _head(bucket, key)
     except Throttled as busy:
         return throttled(key, busy)
+
+
+def _explain(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+    """Return the result that a failed precondition means: stores report it for another object, and some for none."""
+    current = _current(bucket, target.key)
+    if isinstance(current, KeyResult):
+        return current
+    if current.etag == target.etag:
+        reason = f"{refusal.reason}, although its ETag is the resolved one; try: sexton vault probe"
+        return KeyResult(target.key, KeyOutcome.FAILED, reason)
+    reason = f"rewritten since it was resolved: its ETag was {target.etag} and is {current.etag}"
+    return KeyResult(target.key, KeyOutcome.CHANGED, reason)

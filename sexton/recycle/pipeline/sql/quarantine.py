@@ -6,7 +6,7 @@ Some are retried without an operator: UNKNOWN_VAULT when the vault is added, DEL
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, Text, and_, or_, select, true, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -152,13 +152,7 @@ class QuarantineStore:
             locked = c.execute(select(mark).where(is_mark).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise NotQuarantined(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
-            is_parent = [mark.c.instance == instance, mark.c.kind == locked.parent_kind, mark.c.id == locked.parent_id]
-            deletes_all = select(mark.c.id).where(*is_parent, mark.c.prefix.is_not(None))
-            if locked.parent_id is not None and c.execute(deletes_all).first() is not None:
-                raise BadInput(
-                    f"{locked.parent_kind} {locked.parent_id} is marked, and deletes all of its files, also those of "
-                    f"{ref.kind} {ref.id}: let the owner undrop it first, or discard its mark"
-                )
+            self._check_parent(c, instance, ref, locked)
             children = select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, children_of(mark, [ref]))
             if derived and c.execute(children.where(in_list(mark.c.kind, derived)).limit(1)).first() is not None:
                 raise BadInput(
@@ -190,6 +184,17 @@ class QuarantineStore:
                 drop_files(self._db, c, span, [ref], skip_damaged=True)
                 remove_damaged_lists(self._db, c, span)
         return _value(locked)
+
+    def _check_parent(self, c: Connection, instance: str, ref: Ref, row: Any) -> None:
+        """Raise ``BadInput`` if the mark's parent is marked, too, and deletes everything under a prefix."""
+        mark = self._db.t.mark
+        is_parent = [mark.c.instance == instance, mark.c.kind == row.parent_kind, mark.c.id == row.parent_id]
+        deletes_all = select(mark.c.id).where(*is_parent, mark.c.prefix.is_not(None))
+        if row.parent_id is not None and c.execute(deletes_all).first() is not None:
+            raise BadInput(
+                f"{row.parent_kind} {row.parent_id} is marked, and deletes all of its files, also those of {ref.kind} "
+                f"{ref.id}: let the owner undrop it first, or discard its mark"
+            )
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

@@ -90,7 +90,8 @@ class OldRows:
         with self._db.write() as c:
             old, last = self._read_page(c, self._db.t.round.c.ended_at, instance, after)
             if old:
-                t, rounds = self._db.t, sorted({*old} - self._needed(c, instance, old))
+                t = self._db.t
+                rounds = sorted({*old} - self._needed(c, instance, old))
                 batches = list(c.execute(select(t.batch.c.id).where(in_list(t.batch.c.round, rounds))).scalars())
                 for column, ids in (  # each row of another table before the row it names
                     (t.file_list.c.batch, batches),

@@ -256,14 +256,7 @@ class RoundStore:
             if row.report is not None:
                 report = RoundReport.model_validate(row.report)
             else:
-                plan = row.plan
-                if plan is None:  # the plan that the order names, unless it is an operator's, or foreign
-                    t_plan = self._db.t.plan
-                    is_own = and_(
-                        t_plan.c.instance == lease.instance, t_plan.c.approved_at.is_(None), t_plan.c.awaits.is_(None)
-                    )
-                    named = select(t_plan.c.id).where(t_plan.c.id == order.plan, is_own)
-                    plan = c.execute(named).scalar_one_or_none()
+                plan = row.plan if row.plan is not None else self._plan_made_by_round(c, order)
                 report = self._end(c, order.model_copy(update={"plan": plan}))
                 # When it is tried again, and whether this was a success: a round with a vault at fault is none.
                 t_instance, now = self._db.t.instance, report.ended_at or 0
@@ -273,6 +266,12 @@ class RoundStore:
         reached("round.closed")
         self._free(lease)
         return report
+
+    def _plan_made_by_round(self, c: Connection, order: CloseOrder) -> int | None:
+        """Return the plan that an order names, if a round may have made it; None: it is an operator's, or foreign."""
+        t = self._db.t.plan
+        is_own = and_(t.c.instance == order.opened.lease.instance, t.c.approved_at.is_(None), t.c.awaits.is_(None))
+        return c.execute(select(t.c.id).where(t.c.id == order.plan, is_own)).scalar_one_or_none()
 
     def _free(self, lease: Lease) -> None:
         """Free the lease. A batch that is open still may have a request on its way: its worker did not answer."""

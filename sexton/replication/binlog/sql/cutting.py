@@ -98,8 +98,11 @@ class Cutter:
                 is_cut, is_held = cut.seq > log.watermark, bool(cut.held)
                 report += CutReport(logs=1, cut=is_cut, held=is_held, waiting=cut.awaiting_seq is not None)
                 if is_cut:
-                    cut_tables, records = self._write(c, log, cut.seq)
-                    tombstones.append(Tombstone(database=not log.tbl, db=log.db, tables=cut_tables, seq=cut.seq))
+                    cut_tables = [log.tbl] if log.tbl else self._tables_upto(c, log, cut.seq)
+                    self._raise_partition_cuts(c, log, cut.seq, cut_tables)
+                    records = self._move_watermarks(c, log, cut.seq, cut_tables)
+                    whole = not log.tbl
+                    tombstones.append(Tombstone(database=whole, db=log.db, tables=tuple(cut_tables), seq=cut.seq))
                     report += CutReport(records=records, more=cut.more)
             if not own_log.enabled:
                 self._cut_leftovers(c, own_log, now)
@@ -209,15 +212,16 @@ class Cutter:
 
     # Write the cut
 
-    def _write(self, c: Connection, log: Log, seq: int) -> tuple[tuple[str, ...], int]:
-        """Store a cut; return the tables that have cut records, and how many records of ``log`` were cut."""
-        t, b, position = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record
-        tables: tuple[str, ...] = (log.tbl,)
-        if not log.tbl:
-            in_database = and_(position.c.instance == log.instance, position.c.db == log.db)
-            with_records = select(position.c.tbl).where(in_database, position.c.seq <= seq, position.c.tbl != "")
-            tables = tuple(c.execute(with_records.distinct().order_by(position.c.tbl)).scalars())
-        # Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last.
+    def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
+        """Return the tables that have records up to a number in their database's log."""
+        position = self._db.t.binlog_table_record
+        cut = and_(
+            position.c.instance == log.instance, position.c.db == log.db, position.c.seq <= seq, position.c.tbl != ""
+        )
+        return list(c.execute(select(position.c.tbl).where(cut).distinct().order_by(position.c.tbl)).scalars())
+
+    def _raise_partition_cuts(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> None:
+        """Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last."""
         part, fold = self._db.t.binlog_partition_version, self._db.t.binlog_partition_cut
         cut = and_(part.c.instance == log.instance, part.c.db == log.db, in_list(part.c.tbl, tables))
         key = [part.c.instance, part.c.db, part.c.tbl, part.c.part]
@@ -226,8 +230,11 @@ class Cutter:
         raised = {"version": new.excluded.version, "propagated": False}
         higher, key_columns = new.excluded.version > fold.c.version, ["instance", "db", "tbl", "part"]
         c.execute(new.on_conflict_do_update(index_elements=key_columns, set_=raised, where=higher))
-        # Move the watermarks, a table's to its own last cut record.
-        now, of_database = self._db.now(c), and_(t.c.instance == log.instance, t.c.db == log.db)
+
+    def _move_watermarks(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> int:
+        """Move the watermarks, a table's to its own last cut record; return how many records of ``log`` were cut."""
+        t, b, position, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_table_record, self._db.now(c)
+        of_database = and_(t.c.instance == log.instance, t.c.db == log.db)
         if not log.tbl:
             in_log = and_(b.c.instance == t.c.instance, b.c.db == t.c.db)
             values = self._state_after_cut(b, in_log, seq)
@@ -237,7 +244,7 @@ class Cutter:
         c.execute(update(t).where(of_database, in_list(t.c.tbl, tables)).values(**values, cut_at=now))
         this_log = log_condition(t, log.instance, (log.db, log.tbl))
         cut_records = c.execute(select(t.c.gone_records).where(this_log)).scalar_one()
-        return tables, int(cut_records) - log.gone_records
+        return int(cut_records) - log.gone_records
 
     def _state_after_cut(self, records: Table, in_log: ColumnElement[bool], seq: int) -> dict[str, Any]:
         """Return the columns of a log's row after a cut, computed from its rows in ``records``."""
