@@ -29,7 +29,14 @@ from tests.support.rig import stores_of
 USER = pwd.getpwuid(os.getuid()).pw_name
 SERVERS = {"up", "api", "console", "worker run", "after-restore", "contract test"}
 """Commands that start servers or a worker, take several logged steps, or race in an instance of their own."""
-READS = {"deletions": "1", "doctor": "", "catalog": "shop", "ducklake status": "shop", "binlog journal": ""}
+READS = {
+    "deletions": "1",
+    "doctor": "",
+    "catalog": "shop",
+    "ducklake status": "shop",
+    "binlog journal": "",
+    "undelete": "shop --vault disk --prefix data/ --yes",  # a directory keeps no versions: nothing is begun
+}
 """Commands of no operation that change nothing of the deployment, with arguments."""
 CHANGES = {
     "init": "",

@@ -156,6 +156,7 @@ def remove_vault(
         _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, gone=gone))
         if gone:
             # Quarantined marks keep their reason: of a changed one nothing may be deleted in a new vault of this name.
+            # Marks that name the vault, or have a stored file in it.
             of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, _with_files(db, c, instance, name)))
             reason = t.mark.c.quarantined_reason
             is_free = or_(reason.is_(None), reason == Reason.DELETE_FAILED)

@@ -35,6 +35,8 @@ class UndeleteUnsafe(SextonError):
 def hold_place(holds: HoldStore, place: Hold) -> Hold:
     """Hold a place, as ``hold_on`` returns it, unless an earlier undelete holds all of it for half as long.
 
+    Return the hold, on that place alone.
+
     Raises:
         UnknownInstance: no such instance.
         BadInput: no such vault, or no hold may be placed on the prefix.
@@ -44,7 +46,7 @@ def hold_place(holds: HoldStore, place: Hold) -> Hold:
         is_above = hold.vault == place.vault and str(place.prefix).startswith(str(hold.prefix))
         # One that somebody placed for another reason may be released because of that.
         if hold.reason == REASON and is_above and hold.expires_at >= now + 500 * HOLD_SECONDS:
-            return hold
+            return hold.model_copy(update={"prefix": place.prefix})
     return holds.place(place, HOLD_SECONDS)[0]
 
 

@@ -190,12 +190,15 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
     """
     if report.unknown:
         report = _bounded(before, report)
-    was_copied = bool(before.full_copy) and _has_full_copy(before, report)
+    # A FULL_COPY_ONLY replica is whole again if it lacks no version that may be deleted by now.
+    is_whole = not report.bad and not report.gap and report.continuous >= max(before.full_copy_until, before.gone)
+    was_copied = bool(before.full_copy) and is_whole
     # A replica that had a higher version before lacks it now, even if there is no gap in the report.
     lacks = report.gap or (report.continuous < before.continuous_version and not was_copied)
     bad = report.bad or (before.bad and lacks)
     gap = lacks and not bad
-    gap_since = _gap_since(before, report, now) if gap else None
+    known_since = before.gap_since if before.needs == report.needs else None  # it lacks the same version as before
+    gap_since = (known_since or now) if gap else None
     persists = gap_since is not None and (
         before.failed != NO_VERSION or now - gap_since >= settings.gap_persist_seconds * 1000
     )
@@ -220,12 +223,6 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
     return Judged(after, _outcome(before, after))
 
 
-def _has_full_copy(before: Replica, report: ReportedVersions) -> bool:
-    """Return whether a FULL_COPY_ONLY replica is whole again: it lacks no version that may be deleted by now."""
-    is_whole = not report.bad and not report.gap
-    return is_whole and report.continuous >= max(before.full_copy_until, before.gone)
-
-
 def full_copy_bound(replica: Replica, committed: int | None) -> int:
     """Return the version above which no FULL_COPY_ONLY replica is kept waiting, whatever other backends reported.
 
@@ -237,12 +234,6 @@ def full_copy_bound(replica: Replica, committed: int | None) -> int:
     if committed is not None:
         return committed
     return replica.continuous_version if replica.full_copy == BY_LIMIT else replica.continuous_version + 1
-
-
-def _gap_since(before: Replica, report: ReportedVersions, now: int) -> int:
-    """Return since when a replica has lacked the version that it lacks now."""
-    same_gap = before.gap_since is not None and before.needs == report.needs
-    return (before.gap_since if same_gap else None) or now
 
 
 def _state_after(state: VersionState, version: int, *, gap: bool, persists: bool) -> VersionState:

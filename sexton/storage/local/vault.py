@@ -90,7 +90,7 @@ class LocalVault:
     def parts(self, count: int) -> Sequence[VaultPart]:
         with self._faults(), open_location(self.spec.location, self._folders) as root:
 
-            def folders(path: str) -> Sequence[str] | None:
+            def folders(path: str) -> Sequence[str] | None:  # None also where there are very many
                 try:
                     with open_folder(root, path.split("/")[:-1]) as inner, os.scandir(inner) as entries:
                         names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]

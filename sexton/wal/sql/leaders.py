@@ -149,7 +149,7 @@ class ReplayStore:
                 opened_at=now,
                 expires_at=now + self._settings.pin_ttl_seconds * 1000,
             )
-            c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))
+            c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))  # pins that have expired
             of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
             count, next_end = c.execute(select(func.count(), func.min(t.c.expires_at)).where(of_node)).one()
             if count >= MAX_REPLAYS:

@@ -8,6 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.interfaces.cli.commands import undelete
+from sexton.operators.call_log import CallStore
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion, hold_on, hold_place
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
@@ -113,6 +114,8 @@ def test_an_undelete_holds_its_place_against_the_second_pass(
     assert neighbour.out == "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n"
     assert "hold 1 keeps cold/d/2/ of shop until" in neighbour.err
     assert (again.code, "hold" in again.err) == (0, False)  # nothing was hidden
+    logged = [row.subject for row in CallStore(cold.db).rows(0, 99) if row.action == "undelete" and not row.begun_id]
+    assert logged == ["cold/d/2/", "cold/d/1/"]
     assert (done.code, keys(vault(cold), "d/1/")) == (0, put[:2])
     assert "1 mark may delete them again when no hold keeps them" in done.out
     assert "sexton quarantine discard shop dropped/t1 --reason undelete" in done.out
@@ -137,7 +140,7 @@ def test_what_a_round_is_about_to_hide_is_waited_for(
 def test_a_hold_that_ends_during_the_wait_is_noticed(rig: Rig, root: Path) -> None:
     hold = hold_place(rig.holds, hold_on("shop", "disk", "data/"))
     rig.holds.place(Hold(instance="shop", scope="instance", reason="an audit"), DAY)  # it may end for its own reason
-    assert hold_place(rig.holds, hold_on("shop", "disk", "data/t/")) == hold
+    assert hold_place(rig.holds, hold_on("shop", "disk", "data/t/")).id == hold.id
     rig.holds.release(hold.id)
 
     with pytest.raises(UndeleteUnsafe, match="has ended meanwhile: run the command again"):

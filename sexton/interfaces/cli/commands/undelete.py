@@ -45,7 +45,7 @@ def undelete(
 
     Example: sexton undelete shop --vault cold --prefix data/12/
     """
-    from sexton.operators.registry.undelete import find_deletion
+    from sexton.operators.registry.undelete import find_deletion, find_later_deletions
 
     if (number is None) is (not prefix) or (prefix and not vault):
         raise WrongUsage("name what to undelete: --vault V --prefix P, or --round R")
@@ -68,7 +68,8 @@ def undelete(
             with log_call(service, "undelete", instance, subject):
                 keys, places = _hold_and_wait(service, instance, prefix, meant)
                 result = run(prefix, keys, only_count=False)
-        later = sorted({mark for place in places for mark in _later(service, place, keys)})
+        refs = {ref for place in places for ref in find_later_deletions(service.db, place, keys[str(place.vault)])}
+        later = [f"{ref.kind}/{ref.id}" for ref in sorted(refs)]
         emit(result, dry_run=dry_run, holds=[place.id for place in places if place.id], deletes_later=later)
         typer.echo(_summary(result, "would undelete: " if dry_run else "undeleted: "))
         if later:
@@ -92,19 +93,20 @@ def _hold_and_wait(
     """Hold the places of what is meant, and wait until nothing deletes it; return what is meant then, and the holds."""
     from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion, hold_place
 
-    until, said, keys, holds = time.monotonic() + PATIENCE_SECONDS, "", meant(), list["Hold"]()
+    until, said, keys = time.monotonic() + PATIENCE_SECONDS, "", meant()
+    holds: dict[str, Hold] = {}
     while True:
         for place in _places(instance, prefix, keys):
             hold = hold_place(service.stores.holds, place)
-            if hold.id not in {known.id for known in holds}:
-                holds.append(hold)
+            if hold.id not in {known.id for known in holds.values()}:
                 text = f"hold {hold.id} keeps {printable(hold.what)} of {instance} until {utc(hold.expires_at)}"
                 typer.echo(f"{text}; to end it: sexton hold release {hold.id}", err=True)
-        reason = next(filter(None, (find_deletion(service.db, hold, keys[str(hold.vault)]) for hold in holds)), "")
+            holds[str(hold.vault)] = hold
+        reason = next(filter(None, (find_deletion(service.db, holds[vault], keys[vault]) for vault in keys)), "")
         if not reason:
             before, keys = keys, meant()
             if keys == before:
-                return keys, holds
+                return keys, list(holds.values())
         elif time.monotonic() >= until:
             raise UndeleteUnsafe(f"{reason}; nothing was undeleted, and the hold stays: run the command again later")
         else:
@@ -112,14 +114,6 @@ def _hold_and_wait(
                 typer.echo(f"waiting: {reason}", err=True)
             said = reason
             time.sleep(1)
-
-
-def _later(service: "Deployment", place: "Hold", keys: Keys) -> list[str]:
-    """Return the marks, as KIND/ID, that may delete objects of a place when it is not held."""
-    from sexton.operators.registry.undelete import find_later_deletions
-
-    marks = find_later_deletions(service.db, place, keys[str(place.vault)])
-    return [f"{mark.kind}/{mark.id}" for mark in marks]
 
 
 def _hidden_keys(service: "Deployment", instance: str, number: int, vault: str) -> Keys:

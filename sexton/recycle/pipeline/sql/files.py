@@ -314,7 +314,7 @@ class OutcomeStore:
         rows: list[AuditRow] = []
         t, after = self._db.t.round, span.after
         while True:
-            with self._db.read() as tx:
+            with self._db.read() as tx:  # it ends before rows are yielded
                 in_rest = in_span(self._db, span._replace(after=after))
                 files = next(read_lists(self._db, tx, in_rest, at_once=1, skip_damaged=refs is None), None)
                 if files is None:
