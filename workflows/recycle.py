@@ -1,4 +1,7 @@
-"""One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report."""
+"""One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report.
+
+workflows/tick.py starts it, which a schedule runs (sexton/runtime/temporal/schedules.py); or a command does.
+"""
 
 import asyncio
 import datetime as dt

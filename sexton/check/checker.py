@@ -1,4 +1,4 @@
-"""Run the steps of a check. Each may be repeated; only the last one confirms findings or sets them to GONE.
+"""Run the steps of a check. Each may be repeated; a confirmation counts once the last one found the run whole.
 
 Everyone who reaches Temporal can order a step. So a step takes the run, its cutoff and its evidence from the row, never
 from the order.

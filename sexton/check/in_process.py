@@ -77,7 +77,7 @@ WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault 
 
 
 class InProcessComparison:
-    """Implements ``check.port.Compare``."""
+    """Implements ``check.model.Compare`` in this process."""
 
     def __init__(self, vaults: Vaults, live: LiveSide, runs: CheckStore) -> None:
         self._vaults, self._live, self._runs = vaults, live, runs

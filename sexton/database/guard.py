@@ -3,7 +3,8 @@
 A transaction that claims, protects, holds, undrops, quarantines, enables or acquires a lease first updates the guard
 row *in a statement of its own*; its checks are later statements and so see everything decided before. A lock taken
 in the same statement as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win. The function
-``sexton.undrop`` does the same in SQL. The owner's commit takes no guard: it removes its own mark rows.
+``sexton.undrop`` does the same in SQL (migrations/versions/0001.functions.sql). The owner's commit takes no guard: it
+removes its own mark rows.
 """
 
 from collections.abc import Iterator

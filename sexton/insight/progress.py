@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.engine import Database, now_once
 from sexton.insight.views import KindCounts, RoundCounts, Running, RunningWork, ShardCounts
-from sexton.marks.keepers import Kept
+from sexton.marks.kept import Kept
 from sexton.marks.model import LeaseState
 from sexton.recycle.model import JOB
 from sexton.recycle.pipeline.model import RangeReceipt

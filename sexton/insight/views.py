@@ -5,7 +5,7 @@ from collections import deque
 from pydantic import Field
 
 from sexton.kernel.message import Message, Page
-from sexton.marks.keepers import Event, KeptCounts
+from sexton.marks.kept import Event, KeptCounts
 from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap

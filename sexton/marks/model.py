@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.marks.keepers import Kept
+from sexton.marks.kept import Kept
 from sexton.storage.model import KeyOutcome
 
 CHUNK_MARKS = 1_000

@@ -10,7 +10,7 @@ from sexton.insight.metrics.model import WalFigures
 from sexton.insight.views import Overview, RunningWork, Story
 from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, Page
-from sexton.marks.keepers import Blocker
+from sexton.marks.kept import Blocker
 from sexton.operations.fields import Before, Covered, Flag, Length, Limit, Reason, Remark, page
 from sexton.operations.registry import READS, Call, Logged, operation
 from sexton.operations.tokens import ShownToken

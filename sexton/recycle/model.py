@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
 from sexton.kernel.message import Message
-from sexton.marks.keepers import KeptCounts
+from sexton.marks.kept import KeptCounts
 
 JOB = "recycle"
 """The job of the lease under which a round works."""

@@ -15,7 +15,7 @@ import pytest
 
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import SextonError
-from sexton.marks.keepers import KeepReason
+from sexton.marks.kept import KeepReason
 from sexton.recycle.model import RoundReport
 from sexton.testing.workbench import Workbench
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import by_vault
+from sexton.marks.kept import by_vault
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.operators.controls.store import ControlStore

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
-from sexton.marks.keepers import KeepReason, Kept, by_hold
+from sexton.marks.kept import KeepReason, Kept, by_hold
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.call_log import CallStore
 from sexton.operators.controls.model import ControlKind

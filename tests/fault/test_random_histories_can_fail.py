@@ -120,7 +120,7 @@ DETECTING: dict[str, Missing] = {
         ),
     ),
     "a second pass checks no keeper": Missing(
-        [(Resolver, "drop_blocked", _nothing)], (*LISTED_PREFIX, op.Hold("place"), op.Later(3_601), op.Round())
+        [(Resolver, "keep_blocked", _nothing)], (*LISTED_PREFIX, op.Hold("place"), op.Later(3_601), op.Round())
     ),
     "vaults are trusted": Missing(
         [(ProvenVaults, "_prove", _nothing), (ProvenVaults, "name_claim", _nothing)],  # which reads the marker

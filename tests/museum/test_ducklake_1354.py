@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.keepers import KeepReason
+from sexton.marks.kept import KeepReason
 from tests.integration.check.conftest import Owned
 from tests.servers.postgres import new_database
 from tests.support.command import run

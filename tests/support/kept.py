@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sexton.marks.keepers import LIVE, describe
+from sexton.marks.kept import LIVE, describe
 
 
 def kept_texts(holder: Any) -> Mapping[str, int]:

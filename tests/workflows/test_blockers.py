@@ -15,7 +15,7 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.deployment import Deployment
 from sexton.interfaces.cli.commands import after_restore
-from sexton.marks.keepers import Blocker
+from sexton.marks.kept import Blocker
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import temporal_blockers

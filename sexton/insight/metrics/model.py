@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sexton.insight.views import Running
 from sexton.kernel.message import Message
-from sexton.marks.keepers import KeepReason
+from sexton.marks.kept import KeepReason
 from sexton.marks.model import Reason
 from sexton.operators.controls.model import Halt
 from sexton.recycle.model import RoundReport

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from sexton.insight.views import Story
 from sexton.insight.wording import human_bytes, quantity
-from sexton.marks.keepers import Event
+from sexton.marks.kept import Event
 from sexton.marks.model import DONE, Ref
 from sexton.recycle.audit.model import AuditRow, AuditUnreadable
 from sexton.recycle.audit.store import AuditReader, Claim

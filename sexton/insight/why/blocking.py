@@ -9,7 +9,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import NORMAL
 from sexton.insight.status import InsightStores
 from sexton.kernel.live import Live
-from sexton.marks.keepers import Event, vault_way_out
+from sexton.marks.kept import Event, vault_way_out
 from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Ref
 from sexton.marks.policy import known_places
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist

@@ -9,7 +9,7 @@ from sexton.database.engine import Database
 from sexton.insight.why import audit
 from sexton.insight.why.blocking import WhyContext, blocking_events, keeper_events, unclaimed_events
 from sexton.marks.file_list import ListedFile
-from sexton.marks.keepers import Event
+from sexton.marks.kept import Event
 from sexton.marks.model import MarkState, Reason, Ref
 from sexton.marks.sql.file_lists import find_spans, in_span, read_lists
 from sexton.recycle.audit.store import Claim

@@ -30,7 +30,7 @@ from sexton.insight.marks import SEARCH_SECONDS, names_of
 from sexton.insight.views import NOW, Story
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
-from sexton.marks.keepers import Event
+from sexton.marks.kept import Event
 from sexton.marks.model import Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import may_have_keys, of_instance, read_lists

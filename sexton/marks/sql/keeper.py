@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from sexton.marks.keepers import Blocker, Event, Kept
+from sexton.marks.kept import Blocker, Event, Kept
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 
 

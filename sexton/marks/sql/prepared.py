@@ -5,7 +5,7 @@ whose prefix covers that one, and so does an orphan below it. Two loads may anno
 and its repetition: the mark that expires first waits for the later one.
 
 A load that is announced after a claim is refused (``sexton.prepare``); so is the commit of a load that the claim could
-not see (``sexton.commit``).
+not see (``sexton.commit``); both functions are in database/migrations/versions/0001.functions.sql.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, false,
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
-from sexton.marks.keepers import Event, Kept, by_load
+from sexton.marks.kept import Event, Kept, by_load
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes, end_of_prefix
 from sexton.marks.sql.keeper import Keeper

@@ -1,6 +1,7 @@
 """Holds as a keeper: an operator blocks deletion of an instance, a mark with its descendants, or a prefix.
 
-Decide in SQL which marks a hold blocks, as far as the marks' rows show it.
+``HoldKeeper`` judges the candidates of a claim, by their stored files too. For counts and plans, which know no files,
+``blocked_by_hold`` is the condition in SQL, as far as the marks' rows show it: it may miss a file, and never decides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -22,7 +23,7 @@ from sqlalchemy import (
 )
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import Blocker, Event, Kept, by_hold, way_out
+from sexton.marks.kept import Blocker, Event, Kept, by_hold, way_out
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import in_span, may_have_prefix, read_lists

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.kernel.message import Message
-from sexton.marks.keepers import Kept, by_hold
+from sexton.marks.kept import Kept, by_hold
 
 
 class Coverage(NamedTuple):

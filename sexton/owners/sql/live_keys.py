@@ -3,9 +3,8 @@
 A key is relative to the vault that its row names, or a URL below the root of that vault. A row with any other key could
 mean any object: then the whole view counts as unreadable. Rows of vaults that the instance does not have are allowed.
 
-Find the marks that overlap with rows of the live view: by id, by key, or by prefix in either direction.
-
-Find live rows that spell the key of an object otherwise: percent-encoded, with doubled slashes, not composed.
+Marks overlap with rows of the live view by id, by key, or by prefix in either direction. Live rows may also spell the
+key of an object otherwise: percent-encoded, with doubled slashes, not composed.
 
 A check compares keys in their canonical form, in which several spellings are one object. So a claim must not delete an
 object that the view shows under another spelling. No index finds these rows, so the view is read through for them from

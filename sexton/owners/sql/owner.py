@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.database.engine import first_line
 from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
-from sexton.marks.keepers import NAMED_LIVE
+from sexton.marks.kept import NAMED_LIVE
 from sexton.marks.live import LiveEntry, Part, short_key
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.file_list import FileList, FileRun
-from sexton.marks.keepers import Blocker, Event, KeepReason, Kept
+from sexton.marks.kept import Blocker, Event, KeepReason, Kept
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import in_span, read_lists
 from sexton.marks.sql.keeper import Keeper

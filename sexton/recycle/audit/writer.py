@@ -1,8 +1,6 @@
-"""Write the log of deletions as Parquet files, and remove files that are older than their retention.
+"""Write the log of deletions as Parquet files, sorted by key, and remove files that are older than their retention.
 
 Its locations are ``_sexton/audit/`` of each vault, or one separate location for all.
-
-Encode rows of the log of deletions as Parquet files, sorted by key, and decode them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

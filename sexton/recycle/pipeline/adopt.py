@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence, name_first
+from sexton.marks.kept import OWNER_BUSY, Kept, by_owner_silence, name_first
 from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
@@ -84,8 +84,8 @@ class Adopter:
             while marks:
                 # The objects are listed again, and checked as the claim checked those of the first pass.
                 chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
-                self._resolver.drop_live(work, chunk)
-                self._resolver.drop_blocked(work, chunk)
+                self._resolver.keep_live(work, chunk)
+                self._resolver.keep_blocked(work, chunk)
                 self._abort_uploads(work, chunk)
                 lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
                 self._stores.owner_marks.note_lacking(work.token, lacking)

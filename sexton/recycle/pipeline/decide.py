@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from sexton.marks.keepers import BY_LIMIT, WAITS_FOR_CHILD, Kept
+from sexton.marks.kept import BY_LIMIT, WAITS_FOR_CHILD, Kept
 from sexton.marks.model import DONE, SEVERAL, Candidate, ClaimRequest, MarkState, Ref, Settlement
 from sexton.storage.model import KeyOutcome
 

@@ -154,7 +154,7 @@ def delete_page(vault: Vault, page: FilePage, until: float | None = None) -> Seq
 
 
 class ThreadDeletion:
-    """One deletion of a batch's undone files, while more of them are claimed. Implements ``deleter.Deletion``.
+    """One deletion of a batch's undone files, while more of them are claimed. Implements ``parts.Deletion``.
 
     Outcomes are stored page by page. A vault that cannot be verified is skipped: its files stay undone, which is no
     failure. Requests that a store throttles or does not answer are retried with growing waits; a vault that accepts

@@ -9,7 +9,7 @@ from collections import Counter
 from pydantic import Field
 
 from sexton.kernel.message import Message
-from sexton.marks.keepers import Kept, KeptCounts
+from sexton.marks.kept import Kept, KeptCounts
 from sexton.marks.model import Candidate, DueMark, File, Lease, Place, Ref, Unresolvable
 
 

@@ -78,7 +78,7 @@ class Deletion(Protocol):
 
 
 class Deleter(Protocol):
-    """Deletes the files of batches."""
+    """Deletes the files of batches: ``delete.ThreadDeleter``, or ``SparkDeleter`` of runtime/spark/deleter.py."""
 
     leaves_requests: bool
     """Whether a request may be on its way when its file is done: Spark may repeat a task whose executor it has lost."""

@@ -1,5 +1,8 @@
 """Recycle one range of due marks: resolve → claim → delete → settle, with a few groups of marks in progress at once.
 
+A plan has waves of kinds; a large kind has shards, each is deleted range by range. A range is one batch; its marks are
+resolved in chunks, claimed in groups, and their files deleted in pages of one request.
+
 Every step can run twice. Only the claim decides about deletion, and only stored files of claimed marks are deleted.
 """
 
@@ -10,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept, name_first
+from sexton.marks.kept import OWNER_BUSY, PROTECTED, Kept, name_first
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeProgress, RangeReceipt
@@ -205,8 +208,8 @@ class RangeRunner:
     def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:
         """Claim the resolved marks that vaults and owner still allow; return the claimed ones."""
         work = state.work
-        self._resolver.drop_unverified(work, chunk)
-        self._resolver.drop_live(work, chunk)
+        self._resolver.keep_unverified(work, chunk)
+        self._resolver.keep_live(work, chunk)
         if not chunk.resolved:
             return []
         work.active_lease.keep_alive()

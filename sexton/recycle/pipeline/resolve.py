@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
-from sexton.marks.keepers import IN_USE, OWNER_BUSY, KeepReason, Kept, by_live, by_owner_silence, by_vault
+from sexton.marks.kept import IN_USE, OWNER_BUSY, KeepReason, Kept, by_live, by_owner_silence, by_vault
 from sexton.marks.model import (
     CHUNK_MARKS,
     Candidate,
@@ -270,8 +270,8 @@ class Resolver:
         chunk.last_file = self._stores.files.store(work.token, chunk.unstored, chunk.last_file)
         chunk.unstored = []
 
-    def drop_unverified(self, work: BatchWork, chunk: Chunk) -> None:
-        """Drop marks from the chunk that have files in a vault that cannot be verified now."""
+    def keep_unverified(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks that have files in a vault that cannot be verified now."""
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
                 work.active_lease.refuse_excluded(name)
@@ -286,8 +286,8 @@ class Resolver:
         work.active_lease.add_fault(vault, reason)
         self.keep(work, chunk, dict.fromkeys(refs, by_vault(vault, reason)))
 
-    def drop_live(self, work: BatchWork, chunk: Chunk) -> None:
-        """Drop marks from the chunk that their owner lists as live: listing the files may have taken long."""
+    def keep_live(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks that their owner lists as live: listing the files may have taken long."""
         try:
             live = self._owner.live(work.instance, chunk.resolved, work.active_lease.keep_alive)
         except OwnerSilent as e:
@@ -295,8 +295,8 @@ class Resolver:
         else:
             self.keep(work, chunk, {ref: by_live(ref, rows) for ref, rows in live.items()})
 
-    def drop_blocked(self, work: BatchWork, chunk: Chunk) -> None:
-        """Drop marks from the chunk that a keeper blocks by files of a second pass; a claim asks by itself."""
+    def keep_blocked(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks that a keeper blocks by files of a second pass; a claim asks by itself."""
         blocked: Mapping[Ref, Kept]
         try:
             blocked = self._stores.claims.ask_keepers_outside_claim(

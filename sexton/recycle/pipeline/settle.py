@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from sexton.kernel.crash_points import reached
-from sexton.marks.keepers import Kept, by_owner_silence, by_vault
+from sexton.marks.kept import Kept, by_owner_silence, by_vault
 from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.audit.model import AuditRow

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator
 
 from sexton.kernel.message import Message
-from sexton.marks.keepers import Kept, KeptCounts
+from sexton.marks.kept import Kept, KeptCounts
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 

@@ -1,8 +1,7 @@
-"""Decide when a mark is due, in which order kinds are deleted, and into how many shards a kind is divided. Pure.
+"""Decide when a mark is due, in which order kinds are deleted, and into how many shards a kind is divided; build plans.
 
-Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
-
-Build plans: what a round may delete without an operator's approval, and why the rest awaits one. Pure.
+A plan says what a round may delete without an operator's approval, and why the rest awaits one. Pure; instants are in
+ms since 1970 on the database's clock, and ``now`` is an argument.
 
 Limits cap deletions that no operator has approved: objects of what people drop are counted over the last 24 hours of an
 instance; garbage that no person dropped (inputs of compactions, aborted writes) is not counted. So many mistaken drops

@@ -6,7 +6,7 @@ and which errors occurred.
 
 from collections import Counter
 
-from sexton.marks.keepers import Kept, describe, name_first
+from sexton.marks.kept import Kept, describe, name_first
 from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard
 from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound, ShardProgress

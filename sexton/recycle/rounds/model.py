@@ -7,7 +7,7 @@ since 1970 on the database's clock.
 from pydantic import Field, computed_field
 
 from sexton.kernel.message import Message
-from sexton.marks.keepers import KeptCounts
+from sexton.marks.kept import KeptCounts
 from sexton.marks.model import Lease
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor

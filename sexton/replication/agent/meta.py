@@ -81,7 +81,7 @@ class SqliteMeta:
             yield root
 
     def get(self, key: bytes) -> bytes | None:
-        """Return a value; a long one is cut to ``layout.MAX_VALUE_BYTES`` + 1 bytes."""
+        """Return a value; a long one is cut to ``model.MAX_VALUE_BYTES`` + 1 bytes."""
         with self._faults():
             row = self._connection().execute(_GET, (key,)).fetchone()
         return None if row is None else row[0]

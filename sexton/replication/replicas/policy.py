@@ -1,8 +1,7 @@
 """Derive a replica's state from a report, and find which versions a tablet's replicas still need. Pure.
 
-Update the versions of one replica: the five cases of Doris' ``Replica``. Pure.
-
-Versions have no hashes here, so case 5, a failed version that equals V with an unknown hash, falls under case 4.
+Its versions change as in the five cases of Doris' ``Replica``. They have no hashes here, so case 5, a failed version
+that equals V with an unknown hash, falls under case 4.
 
 After any update, whatever the state before: V has not decreased; there is no failed version, or it is above V; and the
 succeeded version is V, or is above the failed version while there is one.

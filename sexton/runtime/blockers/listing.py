@@ -9,7 +9,7 @@ from sexton.insight.progress import CUT_OFF, read_running
 from sexton.insight.status import count_quarantined
 from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
-from sexton.marks.keepers import Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
+from sexton.marks.kept import Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.marks.model import Reason
 from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist

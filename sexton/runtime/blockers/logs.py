@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.insight.wording import quantity
-from sexton.marks.keepers import Blocker
+from sexton.marks.kept import Blocker
 from sexton.replication.binlog.sql.rows import find_last_run, logs_with_blocker
 from sexton.replication.replicas.sql import figures
 from sexton.wal.model import BlockReason

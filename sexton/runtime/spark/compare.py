@@ -106,7 +106,7 @@ class _Run(NamedTuple):
 
 
 class SparkComparison:
-    """Implements ``check.port.Compare``."""
+    """Implements ``check.model.Compare`` on Spark."""
 
     def __init__(
         self,

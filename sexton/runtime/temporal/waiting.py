@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from config.settings import Settings
 from sexton.insight.views import ALL_INSTANCES
 from sexton.kernel.errors import SextonError
-from sexton.marks.keepers import Blocker
+from sexton.marks.kept import Blocker
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.client import connect, workflow_queue
 from sexton.runtime.temporal.search_attributes import missing

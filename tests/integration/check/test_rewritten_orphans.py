@@ -9,7 +9,7 @@ import pytest
 
 from sexton import contract
 from sexton.kernel.crash_points import installed
-from sexton.marks.keepers import by_load
+from sexton.marks.kept import by_load
 from sexton.marks.model import Reason
 from tests.integration.check.conftest import PATTERN, Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3

@@ -8,7 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.trust import STRICT
-from sexton.marks.keepers import OWNER_BUSY
+from sexton.marks.kept import OWNER_BUSY
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owners import caller
 from sexton.owners.http.owner import LiveCount

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.keepers import IN_USE
+from sexton.marks.kept import IN_USE
 from sexton.owners.listed import Garbage, GarbagePage, Undropped
 from tests.support.kept import kept_texts
 from tests.support.listed_owner import MemoryOwner

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, event, text
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.keepers import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_out
+from sexton.marks.kept import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_out
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql import live_keys

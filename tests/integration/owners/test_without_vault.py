@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.keepers import KeepReason
+from sexton.marks.kept import KeepReason
 from sexton.marks.live import LiveEntry, Part
 from sexton.owners import plugins
 from sexton.owners.owners import Owners

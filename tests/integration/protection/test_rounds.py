@@ -7,7 +7,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks import file_list
-from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.kept import KeepReason, Kept
 from sexton.marks.model import Candidate, ClaimRequest, File, Ref
 from sexton.protection.filter import Filter
 from sexton.protection.model import Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState

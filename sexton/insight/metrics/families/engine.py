@@ -21,7 +21,7 @@ from sexton.insight.metrics.model import (
     WalFigures,
 )
 from sexton.insight.views import RoundCounts, Running
-from sexton.marks.keepers import count_by_reason
+from sexton.marks.kept import count_by_reason
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.model import ProtectionEnd
 from sexton.storage.port import NOT_LISTED

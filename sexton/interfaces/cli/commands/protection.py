@@ -23,7 +23,7 @@ from sexton.interfaces.cli.render.results import show_fields
 from sexton.interfaces.cli.render.tables import protected_objects
 from sexton.kernel.errors import SextonError, WrongUsage
 from sexton.kernel.message import Message
-from sexton.marks.keepers import KeptCounts
+from sexton.marks.kept import KeptCounts
 from sexton.operations.registry import Call, operation_named
 from sexton.protection.model import CHUNK_ITEMS, Item, Protection
 

@@ -12,7 +12,7 @@ from sexton.insight.wording import first_line, kept_counts, quantity, time_left,
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.printable import printable
-from sexton.marks.keepers import KeepReason, by_hold, way_out
+from sexton.marks.kept import KeepReason, by_hold, way_out
 from sexton.recycle.planning.model import Estimate, Plan
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sexton.interfaces.cli.output import say
 from sexton.interfaces.cli.render.results import show_rows
 from sexton.interfaces.cli.render.rounds import expected_text
 from sexton.interfaces.cli.render.tables import approve_command
-from sexton.marks.keepers import KeepReason, vault_way_out
+from sexton.marks.kept import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
 
 if TYPE_CHECKING:

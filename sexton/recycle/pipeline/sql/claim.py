@@ -1,5 +1,7 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
+The trigger ``claimed_is_irrevocable`` (database/migrations/versions/0001.functions.sql) lets no claim be taken back.
+
 The claim checks (docs/concepts.md, rule 4) the write token, the controls of the instance, the state, the retention, the
 quarantine, the limits on deletions within 24 hours and every keeper, also for children that are claimed with their
 parent. Vaults and liveness were checked just before (docs/adr/0008). A mark that an owner's transaction has locked is
@@ -15,7 +17,7 @@ from sqlalchemy import Connection, and_, insert, select, update
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.keepers import OWNER_BUSY, Kept
+from sexton.marks.kept import OWNER_BUSY, Kept
 from sexton.marks.model import (
     CHUNK_MARKS,
     SEVERAL,

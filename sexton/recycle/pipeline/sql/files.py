@@ -1,6 +1,6 @@
-"""Store the exact files of a batch before the claim; read them in pages for the deletion.
+"""Store the exact files of a batch before the claim, and the outcome of each; read both, page by page.
 
-Store the outcome of each file, page by page; read outcomes for the log of deletions.
+The deletion reads files, the log of deletions reads outcomes.
 """
 
 import logging

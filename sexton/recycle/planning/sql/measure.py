@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, sum_of
-from sexton.marks.keepers import KeepReason, count_by_reason
+from sexton.marks.kept import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import RoundReport

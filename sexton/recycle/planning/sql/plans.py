@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, false, func, not_, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import beyond
-from sexton.marks.keepers import KeepReason, Kept, by_plan
+from sexton.marks.kept import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
 from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.marks.sql.rows import due_columns, read_due, waits

@@ -1,6 +1,6 @@
-"""Build the report of a round when it ends; read stored reports, and the counters that outlive their rounds.
+"""What comes after a round: its report, the counters that outlive it, and when the next one is due.
 
-Decide which instances have their next round now, as many as there are free slots.
+``RoundSchedule`` decides which instances have their next round now, as many as there are free slots.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import BYTES, MOST_SUM, NORMAL, OBJECTS, REMOVED, in_list, newest
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
-from sexton.marks.keepers import Kept, count_faults
+from sexton.marks.kept import Kept, count_faults
 from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance

@@ -2,10 +2,8 @@
 
 The transaction reads the configuration, the consumers and the expired records. It writes the new watermark of each
 log, the version up to which backends may delete each partition's binlogs, and the journal entry. After a crash either
-all of it is there or nothing. Rows of records are deleted later (``removing``), and backends pull their cuts
-(``sending``).
-
-Delete the rows of records that are in no log any longer, a few thousand per transaction; no reader waits for it.
+all of it is there or nothing. Rows of records that are in no log any longer are deleted later (``Remover``),
+a few thousand per transaction, and backends pull their cuts (``sending.py``).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import Event, KeepReason, Kept, way_out
+from sexton.marks.kept import Event, KeepReason, Kept, way_out
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 from sexton.marks.sql.keeper import Keeper
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions

@@ -13,7 +13,7 @@ from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
 from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
 from sexton.kernel.errors import BadInput
-from sexton.marks.keepers import by_hold, by_owner_silence
+from sexton.marks.kept import by_hold, by_owner_silence
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
 from tests.support.rig import DEPLOYMENT, Rig

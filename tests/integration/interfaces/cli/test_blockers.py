@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from sexton.contract import NewMark
-from sexton.marks.keepers import KeepReason, Kept, describe
+from sexton.marks.kept import KeepReason, Kept, describe
 from sexton.marks.model import Reason
 from sexton.wal.model import BlockReason
 from tests.servers.postgres import new_database

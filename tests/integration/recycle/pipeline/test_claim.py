@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.marks.keepers import BY_LIMIT, LIVE, OWNER_BUSY, WAITS_FOR_CHILD, Kept, by_hold
+from sexton.marks.kept import BY_LIMIT, LIVE, OWNER_BUSY, WAITS_FOR_CHILD, Kept, by_hold
 from sexton.marks.model import (
     Candidate,
     ClaimRequest,

@@ -12,7 +12,7 @@ from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.interfaces import selftest
 from sexton.kernel import crash_points
-from sexton.marks.keepers import OWNER_BUSY
+from sexton.marks.kept import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.eventually import PATIENCE_SECONDS, eventually

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, create_engine
 from sexton import contract
 from sexton.contract import Collected, NewMark
 from sexton.kernel.crash_points import installed
-from sexton.marks.keepers import OWNER_BUSY, by_load
+from sexton.marks.kept import OWNER_BUSY, by_load
 from sexton.marks.model import Reason
 from tests.support.kept import kept_texts
 from tests.support.rig import GRACE, RETENTION, Rig, listing, put

@@ -9,7 +9,7 @@ from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.insight.status import overview
 from sexton.interfaces.cli.render.status import show_instance
-from sexton.marks.keepers import KeepReason
+from sexton.marks.kept import KeepReason
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning import policy
 from sexton.recycle.planning.model import KindPlan

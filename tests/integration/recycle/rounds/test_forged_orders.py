@@ -13,7 +13,7 @@ from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.insight.status import overview
-from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.kept import KeepReason, Kept
 from sexton.marks.model import LeaseLost
 from sexton.operators.controls.model import NotEnabled
 from sexton.recycle.model import FAILED, OrderRefused, PlanRefused

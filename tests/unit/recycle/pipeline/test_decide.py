@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
+from sexton.marks.kept import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
 from sexton.marks.model import Candidate, ClaimRequest, Lease, MarkState, Ref, WriteToken
 from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
 

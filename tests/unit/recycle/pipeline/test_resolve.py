@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sexton.marks.keepers import IN_USE, LIVE, Kept, by_hold
+from sexton.marks.kept import IN_USE, LIVE, Kept, by_hold
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.recycle.pipeline.resolve import candidate_of, spread_to_parents, stated_shares
 

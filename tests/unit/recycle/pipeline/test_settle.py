@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.marks.file_list import ListedFile
-from sexton.marks.keepers import by_vault
+from sexton.marks.kept import by_vault
 from sexton.marks.model import CHUNK_MARKS, Ref, Settlement
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.decide import DeletionProgress

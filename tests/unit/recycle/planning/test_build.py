@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.kept import KeepReason, Kept
 from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, PlanFacts, Policy
 from sexton.recycle.planning.policy import Allowance, build_for_operator, build_for_round
 

@@ -1,6 +1,6 @@
 """A round's ledger sums its ranges, counts kept marks once, and continues in the next run."""
 
-from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
+from sexton.marks.kept import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.model import Lease
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard, Policy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.insight.metrics.model import HOLDERS
-from sexton.marks.keepers import (
+from sexton.marks.kept import (
     BY_LIMIT,
     FAULTS,
     IN_USE,
