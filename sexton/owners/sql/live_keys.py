@@ -126,7 +126,8 @@ def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Itera
     path = case((scheme > 0, func.substr(key, scheme + 3)), else_=key)
     is_inside = and_(scheme > 0, func.strpos(key, "/") < scheme)
     is_not_ascii = func.octet_length(key) != func.length(key)
-    may_be_loose = or_(func.strpos(key, "%") > 0, func.strpos(path, "//") > 0, is_inside, is_not_ascii)
+    is_url = and_(key.regexp_match(f"^{_URL.pattern}"), func.split_part(key, "://", 1).not_in(SCHEMES))
+    may_be_loose = or_(func.strpos(key, "%") > 0, func.strpos(path, "//") > 0, is_inside, is_not_ascii, is_url)
     query = select(vault, beginning(key, MOST_KEY), kind, id_).where(names_an_object(view), may_be_loose)
     savepoint = c.begin_nested()
     try:
@@ -147,9 +148,15 @@ def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Itera
 
 LAST_CHARACTER = "\U0010ffff"
 """The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
-SCHEMES = (*S3_SCHEMES, "file", "abfs", "abfss", "cos", "gs", "hdfs", "http", "https", "obs", "oss", "wasb", "wasbs")
-"""Schemes of URLs that owners have in their metadata; Sexton resolves those of its vaults."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_OTHERS = ("abfs", "abfss", "adl", "cos", "cosn", "dbfs", "gcs", "gs", "hdfs", "http", "https", "obs", "oss", "viewfs")
+_COMMON = (*S3_SCHEMES, "file", *_OTHERS, "wasb", "wasbs")
+SCHEMES = (*_COMMON, *map(str.upper, _COMMON))
+"""Schemes of URLs that owners have in their metadata; Sexton resolves those of its vaults.
+
+A look through the view finds others.
+"""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The beginning of a URL; Hadoop writes some with one slash."""
 REMEDY = "write keys relative to the vault, or URLs below the vault's root (sexton vault list)"
 
 
@@ -224,7 +231,7 @@ def misplaced_keys(vault: str, vaults: Mapping[str, VaultSpec]) -> list[Range]:
     roots = sorted(url_roots(vaults[vault]))
     ranges = [Range("", "\x01"), _below("/")]
     for scheme in SCHEMES:  # the URLs with this scheme that are below none of the roots
-        first, end = _below(f"{scheme}://")
+        first, end = _below(f"{scheme}:/")
         for root in roots:
             if root.startswith(f"{scheme}://"):
                 ranges.append(Range(first, root))

@@ -68,6 +68,20 @@ def test_k13_a_view_too_large_to_read_through_is_looked_up(
     assert [how for how, (key, shown) in ENCODED.items() if not kept(rig, root, key, shown)] == []
 
 
+def test_k13_a_url_of_any_scheme_makes_the_view_unreadable(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    for n, scheme in enumerate(("S3:/", "file:", "Weird+2:/")):
+        with new_worker(rig) as worker:
+            put(root, "data/t1/a.dat")
+            worker.mark("dropped", NewMark(id=f"k{n}", vault="disk", keys=("data/t1/a.dat",)))
+            show(worker, f"{scheme}/bucket/data/t1/a.dat")
+            worker.later(10_801)
+            report = worker.round()
+
+        [text] = kept_texts(report)
+        assert (report.claimed, "write keys relative to the vault" in text) == (0, True), scheme
+
+
 @pytest.mark.slow
 def test_k13_a_look_that_is_cut_off_finds_what_is_exact(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

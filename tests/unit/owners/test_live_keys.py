@@ -19,6 +19,7 @@ VAULTS = {
 ALLOWED = [
     ("cold", "data/a.dat"),
     ("cold", "s3.dat"),
+    ("cold", "s3:a.dat"),
     ("cold", "s3a://bucket/lake/data/a.dat"),
     ("inner", "s3://bucket/lake/inner/a"),
     ("disk", "file:///srv/disk/a"),
@@ -36,6 +37,10 @@ REFUSED = [
     ("cold", "s3://bucket/lake/inner/a"),
     ("cold", "file:///srv/disk/a"),
     ("cold", "hdfs://name/a"),
+    ("cold", "S3://bucket/lake/a"),
+    ("cold", "adl://name/a"),
+    ("cold", "s3:/bucket/lake/a"),
+    ("disk", "file:/srv/disk/a"),
     ("disk", "s3://bucket/lake/a"),
     ("other", "s3://bucket/lake/a"),
 ]
@@ -55,6 +60,12 @@ def test_claims_and_checks_accept_the_same_keys() -> None:
         if key:  # an empty key is refused before it is resolved
             with pytest.raises(OwnerSilent, match="write keys relative to the vault"):
                 resolved(LiveEntry(vault, key, prefix=False, live=True, record="f/1"), VAULTS)
+
+
+def test_a_check_refuses_a_url_of_any_scheme() -> None:
+    for key in ("Weird+2://x/a", "weird:/x/a"):
+        with pytest.raises(OwnerSilent, match="write keys relative to the vault"):
+            resolved(LiveEntry("cold", key, prefix=False, live=True, record="f/1"), VAULTS)
 
 
 def test_a_url_means_the_key_below_its_vault() -> None:
