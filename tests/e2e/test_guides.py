@@ -143,7 +143,7 @@ def test_the_pages_of_a_new_user_work_as_written(
 ) -> None:
     with psycopg.connect(cluster.url().replace("+psycopg", ""), autocommit=True) as c:
         c.execute("CREATE DATABASE shop")
-    administrator, tables, prepare, load, drop, undrop, by_keys, reads, *_ = blocks("integration.md", "sql")
+    administrator, tables, prepare, load, drop, undrop, by_keys, extra, reads, *_ = blocks("integration.md", "sql")
     schema, instance, check, plan, delete, schedules = blocks("first-day.md", "sh")
     store = s3_server.client()
 
@@ -154,7 +154,7 @@ def test_the_pages_of_a_new_user_work_as_written(
         send(cluster, "shop_app", sql)
     for key, size in (("r-1/0", 1000), ("r-2/0", 2000), ("r-0/0", 250), ("r-0/1", 250)):
         store.put_object(Bucket=bucket, Key=f"{FOLDER}/data/{key}.dat", Body=bytes(size))
-    for sql in (load, drop, undrop, by_keys, WRONG_MARK, reads):
+    for sql in (load, drop, undrop, by_keys, extra, WRONG_MARK, reads):
         send(cluster, "shop_app", sql)
     reader.type("sexton trial advance 4d")
     reader.type(check)

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from sexton.marks.kept import Blocker, Event, Kept
+from sexton.marks.kept import Blocker, Event, KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
 
 
@@ -17,6 +17,8 @@ class Keeper(Protocol):
 
     for_claims_only: bool = False
     """Whether it judges only claims, and neither fences nor the second pass over a claimed prefix."""
+    lists: KeepReason | None = None
+    """The reason of whose subjects ``in_force`` lists all; None: it lists none."""
 
     def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files: Span, /) -> Any:
         """Read data that may be slow to read, before the guard is taken; None: all is read under the guard.

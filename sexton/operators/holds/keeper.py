@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from sexton.database.engine import Database
-from sexton.marks.kept import Blocker, Event, Kept, by_hold, way_out
+from sexton.marks.kept import Blocker, Event, KeepReason, Kept, by_hold, way_out
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import in_span, may_have_prefix, read_lists
@@ -146,6 +146,8 @@ NARROW = ("mark", "prefix")
 
 class HoldKeeper(Keeper):
     """Judges candidates by the holds that are in force; they are few, and read under the guard."""
+
+    lists = KeepReason.HOLD
 
     def __init__(self, db: Database) -> None:
         self._db = db

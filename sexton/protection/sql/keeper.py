@@ -49,6 +49,8 @@ class ProtectionSnapshot(NamedTuple):
 class ProtectionKeeper(Keeper):
     """Judges candidates by protections; each filter is parsed once."""
 
+    lists = KeepReason.PROTECTION
+
     def __init__(self, db: Database, settings: ProtectionSettings) -> None:
         self._db, self._settings = db, settings
         self._filters: dict[tuple[int, str], Filter] = {}

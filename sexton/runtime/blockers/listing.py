@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
 """Reasons that have rows of their own, which do not need a round."""
-LISTED_BY_KEEPERS = (KeepReason.HOLD, KeepReason.PROTECTION)
-"""Reasons that their keepers list as long as they are in force."""
 REFUSED_MS = 60_000
 """After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
 LONG_CHECK_MS = 86_400_000
@@ -234,7 +232,9 @@ def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[s
         for kept, n in sorted(report.kept.items()):
             if n and kept.reason not in LISTED_AS_OF_NOW:
                 todo = way_out(kept, instance)
-                if kept.reason in LISTED_BY_KEEPERS:  # one in force has a row and a way out of its own
+                if kept.reason in {
+                    keeper.lists for keeper in service.stores.keepers
+                }:  # one in force has a row and a way out of its own
                     is_in_force = describe(kept._replace(detail="")) in kept_now
                     todo = "" if is_in_force else "it has ended since, and blocks nothing in the next round"
                 yield Blocker(
