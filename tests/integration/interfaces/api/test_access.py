@@ -32,7 +32,7 @@ def test_a_created_token_works_until_it_is_revoked(api: Api, rig: Rig) -> None:
         program.status("shop")
     with rig.db.read() as c:
         stored = str([tuple(row) for row in c.execute(select(rig.db.t.token))]) + str(CallStore(rig.db).last(100))
-    assert created.secret.rpartition("_")[2] not in stored
+    assert created.secret.split("_", 2)[2] not in stored  # the secret itself may contain _
 
 
 def test_wrong_input_is_refused_with_a_code(ask: Ask, subtests: pytest.Subtests) -> None:
