@@ -135,8 +135,8 @@ class _RaceRun:
         )
 
     def _claim(self, start: threading.Barrier) -> None:
-        batches, asked = BatchStore(self._db), keepers(self._db, ProtectionSettings())
-        claims = ClaimStore(self._db, ControlStore(self._db), asked)
+        batches = BatchStore(self._db)
+        claims = ClaimStore(self._db, ControlStore(self._db), keepers(self._db, ProtectionSettings()))
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
         with self._db.write() as c:

@@ -92,8 +92,8 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     rounds = RoundStore(sexton, LeaseStore(sexton), operator_stores(sexton), interval_seconds=3_600)
     opened = rounds.open(INSTANCE, "run", None, POLICY)
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
-    batches, asked = BatchStore(sexton), keepers(sexton, ProtectionSettings())
-    claims = ClaimStore(sexton, ControlStore(sexton), asked)
+    batches = BatchStore(sexton)
+    claims = ClaimStore(sexton, ControlStore(sexton), keepers(sexton, ProtectionSettings()))
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
     token, *_ = batches.open(order, 1)
     due = DueMarkStore(sexton).select_due(INSTANCE, kind, now, Cursor(), 100)
