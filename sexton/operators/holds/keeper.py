@@ -32,6 +32,16 @@ from sexton.marks.sql.rows import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors
 from sexton.operators.holds.model import Hold
 
 
+def find_active(db: Database, instance: str | None = None) -> Sequence[Hold]:
+    """Return the holds that are in effect now, of one instance or of all, the oldest first."""
+    t = db.t.hold
+    with db.read() as c:
+        query = select(t).where(t.c.released_at.is_(None), t.c.expires_at > db.now(c)).order_by(t.c.id)
+        if instance is not None:
+            query = query.where(t.c.instance == instance)
+        return [Hold(**row._mapping) for row in c.execute(query)]
+
+
 def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
     """Return the holds of an instance that are in force, each with the condition that it blocks a mark.
 
@@ -178,7 +188,7 @@ class HoldKeeper(Keeper):
 
     def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
         """Yield the holds that block the mark, or may, each with its end."""
-        holds = self._active(instance)
+        holds = find_active(self._db, instance)
         if not holds:
             return
         with self._db.read() as c:
@@ -196,7 +206,7 @@ class HoldKeeper(Keeper):
 
     def in_force(self, instance: str) -> Iterator[Blocker]:
         """Yield the holds."""
-        for hold in self._active(instance):
+        for hold in find_active(self._db, instance):
             yield Blocker(
                 instance=instance,
                 held_by=str(hold.kept),
@@ -207,13 +217,6 @@ class HoldKeeper(Keeper):
                 why=hold.reason,
                 way_out=way_out(hold.kept, instance),
             )
-
-    def _active(self, instance: str) -> Sequence[Hold]:
-        hold = self._db.t.hold
-        with self._db.read() as c:
-            in_force = and_(hold.c.released_at.is_(None), hold.c.expires_at > self._db.now(c))
-            rows = c.execute(select(hold).where(hold.c.instance == instance, in_force).order_by(hold.c.id))
-            return [Hold(**row._mapping) for row in rows]
 
     def _by_mark(
         self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], holds: Sequence[Any]

@@ -126,12 +126,7 @@ class HoldStore:
 
     def active(self, instance: str | None = None) -> Sequence[Hold]:
         """Return the holds that are in effect now, the oldest first."""
-        t = self._db.t.hold
-        with self._db.read() as c:
-            query = select(t).where(t.c.released_at.is_(None), t.c.expires_at > self._db.now(c)).order_by(t.c.id)
-            if instance is not None:
-                query = query.where(t.c.instance == instance)
-            return [Hold(**row._mapping) for row in c.execute(query)]
+        return keeper.find_active(self._db, instance)
 
     def newest(
         self, instance: str | None, limit: int, *, active: bool, before: int | None = None

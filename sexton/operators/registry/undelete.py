@@ -7,8 +7,9 @@ about holds already, or a request whose worker was replaced: an undelete waits f
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from sexton.database.engine import Database
 from sexton.database.rows import READ_ROWS
@@ -28,8 +29,21 @@ HOLD_SECONDS = 7 * 86_400
 """For so long an undelete holds the place of its objects."""
 
 
+TRIED_AGAIN = (Reason.DELETE_FAILED, Reason.FILES_UNREADABLE)
+"""Quarantines that rounds lift."""
+
+
 class UndeleteUnsafe(SextonError):
     """A claimed mark would delete the objects again."""
+
+
+class ClaimOver(NamedTuple):
+    """A claimed mark that may delete the objects; ``quarantined``: the reason, empty for none."""
+
+    ref: Ref
+    in_first_pass: bool
+    quarantined: str
+    finished: bool
 
 
 def hold_place(holds: HoldStore, place: Hold) -> Hold:
@@ -44,7 +58,7 @@ def hold_place(holds: HoldStore, place: Hold) -> Hold:
     active, now = holds.newest(place.instance, 1_000, active=True)
     for hold in active:
         is_above = hold.vault == place.vault and str(place.prefix).startswith(str(hold.prefix))
-        # One that somebody placed for another reason may be released because of that.
+        # A hold that an operator placed for another reason may be released because of that.
         if hold.reason == REASON and is_above and hold.expires_at >= now + 500 * HOLD_SECONDS:
             return hold.model_copy(update={"prefix": place.prefix})
     return holds.place(place, HOLD_SECONDS)[0]
@@ -66,7 +80,7 @@ def find_deletion(db: Database, place: Hold, keys: Collection[str] = ()) -> str:
     Raises:
         UndeleteUnsafe: an operator must end it; the message says how.
     """
-    mark, hold, instance = db.t.mark, db.t.hold, place.instance
+    hold, instance = db.t.hold, place.instance
     with db.snapshot() as c:  # of a take-over, either the marks that it settles are seen, or the take-over
         # Before requests are looked for: however long this process rests between the two, what works now is seen.
         works = may_be_deleting(db, c, instance)
@@ -75,48 +89,49 @@ def find_deletion(db: Database, place: Hold, keys: Collection[str] = ()) -> str:
             raise UndeleteUnsafe(f"hold {place.id} on {place.what} has ended meanwhile: run the command again")
         if seconds_of_requests(db, c, instance) > 0:
             return f"a request of {instance}'s last round may still delete objects, for up to {IN_FLIGHT_SECONDS:.0f} s"
-        # A round may have asked the keepers about the files of any mark before the place was held.
-        if works and (marks := _claims_over(db, c, place, keys, true())):
-            return (
-                f"{first_of(marks)} of {instance} is claimed, and the round that runs may delete its files; to end it "
-                f"now: sexton stop {instance} --reason TEXT"
-            )
-        in_first_pass = and_(mark.c.first_pass_at.is_(None), mark.c.quarantined_reason.is_(None))
-        if marks := _claims_over(db, c, place, keys, and_(in_first_pass, ~mark.c.finished)):
-            raise UndeleteUnsafe(
-                f"{first_of(marks)} of {instance} is claimed, and the next round deletes its files, which no hold "
-                f"blocks; first: sexton round run {instance} (after a stop: sexton start {instance})"
-            )
-        is_tried_again = mark.c.quarantined_reason.in_([Reason.DELETE_FAILED.value, Reason.FILES_UNREADABLE.value])
-        no_hold_blocks = or_(and_(mark.c.first_pass_at.is_(None), is_tried_again), mark.c.finished)
-        if marks := _claims_over(db, c, place, keys, no_hold_blocks):
-            raise UndeleteUnsafe(
-                f"{first_of(marks)} of {instance} is claimed, and its last steps are tried again, which no hold "
-                f"blocks; first {give_up(instance, marks)}"
-            )
+        return decide(instance, _claims_over(db, c, place, keys), works=works)
+
+
+def decide(instance: str, claims: Collection[ClaimOver], *, works: bool) -> str:
+    """Return what deletes now, of the claimed marks that may delete the objects; as ``find_deletion``. Pure.
+
+    ``works``: whether a round works on the instance, or may have a request on its way.
+    """
+    # A round may have asked the keepers about the files of any mark before the place was held.
+    if works and claims:
+        return (
+            f"{_first_of(claims)} of {instance} is claimed, and the round that runs may delete its files; to end it "
+            f"now: sexton stop {instance} --reason TEXT"
+        )
+    if waiting := [c for c in claims if c.in_first_pass and not (c.quarantined or c.finished)]:
+        raise UndeleteUnsafe(
+            f"{_first_of(waiting)} of {instance} is claimed, and the next round deletes its files, which no hold "
+            f"blocks; first: sexton round run {instance} (after a stop: sexton start {instance})"
+        )
+    if tried := [c for c in claims if c.finished or (c.in_first_pass and c.quarantined in TRIED_AGAIN)]:
+        raise UndeleteUnsafe(
+            f"{_first_of(tried)} of {instance} is claimed, and its last steps are tried again, which no hold "
+            f"blocks; first {give_up(instance, min(tried).ref)}"
+        )
     return ""
 
 
 def find_later_deletions(db: Database, place: Hold, keys: Collection[str] = ()) -> set[Ref]:
     """Return the claimed marks whose second pass may delete objects of a place when its hold ends."""
     with db.read() as c:
-        return _claims_over(db, c, place, keys, true())
+        return {claim.ref for claim in _claims_over(db, c, place, keys)}
 
 
-def first_of(marks: set[Ref]) -> str:
+def _first_of(claims: Collection[ClaimOver]) -> str:
     """Return the first mark, and how many more there are, for a message."""
-    first = min(marks)
-    others = f" (and {len(marks) - 1} more)" if len(marks) > 1 else ""
+    first = min(claims).ref
+    others = f" (and {len(claims) - 1} more)" if len(claims) > 1 else ""
     return f"mark {first.kind} {first.id}{others}"
 
 
-def give_up(instance: str, marks: set[Ref]) -> str:
-    """Return how to give the first mark up, for a message."""
-    first = min(marks)
-    return (
-        f"give the mark up permanently: sexton quarantine discard {instance} {first.kind}/{first.id} "
-        "--reason 'undelete'"
-    )
+def give_up(instance: str, ref: Ref) -> str:
+    """Return how to give a mark up, for a message."""
+    return f"give the mark up permanently: sexton quarantine discard {instance} {ref.kind}/{ref.id} --reason 'undelete'"
 
 
 def common_folder(keys: Sequence[str]) -> str:
@@ -128,17 +143,14 @@ def common_folder(keys: Sequence[str]) -> str:
     return first[: first.rfind("/", 0, shared) + 1]
 
 
-def _claims_over(
-    db: Database, c: Connection, place: Hold, keys: Collection[str], condition: ColumnElement[bool]
-) -> set[Ref]:
-    """Return the claimed marks that meet the condition and may delete one of the objects, or any in the place.
+def _claims_over(db: Database, c: Connection, place: Hold, keys: Collection[str]) -> list[ClaimOver]:
+    """Return the claimed marks that may delete one of the objects, or any in the place.
 
     They have a prefix, a key or a stored file there, tried or not, or they name nothing: only their owner knows what
     they delete. A child that was claimed with its parent is left out: the parent's files include its own.
     """
     mark, prefix, wanted = db.t.mark, str(place.prefix), sorted(keys)
     claimed = and_(mark.c.instance == place.instance, mark.c.state == MarkState.CLAIMED, mark.c.absorbed.is_(False))
-    claimed = and_(claimed, condition)
 
     def is_meant(key: str) -> bool:
         return begins_one(wanted, key, whole=True) if wanted else key.startswith(prefix)
@@ -156,17 +168,19 @@ def _claims_over(
         has_key_under(mark, prefix),
     )
     in_vault = or_(mark.c.vault == place.vault, mark.c.vault.is_(None))
-    is_there = or_(and_(in_vault, is_named_there), refs_in(mark, with_file))
+    certain = with_file | _unnamed_claims(db, c, claimed)
+    is_there = or_(and_(in_vault, is_named_there), refs_in(mark, certain))
     columns = (mark.c.kind, mark.c.id, mark.c.prefix, mark.c["keys"])
-    rows = c.execute(select(*columns).where(claimed, is_there).execution_options(yield_per=READ_ROWS))
-    return _unnamed_claims(db, c, claimed) | {
-        ref
+    state = (mark.c.first_pass_at, mark.c.quarantined_reason, mark.c.finished)
+    rows = c.execute(select(*columns, *state).where(claimed, is_there).execution_options(yield_per=READ_ROWS))
+    return [
+        ClaimOver(ref, row.first_pass_at is None, row.quarantined_reason or "", row.finished)
         for row in rows
-        if (ref := Ref(row.kind, row.id)) in with_file
+        if (ref := Ref(row.kind, row.id)) in certain
         or not wanted
         or (row.prefix is not None and begins_one(wanted, row.prefix))
         or any(map(is_meant, row._mapping["keys"] or ()))
-    }
+    ]
 
 
 def begins_one(ordered_keys: Sequence[str], text: str, *, whole: bool = False) -> bool:

@@ -109,7 +109,7 @@ class ControlClient(Generic[Request, Report, Progress]):
         return f"sexton {self.command} {verb} {subject}".rstrip()
 
     def goes_on(self, subject: str) -> str:
-        """Return what becomes of the workflow when nobody waits for it any longer, as a sentence for operators."""
+        """Return what becomes of the workflow after a command stops waiting for it, as a sentence for operators."""
         show, cancel = self.command_for("progress", subject), self.command_for("cancel", subject)
         return f"{self.name.format(subject=subject)} goes on. See: {show}; to end it: {cancel}"
 

@@ -93,7 +93,7 @@ def _hold_and_wait(
     """Hold the places of what is meant, and wait until nothing deletes it; return what is meant then, and the holds."""
     from sexton.operators.registry.undelete import UndeleteUnsafe, find_deletion, hold_place
 
-    until, said, keys = time.monotonic() + PATIENCE_SECONDS, "", meant()
+    until, shown, keys = time.monotonic() + PATIENCE_SECONDS, "", meant()
     holds: dict[str, Hold] = {}
     while True:
         for place in _places(instance, prefix, keys):
@@ -110,9 +110,9 @@ def _hold_and_wait(
         elif time.monotonic() >= until:
             raise UndeleteUnsafe(f"{reason}; nothing was undeleted, and the hold stays: run the command again later")
         else:
-            if reason != said:
+            if reason != shown:
                 typer.echo(f"waiting: {reason}", err=True)
-            said = reason
+            shown = reason
             time.sleep(1)
 
 

@@ -91,7 +91,7 @@ def test_a_discard_keeps_undeleted_objects_when_their_hold_ends(
     assert what_deletes(rig, "t/") == ""
     put(root, "t/a.dat")  # undeleted
     marks = find_later_deletions(rig.db, hold_place(rig.holds, hold_on("shop", "disk", "t/")))
-    [discard] = re.findall(r"sexton (quarantine discard .*?'undelete')", give_up("shop", marks))
+    [discard] = re.findall(r"sexton (quarantine discard .*?'undelete')", give_up("shop", min(marks)))
     rig.later(GRACE + 1)
     rig.round()
     assert listing(root) == {"t/a.dat": 10}
@@ -231,10 +231,10 @@ def test_undelete_sees_a_take_over_while_it_reads_the_marks(
 ) -> None:
     rig.drop(root, "a.dat", "m", later=DUE_SECONDS)
     order = range_order(rig)
-    real: Callable[..., set[Ref]] = undelete._claims_over
+    real: Callable[..., list[undelete.ClaimOver]] = undelete._claims_over
     taken_over = False
 
-    def read_slowly(*arguments: object) -> set[Ref]:
+    def read_slowly(*arguments: object) -> list[undelete.ClaimOver]:
         nonlocal taken_over
         if not taken_over:
             taken_over = True

@@ -1,6 +1,9 @@
-"""The place that an undelete of keys holds."""
+"""The place that an undelete of keys holds, and what it waits for."""
 
-from sexton.operators.registry.undelete import common_folder
+import pytest
+
+from sexton.marks.model import Ref
+from sexton.operators.registry.undelete import ClaimOver, UndeleteUnsafe, common_folder, decide
 
 
 def test_the_common_folder_contains_every_key() -> None:
@@ -14,3 +17,26 @@ def test_the_common_folder_contains_every_key() -> None:
     }
 
     assert {keys: common_folder(list(keys)) for keys in folders} == folders
+
+
+def test_an_undelete_waits_only_for_a_round() -> None:
+    first, second, failed, finished = (
+        ClaimOver(Ref("dropped", id_), in_first_pass, quarantined, finished)
+        for id_, in_first_pass, quarantined, finished in (
+            ("a", True, "", False),
+            ("b", False, "", False),
+            ("c", True, "DELETE_FAILED", False),
+            ("d", False, "", True),
+        )
+    )
+    for claims in ([first], [second], [failed], [finished]):
+        assert "sexton stop shop" in decide("shop", claims, works=True)
+
+    assert [decide("shop", claims, works=False) for claims in ([], [second])] == ["", ""]
+    for claims, way_out in (
+        ([second, first], "sexton round run shop"),
+        ([failed], "dropped/c"),
+        ([finished], "dropped/d"),
+    ):
+        with pytest.raises(UndeleteUnsafe, match=way_out):
+            decide("shop", claims, works=False)
