@@ -60,10 +60,13 @@ def main(words: Sequence[str]) -> int:
     said: list[str] = []
     marks = "slow and not soak" if "slow" in words else "not soak" if CI else "not soak and not slow"
     options = [word for word in words if word != "slow"]
-    with temporary_directory() as scratch, surroundings.poisoned() as poisoned, ThreadPoolExecutor(1) as beside:
+    with temporary_directory() as scratch, surroundings.poisoned() as poisoned, ThreadPoolExecutor(2) as beside:
         linting = None if words else beside.submit(lint, said.append)
+        compiling = None if words else beside.submit(compile_tests)
         machine.prepare()
         downloads.fetch()
+        if compiling:
+            compiling.result()
         environment = (poisoned if CI else os.environ) | ({"TMPDIR": scratch} if scratch else {})
         code, outcomes = pytest(["-n", WORKERS, "-m", marks, *options], environment)
         failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
@@ -85,6 +88,12 @@ def lint(say: Callable[[str], object] = say_now) -> int:
             failed = 1
             say(ran.stdout + REMEDIES.get(command[0], ""))
     return failed
+
+
+def compile_tests() -> None:
+    """Store the tests' bytecode, which in a new clone each process of the run would make for itself: 6 s of CPU."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only"]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 @contextmanager

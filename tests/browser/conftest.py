@@ -15,11 +15,12 @@ from sexton.interfaces.console.session import PATH
 from tests.integration.protection.registrations import garbage
 from tests.machine import need
 from tests.servers.api import Api
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 
 NewPage = Callable[..., Page]
 NewSession = Callable[..., "Operator"]
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1000 * PATIENCE_SECONDS
 expect.set_options(timeout=PATIENCE_MS)
 
 

@@ -15,10 +15,10 @@ from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.embedded.ports import Ports, free_port
 from sexton.runtime.embedded.stack import NAMESPACE, TemporalServer
 from tests.servers.forked import Forked
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig, put
 
 DUE_SECONDS = 10_801
-START_SECONDS = 60
 
 
 class LiveConsole:
@@ -59,7 +59,7 @@ class LiveConsole:
     def page(self, browser: Browser, scope: str, **options: object) -> Iterator[Page]:
         """Yield the overview in a new session."""
         context = browser.new_context(base_url=self.url, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(1000 * PATIENCE_SECONDS)
         try:
             page = context.new_page()
             page.goto("/console")
@@ -85,7 +85,7 @@ class LiveConsole:
         variables |= {f"SEXTON_{name}": value for name, value in self._settings.items()}
         process = Forked(name, "sexton", words, self._home / name, variables)
         self._started.append(process)
-        process.start(lambda: ready in process.log.read_text(), START_SECONDS)
+        process.start(lambda: ready in process.log.read_text())
         return process
 
 

@@ -168,7 +168,7 @@ def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) ->
     page.click("#live details summary")
     ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
     expect(page.locator("#lost")).to_contain_text("Not renewed while you read it")
-    expect(page.locator("#banners")).to_contain_text("odd deletes", timeout=15_000)
+    expect(page.locator("#banners")).to_contain_text("odd deletes")
     page.click("#live details summary")
     expect(page.locator("#lost")).to_be_hidden()
     expect(page.locator("#live")).to_contain_text("halted")

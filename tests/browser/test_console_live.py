@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from sexton.contract import undrop
 from sexton.operators.call_log import CallStore
 from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
@@ -36,11 +36,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "v"
 
 
-def _until(holds: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+def approved_plans(live: LiveConsole) -> int:
+    return live.rig.count("plan") - live.rig.count("plan", approved_by=None)
 
 
 def _left(files: list[Path]) -> int:
@@ -61,7 +58,7 @@ def test_the_page_follows_a_round_whose_worker_is_killed(live: LiveConsole, brow
     with live.page(browser, "operate@shop") as page:
         _start_round(page)
         gone = page.locator(".card[data-objects]")
-        _until(lambda: int(gone.get_attribute("data-objects") or 0) >= 0.4 * OBJECTS)
+        eventually("the page counts deletions", lambda: int(gone.get_attribute("data-objects") or 0) >= 0.4 * OBJECTS)
         first.kill()
         at_kill = OBJECTS - _left(files)
         assert at_kill < OBJECTS
@@ -120,7 +117,7 @@ def test_a_round_is_linked_paused_resumed_cancelled_and_stopped(
 
         page.goto(address)
         page.click("#resume")
-        _until(lambda: _left(files) < paused_at)
+        eventually("files are deleted", lambda: _left(files) < paused_at)
         page.goto(address)
         page.click("#cancel")
         page.goto(address)
@@ -129,7 +126,7 @@ def test_a_round_is_linked_paused_resumed_cancelled_and_stopped(
         assert cancelled_at > 0
 
         _start_round(page)
-        _until(lambda: _left(files) < cancelled_at)
+        eventually("files are deleted", lambda: _left(files) < cancelled_at)
         page.fill("#stop-reason", "odd deletes")
         page.click("button:has-text('Stop shop')")
         expect(page.locator(".banner")).to_contain_text("odd deletes")
@@ -169,7 +166,7 @@ def test_plans_are_applied_once_and_only_as_they_were_shown(live: LiveConsole, b
         bob.click("button:has-text('Delete up to 11 objects')")
         by_ada = re.compile("cannot be applied: approved by token .* \\(operate@shop\\)")
         expect(bob.locator(".problem")).to_contain_text(by_ada)
-        _until(lambda: _left(files) == 1)
+        eventually("one file is left", lambda: _left(files) == 1)
 
         many = dropped_table(live.rig, root, 20, name="many")  # above the limit its number is typed
         address = _plan(ada)
@@ -181,7 +178,7 @@ def test_plans_are_applied_once_and_only_as_they_were_shown(live: LiveConsole, b
         ada.fill("#objects", "20")
         ada.click("button:has-text('Delete up to 20 objects')")
         expect(ada.locator(".notice")).to_be_visible()
-        _until(lambda: not _left(many))
+        eventually("all files are deleted", lambda: not _left(many))
     assert foreign.exists()
     applied = {call.who for call in CallStore(live.rig.db).rows(0, 100) if call.action == "apply"}
     assert {"operate@shop" in who for who in applied} == {True}
@@ -200,14 +197,14 @@ def test_a_plan_is_applied_by_keyboard_and_without_scripts(live: LiveConsole, br
         tab_to(page, "Delete up to 6 objects")
         page.keyboard.press("Enter")
         expect(page.locator(".notice")).to_contain_text("was started")
-        _until(lambda: not _left(files))
+        eventually("all files are deleted", lambda: not _left(files))
     files = dropped_table(live.rig, root, 6, name="more")
-    _until(lambda: live.rig.count("round", state="RUNNING") == 0)
+    eventually("no round runs", lambda: live.rig.count("round", state="RUNNING") == 0)
     with live.page(browser, "operate@shop", java_script_enabled=False) as page:
         _plan(page)
         page.click("button:has-text('Delete up to 6 objects')")
         expect(page.locator(".notice")).to_contain_text("was started")
-        _until(lambda: not _left(files))
+        eventually("all files are deleted", lambda: not _left(files))
 
 
 def test_an_approval_ends_with_a_round_that_did_not_begin(live: LiveConsole, browser: Browser, root: Path) -> None:
@@ -220,15 +217,14 @@ def test_an_approval_ends_with_a_round_that_did_not_begin(live: LiveConsole, bro
             address = _plan(page)
             page.click("button:has-text('Delete up to 6 objects')")
             expect(page.locator(".notice")).to_be_visible()
-            approved = live.rig.count("plan") - live.rig.count("plan", approved_by=None)
-            assert approved == 1
+            assert approved_plans(live) == 1
             if ended_by == "a stop":
                 page.click("button:has-text('Stop shop')")
                 expect(page.locator(".banner")).to_be_visible()
             else:
                 client.ask("round cancel", instance="shop")
             worker = live.start_worker(ended_by.replace(" ", "-"))
-            _until(lambda: live.rig.count("plan") == live.rig.count("plan", approved_by=None), 120)
+            eventually("no plan is approved", lambda: approved_plans(live) == 0)
             assert _left(files) == 6
 
             if ended_by == "a stop":
@@ -237,4 +233,4 @@ def test_an_approval_ends_with_a_round_that_did_not_begin(live: LiveConsole, bro
                 continue
             page.goto(address)
             page.click("button:has-text('Delete up to 6 objects')")
-            _until(lambda: not _left(files))
+            eventually("all files are deleted", lambda: not _left(files))

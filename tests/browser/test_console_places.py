@@ -55,12 +55,12 @@ def test_a_cap_that_is_set_during_a_round_is_drawn(new_page: NewPage, rig: Rig) 
     opened = rig.rounds.open("shop", "run", None, rig.policy)
     page = new_page()
     page.goto(f"/console/rounds/{opened.round}?instance=shop")
-    expect(page.locator("#rate .u-legend")).to_be_visible(timeout=20_000)
+    expect(page.locator("#rate .u-legend")).to_be_visible()
     expect(page.locator("#rate .u-legend")).not_to_contain_text("allowed")
 
     PaceStore(rig.db).put_cap("shop/disk", 100)
 
-    expect(page.locator("#rate .u-legend")).to_contain_text("allowed", timeout=20_000)
+    expect(page.locator("#rate .u-legend")).to_contain_text("allowed")
     expect(page.locator("#live")).to_contain_text("at most 100 keys per second, its cap")
 
 

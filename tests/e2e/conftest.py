@@ -116,9 +116,9 @@ def online(in_process: Run, temporal_server: DevServer) -> Run:
 @pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
     process = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment)
-    process.start(lambda: "is polling" in process.log.read_text(), PATIENCE_SECONDS)
+    process.start(lambda: "is polling" in process.log.read_text())
     yield
-    assert process.stop(30) == 0
+    assert process.stop() == 0
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_the_page_on_the_catalog(tmp_path: Path) -> None:
     script = "\n".join(["set -u", "sexton init", *blocks("catalog.md", "sh")])
 
     ran = subprocess.run(
-        ["bash", "-c", script], env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300
+        ["bash", "-c", script], env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=1000
     )
     before = set(listing(tmp_path / "lake"))
     shop = Shop(variables["SEXTON_DATABASE_URL"])

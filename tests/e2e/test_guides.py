@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,13 +19,12 @@ import pytest
 from tests.servers.postgres import Cluster
 from tests.servers.s3 import RunningS3
 from tests.servers.temporal import DevServer
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = "lake"
 EXIT_CODES = {"sexton plan shop": 2, "sexton doctor": 1}
 """Exit codes other than 0: something is due; something is missing, here the vault and the worker."""
-WORKER_SECONDS = 60.0
 WRONG_MARK = """
 INSERT INTO sexton.mark (instance, kind, id, vault, keys)
 VALUES ('shop', 'compacted', 'f-2', 'cold', '["data/r-2/0.dat"]');
@@ -82,7 +80,7 @@ class Reader:
             input="y\n",
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
         )
         assert done.returncode == EXIT_CODES.get(command, 0), (command, done.stdout, done.stderr)
         return done.stdout + done.stderr
@@ -92,11 +90,13 @@ class Reader:
         with log.open("wb") as out:
             script = self._script(command.replace("sexton worker", "exec sexton worker"))
             self.worker = subprocess.Popen(script, env=self._variables, cwd=self._home, stdout=out, stderr=out)
-        until = time.monotonic() + WORKER_SECONDS
-        while "is polling" not in log.read_text():
-            assert self.worker.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.1)
+        worker = self.worker
+
+        def is_polling() -> bool:
+            assert worker.poll() is None, log.read_text()
+            return "is polling" in log.read_text()
+
+        eventually("the worker polls", is_polling)
 
     def stop(self) -> None:
         if self.worker is not None:

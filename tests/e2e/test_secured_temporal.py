@@ -19,7 +19,6 @@ from tests.servers.certificate import Certificate, certificate
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
 from tests.servers.temporal_gateway import TemporalGateway
-from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import put
 
 KEY = "key-0123456789"
@@ -78,7 +77,7 @@ def served(
 ) -> Iterator[Callable[..., str]]:
     """A function that runs a command beside a worker, both with the login, and returns what it prints."""
     worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment | secured.variables)
-    worker.start(lambda: "is polling" in worker.log.read_text(), PATIENCE_SECONDS)
+    worker.start(lambda: "is polling" in worker.log.read_text())
 
     def run(*words: str) -> str:
         ended = sexton(*words, COLUMNS="200", **secured.variables)
@@ -86,7 +85,7 @@ def served(
         return " ".join(ended.stdout.split())
 
     yield run
-    assert worker.stop(30) == 0
+    assert worker.stop() == 0
     assert KEY not in worker.log.read_text()
 
 

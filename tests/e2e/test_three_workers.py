@@ -35,7 +35,7 @@ def workers(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
                 "SEXTON_CHECK__CHECK_GRACE_SECONDS": f"{number}00000",
             }
             process = Forked(f"worker{number}", "worker", [], tmp_path, environment | own)
-            process.start(lambda log=process.log: "is polling" in log.read_text(), PATIENCE_SECONDS)
+            process.start(lambda log=process.log: "is polling" in log.read_text())
             stack.callback(process.stop, 30)
         yield
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from pathlib import Path
 
@@ -14,13 +13,12 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.installation import ROOT, Installation, build_wheel
 
 pytestmark = pytest.mark.slow
 
 EXTRAS = {"api", "backend", "client", "embedded", "kafka", "spark"}
-READY_SECONDS = 120.0
 NAMES = """
 import json
 from temporalio import activity, workflow
@@ -83,7 +81,7 @@ def variables(installation: Installation, **extra: str) -> dict[str, str]:
 def run(installation: Installation, directory: Path, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
     env = variables(installation, **extra)
     command = [installation.programs / words[0], *words[1:]]
-    return subprocess.run(command, cwd=directory, env=env, input="", capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=directory, env=env, input="", capture_output=True, text=True)
 
 
 class Program:
@@ -99,11 +97,11 @@ class Program:
                 stdout=out,
                 stderr=out,
             )
-        until = time.monotonic() + READY_SECONDS
-        while ready not in self.log.read_text():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < until, self.log.read_text()
-            time.sleep(0.1)
+        eventually(f"{line} says that it is ready", lambda: self._is_ready(ready))
+
+    def _is_ready(self, ready: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return ready in self.log.read_text()
 
     def stop(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
@@ -132,12 +130,12 @@ def test_names_in_temporal_are_those_of_the_repository(complete: Installation, a
 
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t"]
-    subprocess.run([*command, "sdist", "-d", str(tmp_path)], cwd=ROOT, check=True, timeout=120)
+    subprocess.run([*command, "sdist", "-d", str(tmp_path)], cwd=ROOT, check=True, timeout=PATIENCE_SECONDS)
     [archive] = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     source = tmp_path / archive.name.removesuffix(".tar.gz")
-    subprocess.run([*command, "wheel", "-d", str(tmp_path)], cwd=source, check=True, timeout=120)
+    subprocess.run([*command, "wheel", "-d", str(tmp_path)], cwd=source, check=True, timeout=PATIENCE_SECONDS)
 
     assert (source / "worker.py").is_file()
     with zipfile.ZipFile(wheel) as files:
@@ -171,10 +169,7 @@ def test_an_installed_stack_runs_a_round(complete: Installation, application: Pa
         api = Program(complete, application, "sexton api", "the API is listening", **ports)
         ran = run(complete, application, "sexton", "round", "run", "trial")
         assert ran.returncode == 0 or "is already running" in ran.stderr  # the schedule was faster
-        deadline = time.monotonic() + 60
-        while file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        eventually("the file is deleted", lambda: not file.exists())
         ended = [worker.stop(signal.SIGTERM), api.stop(signal.SIGTERM)]
     finally:
         code = up.stop(signal.SIGINT)

@@ -80,7 +80,7 @@ def test_worker_and_temporals_sdk_log_json(shop: Database, tmp_path: Path, tempo
     with cuttable(temporal_server.address) as (address, cut):
         env = variables(tmp_path, address, SEXTON_LOG__FORMAT="json")
         worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, env)
-        worker.start(lambda: "is polling" in worker.log.read_text(), PATIENCE_SECONDS)
+        worker.start(lambda: "is polling" in worker.log.read_text())
         cut()
         eventually("the SDK warns", lambda: "sdk_core" in worker.log.read_text())
         worker.kill()
@@ -134,13 +134,13 @@ def test_two_workers_of_a_machine_share_the_default_port(
     env = variables(tmp_path, temporal_server.address, SEXTON_METRICS__LISTEN=f"127.0.0.1:{port}")
     workers = [Forked(f"worker-{n}", "sexton", ["worker", "run"], tmp_path, env) for n in range(2)]
     for worker in workers:
-        worker.start(lambda log=worker.log: "is polling" in log.read_text(), PATIENCE_SECONDS)
+        worker.start(lambda log=worker.log: "is polling" in log.read_text())
     eventually("the first is ready", lambda: _get(port, "/readyz")[0] == 200)
     scraped = eventually(
         "the SDK has metrics", lambda: _get(port, "/metrics")[1], lambda s: "temporal_num_pollers{" in s
     )
 
-    assert [worker.stop(60) for worker in workers] == [0, 0]
+    assert [worker.stop() for worker in workers] == [0, 0]
     assert f'sexton_up{{deployment="{env["SEXTON_DEPLOYMENT"]}"}} 1.0' in scraped
     assert [worker.log.read_text().count("no metrics") for worker in workers] == [0, 1]
 

@@ -15,7 +15,7 @@ from tests.servers.sample_proxy import SampleProxy
 from tests.support.eventually import eventually
 from tests.support.rig import Rig
 
-ANSWERS = 20
+ANSWERS = 8
 """Of each kind during the attack."""
 KINDS = ("health", "stop", "renewal")
 

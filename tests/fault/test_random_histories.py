@@ -21,7 +21,7 @@ ALL = settings(
 def test_history_loses_no_needed_file_and_leaves_no_garbage() -> None:
     reached: Counter[str] = Counter()
 
-    @settings(ALL, max_examples=25, derandomize=True)
+    @settings(ALL, max_examples=16, derandomize=True)
     @given(histories())
     def every_promise_holds(history: History) -> None:
         reached.update(play(history).hits)

@@ -33,8 +33,8 @@ BIG, TENANTS = "big", [f"tenant-{n}" for n in range(9)]
 SLOTS, INTERVAL, TURNS = 3, 1, 2
 KEEP = {"live/keep.dat": 10}
 SMALL_PAGE = 10
-PAGES = 300
-"""Of the big tenant: more than the slow store deletes while the others have their turns, on any machine."""
+PAGES, SLOW_SECONDS = 100, 10
+"""Of the big tenant, and of each request: it takes longer than the others' turns, on any machine."""
 
 
 class Small(Unpaced):
@@ -131,7 +131,7 @@ def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
     for tenant in TENANTS:
         put(rig.instance(tenant).local(tmp_path / tenant, instance=tenant), "live/keep.dat")
         garbage(rig, tmp_path, tenant, 0)
-    store.delay("DeleteObjects", 4)
+    store.delay("DeleteObjects", SLOW_SECONDS)
 
     with working(workers, store) as at_work:
         known: Counter[str] = Counter()
@@ -170,7 +170,7 @@ def test_mimir_2560_slow_round_shares_the_threads_of_its_process(
     for tenant in TENANTS[:2]:
         put(rig.instance(tenant).local(tmp_path / tenant, instance=tenant), "live/keep.dat")
         garbage(rig, tmp_path, tenant, 0)
-    store.delay("DeleteObjects", 1)
+    store.delay("DeleteObjects", SLOW_SECONDS)
 
     with ThreadPoolExecutor(1) as pool:
         big = pool.submit(rig.round, BIG)

@@ -7,7 +7,6 @@ from sexton.operators.access import policy
 from sexton.operators.access.store import TokenStore
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.forked import Forked
-from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -52,6 +51,6 @@ class ApiProcess:
 
     def __exit__(self, *_: object) -> None:
         try:
-            assert self._process.stop(PATIENCE_SECONDS) is not None
+            assert self._process.stop() is not None
         finally:
             self._process.kill()

@@ -38,15 +38,15 @@ class Forked:
         """Return its exit code (negative: the signal that ended it), or None while it runs."""
         return self._process.exitcode if self._process.pid else None
 
-    def start(self, ready: Callable[[], bool], timeout: float = PATIENCE_SECONDS) -> None:
-        """Start the process and wait until `ready()`; fail after ``timeout`` seconds."""
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Start the process and wait until `ready()`."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(b"")
-        until = time.monotonic() + timeout
+        until = time.monotonic() + PATIENCE_SECONDS
         self._process.start()
         while not ready():
             assert self.exit_code() is None, f"{self.name} ended: {self.tail(15)}"
-            assert time.monotonic() < until, f"{self.name} was not ready after {timeout} s: {self.tail(15)}"
+            assert time.monotonic() < until, f"{self.name} was not ready after {PATIENCE_SECONDS} s: {self.tail(15)}"
             time.sleep(0.05)
 
     def tail(self, lines: int) -> list[str]:
@@ -57,10 +57,10 @@ class Forked:
         assert self.pid is not None
         os.kill(self.pid, which)
 
-    def stop(self, seconds: float) -> int | None:
-        """Send SIGTERM; return the exit code, or None if the process still runs after these seconds."""
+    def stop(self) -> int | None:
+        """Send SIGTERM; return the exit code, or None if the process still runs."""
         self.signal(signal.SIGTERM)
-        self._process.join(seconds)
+        self._process.join(PATIENCE_SECONDS)
         return self.exit_code()
 
     def kill(self) -> None:

@@ -6,6 +6,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from sysconfig import get_path
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.unit.project.test_locked_versions import needed
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def build_wheel(directory: Path) -> Path:
     """Build the wheel of this repository and return its path."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     [wheel] = directory.glob("*.whl")
     return wheel
 
@@ -25,9 +26,9 @@ class Installation:
     def __init__(self, directory: Path, wheel: Path, extras: set[str]) -> None:
         self.programs = directory / "bin"
         python = str(self.programs / "python")
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=120)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
         command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", str(wheel)]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
         [self.packages] = directory.glob("lib/python*/site-packages")
         self.own = {path.name for path in self.packages.iterdir()}
         for name in all_needed(extras):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.installation import ROOT
 
 PAGE = ROOT / "docs" / "owner-plugin.md"
@@ -18,8 +19,8 @@ def install(directory: Path) -> Path:
     (source / "folder_lake.py").write_text(code["python"])
     (source / "pyproject.toml").write_text(code["toml"])
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     [wheel] = wheels.glob("*.whl")
     command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", str(site), str(wheel)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     return site

@@ -6,7 +6,6 @@ the superuser, who is a member of every role.
 
 import secrets
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from sexton.database import roles, schema
 from sexton.kernel.errors import BadInput
 from tests.servers.postgres import DEPLOYMENT, Cluster
 from tests.support.claims import claim, token
+from tests.support.eventually import eventually
 from tests.support.rig import Rig, listing, put
 
 
@@ -184,10 +184,7 @@ class Town:
 
     def loot(self) -> list[tuple[object, ...]]:
         """Wait until the trap ran; return what it noted."""
-        until = time.monotonic() + 60
-        while not (noted := self.sql("SELECT what FROM loot", self.shop)) and time.monotonic() < until:
-            time.sleep(0.2)
-        return noted
+        return eventually("the trap ran", lambda: self.sql("SELECT what FROM loot", self.shop))
 
     def marks(self) -> list[tuple[object, ...]]:
         return self.sql("SELECT id FROM sexton.mark WHERE instance = 'bank' ORDER BY id", self.own)
