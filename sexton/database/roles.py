@@ -14,12 +14,9 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import BROKEN, Database
 from sexton.database.guard import UnknownInstance
+from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 
-OWNER_COLUMNS = (
-    "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn, extra_retention_seconds"
-)
-"""Columns that an owner may set when it marks; the database sets state and times."""
 _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
     "sexton.prepare(text, text, text[], text, text[], interval), "
@@ -48,11 +45,11 @@ class SchemaAccess(NamedTuple):
 def grants(role: str) -> str:
     """Return the SQL that lets one PostgreSQL role use the contract, for no instance yet."""
     check_name(role)
+    tables = [t for t in METADATA.tables.values() if t.info["owners_may"]]
     return "\n".join(
         (
             f'GRANT USAGE ON SCHEMA sexton TO "{role}";',
-            f'GRANT SELECT, INSERT ({OWNER_COLUMNS}) ON sexton.mark TO "{role}";',
-            f'GRANT SELECT ON sexton.mark_history TO "{role}";',
+            *(f'GRANT {t.info["owners_may"]} ON {t.fullname} TO "{role}";' for t in tables),
             f'GRANT EXECUTE ON FUNCTION {_FUNCTIONS} TO "{role}";',
         )
     )

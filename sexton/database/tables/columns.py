@@ -88,9 +88,9 @@ def serial(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger(), sa.Identity(always=True), primary_key=True)
 
 
-def table(name: str, *items: SchemaItem) -> sa.Table:
-    """Return a table of columns, constraints and indexes."""
-    return sa.Table(name, METADATA, *items)
+def table(name: str, *items: SchemaItem, owners_may: str = "") -> sa.Table:
+    """Return a table of columns, constraints and indexes; ``owners_may``: the rights of owners' roles, in SQL."""
+    return sa.Table(name, METADATA, *items, info={"owners_may": owners_may})
 
 
 def index(name: str, *columns: str, where: str = "", unique: bool = False) -> sa.Index:

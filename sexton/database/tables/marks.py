@@ -120,6 +120,11 @@ mark = table(
     ),
     index("mark_one_key", "hashtext(keys ->> 0)", where="jsonb_array_length(keys) = 1"),
     index("mark_more_keys", "instance", where="jsonb_array_length(keys) > 1"),
+    # The database sets state and times.
+    owners_may=(
+        "SELECT, INSERT (instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn, "
+        "extra_retention_seconds)"
+    ),
 )
 """One row per mark: these objects may be deleted after their retention."""
 
@@ -148,6 +153,7 @@ mark_history = table(
     index("mark_history_prefix", "prefix", where="prefix IS NOT NULL"),
     index("mark_history_one_key", "hashtext(keys ->> 0)", where="jsonb_array_length(keys) = 1"),
     index("mark_history_more_keys", "instance", where="jsonb_array_length(keys) > 1"),
+    owners_may="SELECT",
 )
 """One row per mark whose files are confirmed gone, or that an operator discarded; ids are never used again."""
 
