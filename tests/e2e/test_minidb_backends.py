@@ -8,12 +8,12 @@ import pytest
 
 from examples.minidb.binlogs import uid
 from examples.minidb.rowsets import MiniDBError
-from sexton.kernel.crash_points import OF_BACKEND, installed
+from sexton.kernel.crash_points import installed
 from tests.e2e.stores import BACKENDS, Stores
 from tests.integration.replication.binlog_instance import SHOP
 from tests.servers.api import Api
 from tests.servers.postgres import new_database
-from tests.support.crashes import Crash, crash_at
+from tests.support.crashes import OF_BACKEND, Crash, crash_at
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sexton.kernel.crash_points import OF_ROUNDS
 from sexton.marks import file_list
 from sexton.owners.sql import live_keys, owner
 from sexton.recycle.pipeline import active_lease, adopt, ranges, settle
@@ -25,6 +24,7 @@ from tests.fault.local_round import Process
 from tests.fault.shop import INSTANCE, Shop
 from tests.fault.world import INSIDE, World
 from tests.servers.postgres import driver_url, new_database, shared
+from tests.support.crashes import OF_ROUNDS
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing; these tests do not simulate a power cut."""

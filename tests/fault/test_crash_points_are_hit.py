@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import sexton
-from sexton.kernel.crash_points import NAMES, OF_ROUNDS
 from tests.fault import operations as op
 from tests.fault.histories import OF_OWNER, History, play
+from tests.support.crashes import NAMES, OF_ROUNDS
 
 SOURCE = Path(sexton.__file__).parent
 LOADS = (op.Load(), op.Load(), op.Drop(), op.Drop(how="keys"))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.kernel.crash_points import NAMES, installed
-from tests.support.crashes import Crash, crash_at
+from sexton.kernel.crash_points import installed
+from tests.support.crashes import NAMES, Crash, crash_at
 from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(name for name in NAMES if name.split(".")[0] in ("resolve", "claim", "files", "outcomes", "marks"))

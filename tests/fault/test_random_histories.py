@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 
-from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.histories import History, histories, play
+from tests.support.crashes import OF_ROUNDS
 
 ALL = settings(
     deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink)

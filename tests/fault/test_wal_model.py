@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sexton.kernel.crash_points import OF_WAL
 from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, Region, World
 from tests.servers.postgres import new_database
+from tests.support.crashes import OF_WAL
 
 STEPS = 100
 Step = tuple[int, str, Callable[[], None]]

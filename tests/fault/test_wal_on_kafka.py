@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from sexton.database.engine import Database
-from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, Mode, WalSettings
@@ -23,6 +22,7 @@ from tests.integration.wal.logs import KafkaPlace
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
 from tests.servers.postgres import new_database
+from tests.support.crashes import OF_WAL
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow

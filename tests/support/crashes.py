@@ -1,6 +1,48 @@
-"""Let the process under test die at a named crash point."""
+"""List the crash points that the code names, and let the process under test die at one."""
 
 from collections.abc import Callable
+
+OF_ROUNDS = frozenset(
+    {
+        "lease.acquired",
+        "round.opened",
+        "owner.fenced",
+        "resolve.stored",
+        "claim.asked",
+        "claim.guarded",
+        "claim.checked",
+        "claim.written",
+        "claim.committed",
+        "files.deleted",
+        "outcomes.recorded",
+        "audit.written",
+        "owner.forgot",
+        "marks.removed",
+        "round.closed",
+        "undrop.deleted",
+        "commit.deleted",
+        "hold.guarded",
+        "hold.written",
+    }
+)
+"""Points in rounds and in owners."""
+OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
+OF_WAL = frozenset({"wal.floor", "wal.deleted", "wal.seen"})
+OF_BINLOGS = frozenset(
+    {
+        "consumer.guarded",
+        "binlog.guarded",
+        "binlog.written",
+        "binlog.committed",
+        "binlog.spread",
+        "binlog.granted",
+        "binlog.removed",
+        "report.guarded",
+        "report.written",
+    }
+)
+OF_BACKEND = frozenset({"backend.files.deleted", "backend.keys.removed", "backend.acknowledged"})
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND
 
 
 class Crash(BaseException):

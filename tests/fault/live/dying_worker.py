@@ -6,7 +6,8 @@ import signal
 import sys
 
 from sexton.interfaces.worker import process
-from sexton.kernel.crash_points import NAMES, installed
+from sexton.kernel.crash_points import installed
+from tests.support.crashes import NAMES
 
 
 def main(point: str) -> None:

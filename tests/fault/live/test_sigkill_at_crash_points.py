@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from sexton.kernel.crash_points import OF_ROUNDS, OF_WAL
 from sexton.operators.controls.store import ControlStore
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest
 from sexton.wal.model import Mode, WalSettings
@@ -16,6 +15,7 @@ from sexton.wal.wal import WalService
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.deployment import Deployment
 from tests.fault.test_crashes import fill
+from tests.support.crashes import OF_ROUNDS, OF_WAL
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, listing
 from workflows import ids

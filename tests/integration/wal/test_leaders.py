@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sexton.database.engine import Database
-from sexton.kernel.crash_points import OF_WAL, installed
+from sexton.kernel.crash_points import installed
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import BlockReason, Facts, Purged
@@ -20,6 +20,7 @@ from tests.integration.wal.cluster import Cluster
 from tests.integration.wal.logs import KafkaPlace
 from tests.integration.wal.topic_stores import TopicStores
 from tests.servers import kafka as kafka_server
+from tests.support.crashes import OF_WAL
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.database.engine import Database
-from sexton.kernel.crash_points import OF_WAL, installed
+from sexton.kernel.crash_points import installed
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
@@ -15,7 +15,7 @@ from tests.integration.wal.conftest import ON_BOTH_LOGS
 from tests.integration.wal.fake_logs import SLOW_SECONDS, InterruptedLog, SlowLog, UnansweringLog
 from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
-from tests.support.crashes import Crash, crash_at
+from tests.support.crashes import OF_WAL, Crash, crash_at
 
 
 def block_reasons(topics: TopicStores, topic: str) -> set[BlockReason]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sexton.kernel.crash_points import OF_BACKEND, installed
+from sexton.kernel.crash_points import installed
 from sexton.replication.agent import model
 from sexton.replication.errors import NoStore, StoreFault
 from tests.integration.replication.agent.node import CutSource, Node
 from tests.integration.replication.node_meta import NodeMeta, meta_key
-from tests.support.crashes import Crash, crash_at
+from tests.support.crashes import OF_BACKEND, Crash, crash_at
 
 WRONG = {
     "no JSON": b"\x08\x96\x01",
