@@ -82,7 +82,7 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
             INSTANCE, KIND, due_by, Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id), DUE
         )
     with _reads(db) as planning:
-        plan = PlanStore(db).plan_for_round(INSTANCE, POLICY, "bench")
+        plan = PlanStore(db, ()).plan_for_round(INSTANCE, POLICY, "bench")
     if (len(due), len(rest), plan.marks) != (DUE, 0, DUE):
         raise AssertionError(f"{len(due)} + {len(rest)} marks are due and {plan.marks} planned, there should be {DUE}")
     found = {"choosing": _pages(db, choosing), "planning": _pages(db, planning)}

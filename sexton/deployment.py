@@ -131,12 +131,14 @@ class Deployment:
         return added
 
     def remove_vault(self, instance: str, vault: str, *, gone: bool) -> bool:
-        """Remove a vault, and let the instance's owner know; raises and returns as ``add_remove.remove_vault``."""
-        from sexton.operators.registry import add_remove
+        """Remove a vault, and let the instance's owner know; as ``add_remove.remove_vault``. Raise ``UnknownVault``."""
+        from sexton.operators.registry.add_remove import remove_vault
         from sexton.owners.port import OwnerSilent
+        from sexton.storage.kinds import open_vault
 
-        endpoint_url, trust = self.settings.s3.endpoint_url, self.settings.trust()
-        had_marker = add_remove.remove_vault(self.db, instance, vault, endpoint_url, gone=gone, trust=trust)
+        spec, settings = self.stores.registry.vault(instance, vault), self.settings
+        opened = open_vault(spec, endpoint_url=settings.s3.endpoint_url, trust=settings.trust())
+        had_marker = remove_vault(self.db, self.stores.keepers, opened, gone=gone)
         with suppress(OwnerSilent):  # it compares the vaults of the instance when it is asked again
             self.stores.owners.vaults_changed(instance)
         return had_marker

@@ -105,14 +105,14 @@ def _state(call: Call, name: str) -> InstanceState:
 def remove_instance(call: Call, instance: Instance, *, reason: Remark = "") -> None:
     """Remove an instance that is no longer needed: its grants, settings, journal, binlogs and the records of its owner.
 
-    Refused while it has vaults, marks, protections, holds or topics that are purged. Its history stays, so its name is
-    not used again.
+    Refused while it has vaults, marks, rows of keepers (such as holds) or topics that are purged. Its history stays, so
+    its name is not used again.
 
     Example: sexton instance remove shop
     """
     from sexton.owners import plugins
 
-    plugins.remove_instance(call.deployment.db, call.stores.registry, instance)
+    plugins.remove_instance(call.deployment.db, call.stores.registry, call.stores.keepers, instance)
 
 
 @operation("instance keys", "", Grant.ADMIN, Logged("{pattern:.200}"))

@@ -153,7 +153,7 @@ def remove_vault(
 ) -> RemovedVault:
     """Remove a vault that is no longer needed, and its marker. Every object stays.
 
-    Refused while marks, protections or holds need it, and in an older copy of the database.
+    Refused while marks or keepers (such as holds) need it, and in an older copy of the database.
 
     Example: sexton vault remove shop cold
     """

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import logging
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 import sexton.owners
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput, SextonError, missing_extra
+from sexton.marks.sql.keeper import Keeper
 from sexton.operators.registry import add_remove
 from sexton.operators.registry.store import Registry
 from sexton.owners.plugin import OwnerContext, OwnerPlugin
@@ -122,7 +123,7 @@ def add_instance(
     )
 
 
-def remove_instance(db: Database, registry: Registry, instance: str) -> None:
+def remove_instance(db: Database, registry: Registry, keepers: Sequence[Keeper], instance: str) -> None:
     """Remove an instance and what its owner keeps of it in this database; raises as ``add_remove.remove_instance``."""
     plugin = find(registry.instance(instance).owner)
-    add_remove.remove_instance(db, instance, lambda c: plugin.forget_records(c, instance))
+    add_remove.remove_instance(db, keepers, instance, lambda c: plugin.forget_records(c, instance))

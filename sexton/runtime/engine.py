@@ -32,7 +32,7 @@ class Engine:
             stores.operators,
             in_force.map(lambda s: s.interval_seconds),
             stores.owners.live_objects,
-            stores.protections,
+            stores.keepers,
         )
         self.deleter = ThreadDeleter(
             stores.pipeline,

@@ -170,7 +170,7 @@ class DeploymentStores:
         """Plans, their approvals, and the retentions that were agreed to."""
         from sexton.recycle.planning.sql.plans import PlanStore
 
-        return PlanStore(self.db)
+        return PlanStore(self.db, self.keepers)
 
     @cached_property
     def reports(self) -> "Reports":

@@ -27,7 +27,7 @@ def waits(shop: Database) -> int:
         marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",), parent=("table", "12")) for n in (1, 2)]
         contract.mark(c, "shop", "dropped", marks)
     schema.move_clock(shop, 10_801)
-    store = PlanStore(shop)
+    store = PlanStore(shop, ())
     store.plan_for_round("shop", limited_policy(objects=2), "scheduled")
     with shop.read() as c:
         [row] = store.approvals.waiting(c, "shop")
@@ -50,7 +50,7 @@ def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, sho
         contract.mark(c, "shop", "compacted", [NewMark(id="c", vault="disk", keys=("c.dat",))])
     schema.move_clock(shop, 1_801)
     for _ in range(3):
-        PlanStore(shop).plan_for_round("shop", limited_policy(objects=2), "scheduled")
+        PlanStore(shop, ()).plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
     listed = json.loads(offline("plan", "list", "shop", "--last", "2", "--json").stdout)["items"]
 
@@ -68,7 +68,7 @@ def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -
     shorter = limited_policy(objects=1_000).model_copy(
         update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"}
     )
-    plan = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
+    plan = PlanStore(shop, ()).plan_for_round("new", shorter, "scheduled")
 
     assert plan.marks == 0
     assert [k for k in kept_texts(plan) if k.startswith("approval of plan")]

@@ -64,7 +64,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     longer = offline("settings", "set", RETENTION, "86400")
     values = [row.value for row in SettingStore(shop).all()]
     offline("settings", "unset", RETENTION, "--yes")
-    PlanStore(shop).plan_for_round("shop", limited_policy(), "scheduled")
+    PlanStore(shop, ()).plan_for_round("shop", limited_policy(), "scheduled")
     previewed = offline("settings", "preview", RETENTION, "3600", "--instance", "shop")
     asked = offline("settings", "set", RETENTION, "3600", "--instance", "shop")
     before = SettingStore(shop).all()

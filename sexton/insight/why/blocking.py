@@ -81,7 +81,7 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
     if stopped is not None:
-        yield Event(at=stopped.since or 0, event=f"halted_{stopped.by}", text=f"kept: {stopped}")
+        yield Event(at=stopped.since or 0, event=f"halted_{stopped.by}", text=f"kept: {stopped}", blocks=True)
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
             f"kept: vault {mark_row.vault} is not on the vault whitelist ({', '.join(sorted(whitelist))}); "
@@ -139,7 +139,7 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         if not any(k.kind == mark_row.kind and k.since < mark_row.retention_starts_at <= k.cutoff for k in plan.kinds):
             continue
         text = f"kept: plan {plan.id}, which contains it, awaits approval: {plan_row.awaits}"
-        yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
+        yield Event(at=plan_row.created_at, event="awaits_approval", text=text, blocks=True)
         if plan_row.expires_at is not None:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
 

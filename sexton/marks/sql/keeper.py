@@ -1,12 +1,21 @@
-"""The port of keepers: holds, protections, replicas and loads may block deletions."""
+"""The port of keepers: what may block deletions, such as holds and protections."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, Table
 
 from sexton.marks.kept import Blocker, Event, KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, Span, WriteToken
+
+
+class Use(NamedTuple):
+    """Rows that forbid the removal of an instance or a vault, what one of them is, and how they end."""
+
+    rows: ColumnElement[bool]
+    table: Table
+    noun: str
+    way_out: str
 
 
 class Keeper(Protocol):
@@ -51,6 +60,25 @@ class Keeper(Protocol):
     def on_claimed(self, _tx: Connection, _token: WriteToken, _claimed: Sequence[Candidate], /) -> None:
         """Record in the claim's transaction that these marks are claimed, if the keeper must remember it."""
         return
+
+    def foreseen(self, _c: Connection, _instance: str, /) -> Mapping[Kept, ColumnElement[bool]]:
+        """Return its answers about marks of an instance, each with the condition that it keeps a mark.
+
+        Plans count by the conditions, which know the marks' rows only: they may miss a file, and never decide.
+        """
+        return {}
+
+    def uses(self, _c: Connection, _instance: str, _vault: str | None, /) -> Iterator[Use]:
+        """Yield the rows for which an instance must stay, or one vault of it. Called under the guard."""
+        yield from ()
+
+    def end_due(self, _instance: str, /) -> object:
+        """End what is overdue: a round has opened, and has claimed nothing yet."""
+        return None
+
+    def delete_ended_rows(self) -> object:
+        """Delete some rows of what ended long ago."""
+        return None
 
     def explain(self, _instance: str, _mark: Candidate, /) -> Iterator[Event]:
         """Yield what this keeper says about one mark now, for people; nothing: it does not block the mark."""

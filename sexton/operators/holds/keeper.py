@@ -1,7 +1,7 @@
 """Holds as a keeper: an operator blocks deletion of an instance, a mark with its descendants, or a prefix.
 
 ``HoldKeeper`` judges the candidates of a claim, by their stored files too. For counts and plans, which know no files,
-``blocked_by_hold`` is the condition in SQL, as far as the marks' rows show it: it may miss a file, and never decides.
+``foreseen`` has the conditions in SQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -27,7 +27,7 @@ from sexton.marks.kept import Blocker, Event, KeepReason, Kept, by_hold, way_out
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.policy import covering_prefixes
 from sexton.marks.sql.file_lists import in_span, may_have_prefix, read_lists
-from sexton.marks.sql.keeper import Keeper
+from sexton.marks.sql.keeper import Keeper, Use
 from sexton.marks.sql.rows import PARENT_LEVELS, TOO_MANY_LEVELS, find_ancestors, has_key_under
 from sexton.operators.holds.model import Hold
 
@@ -42,20 +42,9 @@ def find_active(db: Database, instance: str | None = None) -> Sequence[Hold]:
         return [Hold(**row._mapping) for row in c.execute(query)]
 
 
-def blocked_by_hold(db: Database, c: Connection, instance: str) -> Mapping[int, ColumnElement[bool]]:
-    """Return the holds of an instance that are in force, each with the condition that it blocks a mark.
-
-    The first hold on a mark also blocks marks whose ancestors are not all read.
-    """
-    t = db.t.hold
-    active = and_(t.c.instance == instance, t.c.released_at.is_(None), t.c.expires_at > db.now(c))
-    rows = c.execute(select(t).where(active).order_by(t.c.id)).all()
-    # A mark that names no prefix or vault is under none: NULL would leave it out of what no hold blocks, too.
-    blocked: dict[int, ColumnElement[bool]] = {row.id: func.coalesce(names(db, row), false()) for row in rows}
-    for first in [row.id for row in rows if row.scope == "mark"][:1]:
-        blocked[first] = or_(blocked[first], has_many_levels(db))
-        c.exec_driver_sql("SET LOCAL jit = off")  # compiling the condition would take seconds for each kind
-    return blocked
+def _is_active(db: Database, instance: str, now: int) -> ColumnElement[bool]:
+    hold = db.t.hold
+    return and_(hold.c.instance == instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
 
 
 def names(db: Database, hold: Any) -> ColumnElement[bool]:
@@ -172,9 +161,7 @@ class HoldKeeper(Keeper):
         _snapshot: Any,
     ) -> Mapping[Ref, Kept]:
         """Return what a hold blocks: by its instance, its name or an ancestor's, or the prefix of one of its files."""
-        hold = self._db.t.hold
-        in_force = and_(hold.c.instance == token.instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
-        holds = tx.execute(select(hold).where(in_force)).all()
+        holds = tx.execute(select(self._db.t.hold).where(_is_active(self._db, token.instance, now))).all()
         refs = [candidate.ref for candidate in candidates]
         for row in holds:
             if row.scope not in NARROW:
@@ -185,6 +172,28 @@ class HoldKeeper(Keeper):
             for ref, hold_id in self._with_files_under(tx, files, frozenset(refs), prefix_holds).items():
                 blocked.setdefault(ref, by_hold(hold_id))
         return blocked
+
+    def foreseen(self, c: Connection, instance: str) -> Mapping[Kept, ColumnElement[bool]]:
+        """Return the holds of an instance that are in force, each with the condition that it blocks a mark.
+
+        The first hold on a mark also blocks marks whose ancestors are not all read.
+        """
+        db, t = self._db, self._db.t.hold
+        rows = c.execute(select(t).where(_is_active(db, instance, db.now(c))).order_by(t.c.id)).all()
+        # A mark that names no prefix or vault is under none: NULL would leave it out of what no hold blocks, too.
+        blocked: dict[Kept, ColumnElement[bool]] = {
+            by_hold(row.id): func.coalesce(names(db, row), false()) for row in rows
+        }
+        for first in [by_hold(row.id) for row in rows if row.scope == "mark"][:1]:
+            blocked[first] = or_(blocked[first], has_many_levels(db))
+            c.exec_driver_sql("SET LOCAL jit = off")  # compiling the condition would take seconds for each kind
+        return blocked
+
+    def uses(self, c: Connection, instance: str, vault: str | None) -> Iterator[Use]:
+        """Yield the holds that are in force: of a vault, those on a prefix in it."""
+        hold = self._db.t.hold
+        held = and_(_is_active(self._db, instance, self._db.now(c)), true() if vault is None else hold.c.vault == vault)
+        yield Use(held, hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
 
     def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
         """Yield the holds that block the mark, or may, each with its end."""
@@ -201,7 +210,7 @@ class HoldKeeper(Keeper):
                     f"kept by {kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
                     f"to end it: {way_out(hold.kept, instance)}"
                 )
-                yield Event(at=hold.placed_at, event="hold", text=text)
+                yield Event(at=hold.placed_at, event="hold", text=text, blocks=True)
                 yield Event(at=hold.expires_at, event="hold_ends", text=f"{hold.kept} ends")
 
     def in_force(self, instance: str) -> Iterator[Blocker]:

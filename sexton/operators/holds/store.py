@@ -95,7 +95,7 @@ class HoldStore:
                     return Coverage(matching, above.scalar_one(), 0)
                 if hold.scope != "mark":
                     return Coverage(matching, 0, 0)
-                blocked = keeper.blocked_by_hold(self._db, c, hold.instance).get(hold.id, false())
+                blocked = keeper.HoldKeeper(self._db).foreseen(c, hold.instance).get(hold.kept, false())
                 blocked = or_(blocked, keeper.has_many_levels(self._db))  # each hold on a mark blocks those
                 with_many_levels = c.execute(count.where(unclaimed, blocked)).scalar_one() - matching
                 return Coverage(matching, 0, max(0, with_many_levels))

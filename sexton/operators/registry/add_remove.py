@@ -1,13 +1,14 @@
 """Register a vault; remove a vault or an instance that is no longer needed.
 
 A vault is registered in steps: check it, write its marker, then its row. Repeating the command after a crash completes
-it. A removal is refused while marks, protections or holds exist. What was deleted, and who asked for it, stays: the
-history of marks, plans, rounds, checks, ended holds and calls. So the name of a removed instance is not used again.
+it. A removal is refused while marks exist, or rows of a keeper, such as holds. What was deleted, and who asked for it,
+stays: the history of marks, plans, rounds, checks, ended holds and calls. So the name of a removed instance is not used
+again.
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, or_, select, update
 
@@ -18,6 +19,7 @@ from sexton.kernel.errors import BadInput, Conflict
 from sexton.kernel.trust import STRICT, Trust
 from sexton.marks.model import Reason, Ref
 from sexton.marks.sql.file_lists import of_instance, read_lists
+from sexton.marks.sql.keeper import Keeper, Use
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.registry.store import Registry
@@ -98,26 +100,19 @@ class InUse(Conflict):
     """The instance or vault is needed: Sexton deletes or keeps something because of it."""
 
 
-class _Use(NamedTuple):
-    """Rows that forbid a removal."""
-
-    rows: ColumnElement[bool]
-    table: Table
-    noun: str
-    way_out: str
-
-
-def remove_instance(db: Database, instance: str, forget_records: Callable[[Connection], object]) -> None:
+def remove_instance(
+    db: Database, keepers: Sequence[Keeper], instance: str, forget_records: Callable[[Connection], object]
+) -> None:
     """Remove an instance whose vaults are removed, with its grants, settings, journal, binlogs and disabled topics.
 
     ``forget_records`` removes what its owner keeps of it in this database.
 
     Raises:
-        InUse: it has vaults, marks, protections, holds or enabled topics, or a round or check of it is running.
+        InUse: it has vaults, marks, enabled topics or what a keeper keeps, or a round or check of it is running.
         UnknownInstance: there is no such instance.
     """
     with deciding(db, instance) as c:
-        _refuse_uses(c, f"instance {instance}", _uses_of_instance(db, c, instance))
+        _refuse_uses(c, keepers, instance, None, _uses_of_instance(db, instance))
         forget_records(c)
         for table, rows in _rows_of(db, instance):
             c.execute(delete(table).where(rows))
@@ -131,9 +126,7 @@ def count_rows(db: Database, instance: str) -> Mapping[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def remove_vault(
-    db: Database, instance: str, name: str, endpoint_url: str, *, gone: bool = False, trust: Trust = STRICT
-) -> bool:
+def remove_vault(db: Database, keepers: Sequence[Keeper], vault: Vault, *, gone: bool = False) -> bool:
     """Remove a vault, then its marker; every object stays. Return whether there was a marker of it.
 
     A marker that stays, because the command was killed, hinders no `vault add` of the same name; another name needs
@@ -144,20 +137,21 @@ def remove_vault(
 
     Raises:
         BadInput: the vault is not gone.
-        InUse: marks, protections or holds name it.
-        UnknownVault: there is no such vault.
+        InUse: marks or a keeper need it.
         VaultFault: the place cannot be reached, a newer copy of this database deletes in it, or the marker cannot be
             removed; then the vault is removed.
     """
-    spec, t = Registry(db).vault(instance, name), db.t
-    vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
-    is_ours = _has_our_marker(db, vault, spec, gone=gone)
+    instance, name, t = vault.spec.instance, vault.spec.name, db.t
+    is_ours = _has_our_marker(db, vault, gone=gone)
     with deciding(db, instance) as c:
-        _refuse_uses(c, f"vault {name} of {instance}", _uses_of_vault(db, c, instance, name, gone=gone))
+        # Marks that name the vault, or have a stored file in it.
+        of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, _with_files(db, c, instance, name)))
+        # Only its owner knows where the files of a mark without a vault are.
+        may_be_in_it = and_(t.mark.c.instance == instance, or_(of_vault, t.mark.c.vault.is_(None)))
+        uses = [] if gone else [Use(may_be_in_it, t.mark, "mark", _marks_end(instance))]
+        _refuse_uses(c, keepers, instance, name, uses)
         if gone:
             # Quarantined marks keep their reason: of a changed one nothing may be deleted in a new vault of this name.
-            # Marks that name the vault, or have a stored file in it.
-            of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, _with_files(db, c, instance, name)))
             reason = t.mark.c.quarantined_reason
             is_free = or_(reason.is_(None), reason == Reason.DELETE_FAILED)
             values = {"quarantined_reason": Reason.UNKNOWN_VAULT, "last_error": f"vault {name} was removed: it is gone"}
@@ -172,8 +166,9 @@ def remove_vault(
     return is_ours
 
 
-def _has_our_marker(db: Database, vault: Vault, spec: VaultSpec, *, gone: bool) -> bool:
+def _has_our_marker(db: Database, vault: Vault, *, gone: bool) -> bool:
     """Return whether a place has the marker of this vault; refuse to remove that of a newer copy of the database."""
+    spec = vault.spec
     try:
         marker = vault.read_marker()
     except VaultFault:
@@ -198,35 +193,16 @@ def _with_files(db: Database, c: Connection, instance: str, vault: str) -> set[R
     }
 
 
-def _uses_of_instance(db: Database, c: Connection, instance: str) -> Iterator[_Use]:
+def _uses_of_instance(db: Database, instance: str) -> Iterator[Use]:
     t = db.t
-    yield _Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT")
-    yield _Use(t.mark.c.instance == instance, t.mark, "mark", _marks_end(instance))
-    protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
-    yield _Use(t.protection.c.instance == instance, t.protection, "protection", protections)
-    yield _Use(_active(db, c, instance), t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
+    yield Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT")
+    yield Use(t.mark.c.instance == instance, t.mark, "mark", _marks_end(instance))
     running = and_(t.round.c.instance == instance, t.round.c.state == "RUNNING")
-    yield _Use(running, t.round, "running round", f"let it end, or: sexton round cancel {instance}")
+    yield Use(running, t.round, "running round", f"let it end, or: sexton round cancel {instance}")
     checking = and_(t.check_run.c.instance == instance, t.check_run.c.state == "RUNNING")
-    yield _Use(checking, t.check_run, "running check", f"let it end, or: sexton check cancel {instance}")
+    yield Use(checking, t.check_run, "running check", f"let it end, or: sexton check cancel {instance}")
     purged = and_(t.wal_topic.c.instance == instance, t.wal_topic.c.enabled)
-    yield _Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list")
-
-
-def _uses_of_vault(db: Database, c: Connection, instance: str, vault: str, *, gone: bool) -> Iterator[_Use]:
-    t, mark, item = db.t, db.t.mark, db.t.protection_item
-    if not gone:
-        # Only its owner knows where the files of a mark without a vault are.
-        may_be_in_it = or_(
-            mark.c.vault == vault, mark.c.vault.is_(None), refs_in(mark, _with_files(db, c, instance, vault))
-        )
-        yield _Use(and_(mark.c.instance == instance, may_be_in_it), mark, "mark", _marks_end(instance))
-    protections = f"they end, or: sexton protection release; see: sexton protection list {instance}"
-    protected = select(item.c.protection).where(item.c.instance == instance, item.c.vault == vault)
-    covering = or_(t.protection.c.filter.is_not(None), t.protection.c.id.in_(protected))  # a filter names no vault
-    yield _Use(and_(t.protection.c.instance == instance, covering), t.protection, "protection", protections)
-    held = and_(_active(db, c, instance), t.hold.c.vault == vault)
-    yield _Use(held, t.hold, "hold", f"sexton hold release; see: sexton hold list {instance}")
+    yield Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list")
 
 
 def _marks_end(instance: str) -> str:
@@ -236,16 +212,15 @@ def _marks_end(instance: str) -> str:
     )
 
 
-def _active(db: Database, c: Connection, instance: str) -> ColumnElement[bool]:
-    hold = db.t.hold
-    return and_(hold.c.instance == instance, hold.c.released_at.is_(None), hold.c.expires_at > db.now(c))
-
-
-def _refuse_uses(c: Connection, what: str, uses: Iterator[_Use]) -> None:
-    """Raise ``InUse``, naming everything that is in the way, and how each ends."""
+def _refuse_uses(
+    c: Connection, keepers: Sequence[Keeper], instance: str, vault: str | None, own_uses: Iterable[Use]
+) -> None:
+    """Raise ``InUse``, naming everything that is in the way, and how each ends; ``vault``: None: of the instance."""
+    uses = [*own_uses, *(use for keeper in keepers for use in keeper.uses(c, instance, vault))]
     counted = [(_count(c, use.table, use.rows), use) for use in uses]
     in_the_way = [f"{count} {use.noun}{'s' if count > 1 else ''} ({use.way_out})" for count, use in counted if count]
     if in_the_way:
+        what = f"instance {instance}" if vault is None else f"vault {vault} of {instance}"
         raise InUse(f"{what} is still needed: it has {'; '.join(in_the_way)}")
 
 

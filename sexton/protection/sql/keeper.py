@@ -8,7 +8,7 @@ or ended since (docs/adr/0016). Rows count from their commit on, whether their p
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select, true
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
@@ -16,7 +16,7 @@ from sexton.marks.file_list import FileList, FileRun
 from sexton.marks.kept import Blocker, Event, KeepReason, Kept
 from sexton.marks.model import Candidate, Place, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import in_span, read_lists
-from sexton.marks.sql.keeper import Keeper
+from sexton.marks.sql.keeper import Keeper, Use
 from sexton.protection.filter import Filter
 from sexton.protection.model import Invalid, Protection, ProtectionSettings, ProtectionState
 from sexton.protection.sql.store import ProtectionStore
@@ -52,7 +52,7 @@ class ProtectionKeeper(Keeper):
     lists = KeepReason.PROTECTION
 
     def __init__(self, db: Database, settings: ProtectionSettings) -> None:
-        self._db, self._settings = db, settings
+        self._db, self._store = db, ProtectionStore(db, settings)
         self._filters: dict[tuple[int, str], Filter] = {}
 
     def snapshot(self, token: WriteToken, refs: Collection[Ref], files: Span) -> ProtectionSnapshot:
@@ -77,6 +77,22 @@ class ProtectionKeeper(Keeper):
             return {ref: snapshot.blocked[ref] for ref in refs if ref in snapshot.blocked}
         return self._blocked(tx, token, refs, files, version)
 
+    def uses(self, _c: Connection, instance: str, vault: str | None) -> Iterator[Use]:
+        """Yield the protections: of a vault, those of objects in it, and filters, which name no vault."""
+        t, item = self._db.t.protection, self._db.t.protection_item
+        protected = select(item.c.protection).where(item.c.instance == instance, item.c.vault == vault)
+        covering = true() if vault is None else or_(t.c.filter.is_not(None), t.c.id.in_(protected))
+        ends = f"they end, or: sexton protection release; see: sexton protection list {instance}"
+        yield Use(and_(t.c.instance == instance, covering), t, "protection", ends)
+
+    def end_due(self, instance: str) -> None:
+        """End the protections that have expired, or that the watermark has passed."""
+        self._store.end_due(instance)
+
+    def delete_ended_rows(self) -> None:
+        """Delete some rows of a protection that ended long ago."""
+        self._store.delete_ended_rows()
+
     def explain(self, instance: str, mark: Candidate) -> Iterator[Event]:
         """Yield the sync jobs' protections that cover any of the mark's files, each with its end."""
         for protection in covering(self._db, instance, mark.places):
@@ -89,14 +105,14 @@ class ProtectionKeeper(Keeper):
                 f"kept by protection {protection.job} of {protection.owner}, {until}; "
                 f"see: sexton protection list {instance}"
             )
-            yield Event(at=protection.registered_at, event="protection", text=text)
+            yield Event(at=protection.registered_at, event="protection", text=text, blocks=True)
             if not finished:
                 text = f"protection {protection.job} expires unless its job renews it"
                 yield Event(at=protection.expires_at, event="protection_ends", text=text)
 
     def in_force(self, instance: str) -> Iterator[Blocker]:
         """Yield the protections."""
-        for p in ProtectionStore(self._db, self._settings).list_protections(instance):
+        for p in self._store.list_protections(instance):
             why = p.description or "sync job"
             if p.ends is not None:
                 why = f"the next round ends it ({p.ends})"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator
 
 from sexton.kernel.message import Message
-from sexton.marks.kept import Kept, KeptCounts
+from sexton.marks.kept import KeepReason, Kept, KeptCounts
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 
@@ -96,9 +96,15 @@ class MarkSums(Message):
 
 
 class HeldMarks(MarkSums):
-    """Due marks of one kind that a hold blocks, as far as their rows show it; a mark of two holds counts for one."""
+    """Due marks of one kind that a keeper blocks, as far as their rows show it; of two answers the first one counts."""
 
-    hold: int
+    reason: KeepReason = KeepReason.HOLD  # plans of earlier builds knew only holds
+    subject: str = ""
+
+    @property
+    def kept(self) -> Kept:
+        """Return the keeper's answer."""
+        return Kept(self.reason, self.subject)
 
 
 class KindPlan(Message):

@@ -1,20 +1,26 @@
 """An instance or a vault that nothing needs can be removed: its rows end, its history and its objects stay."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput, NotFound
 from sexton.marks.model import Ref
+from sexton.marks.sql.keeper import Use
+from sexton.marks.sql.prepared import PreparedKeeper
 from sexton.operators.holds.model import Hold
-from sexton.operators.registry.add_remove import InUse, remove_vault
+from sexton.operators.registry import add_remove
+from sexton.operators.registry.add_remove import InUse
 from sexton.owners.catalog.model import NewTable, Schema
 from sexton.owners.catalog.store import Catalog
 from sexton.owners.plugins import add_instance, remove_instance
+from sexton.storage.kinds import open_vault
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.port import UnknownVault, VaultFault
 from tests.integration.protection.registrations import DUE, protect
@@ -25,6 +31,12 @@ from tests.support.rig import Rig, listing, put, stores_of
 MARKER = "_sexton/vault.json"
 
 
+def remove_vault(rig: Rig, instance: str = "shop", *, gone: bool = False) -> bool:
+    """Remove the vault ``disk``."""
+    vault = open_vault(rig.registry.vault(instance, "disk"), endpoint_url="")
+    return add_remove.remove_vault(rig.db, stores_of(rig.db).keepers, vault, gone=gone)
+
+
 def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     rig.drop(root, "old.dat", "m", later=DUE)
@@ -32,13 +44,13 @@ def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, tmp_path: Pa
     rig.round()
     stores_of(rig.db).paces.put_cap("shop/disk", 5, "", "anna")
 
-    assert remove_vault(rig.db, "shop", "disk", "")
+    assert remove_vault(rig)
 
     assert not (root / MARKER).exists()
     assert listing(root) == {"live.dat": 10}
     assert (rig.count("vault"), rig.count("pace_cap"), rig.count("mark_history")) == (0, 0, 1)
     with pytest.raises(UnknownVault):
-        remove_vault(rig.db, "shop", "disk", "")
+        remove_vault(rig)
     rig.local(root, "again", instance="shop")  # the place is free for another name
 
 
@@ -49,7 +61,7 @@ def test_a_vault_is_needed_by_marks_that_may_be_in_it(rig: Rig, tmp_path: Path) 
     Catalog(rig.db, "lake").drop_table("t")
 
     with pytest.raises(InUse, match="1 mark "):
-        remove_vault(rig.db, "lake", "disk", "")
+        remove_vault(rig, "lake")
 
 
 def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -> None:
@@ -61,7 +73,7 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     held, _ = rig.holds.place(hold, 60)
 
     with pytest.raises(InUse) as refused:
-        remove_vault(rig.db, "shop", "disk", "")
+        remove_vault(rig)
 
     for use in ("1 mark (let rounds", "1 protection (", "1 hold (sexton hold release"):
         assert use in str(refused.value)
@@ -70,7 +82,24 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     rig.holds.release(held.id)
     rig.later(DUE)
     rig.round()
-    assert remove_vault(rig.db, "shop", "disk", "")
+    assert remove_vault(rig)
+
+
+class Freeze(PreparedKeeper):
+    """A keeper that needs one vault."""
+
+    def uses(self, _c: Connection, instance: str, vault: str | None) -> Iterator[Use]:
+        yield Use(self._db.t.vault.c.name == (vault or "disk"), self._db.t.vault, "freeze", f"thaw {instance}")
+
+
+def test_any_keeper_can_need_a_vault_or_an_instance(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    vault, keepers = open_vault(rig.registry.vault("shop", "disk"), endpoint_url=""), (Freeze(rig.db),)
+
+    with pytest.raises(InUse, match=r"vault disk of shop is still needed: it has 1 freeze \(thaw shop\)"):
+        add_remove.remove_vault(rig.db, keepers, vault)
+    with pytest.raises(InUse, match=r"instance shop is still needed: it has 1 vault .*; 1 freeze \(thaw shop\)"):
+        remove_instance(rig.db, rig.registry, keepers, "shop")
 
 
 def denied(vault: LocalVault) -> None:
@@ -84,12 +113,12 @@ def test_a_marker_that_a_killed_removal_left_hinders_nobody(
     with monkeypatch.context() as m:
         m.setattr(LocalVault, "remove_marker", denied)  # is called after the commit
         with pytest.raises(VaultFault, match="the vault is removed, but its marker stays: read-only"):
-            remove_vault(rig.db, "shop", "disk", "")
+            remove_vault(rig)
     assert ((root / MARKER).exists(), rig.count("vault")) == (True, 0)
 
     rig.local(root)
 
-    assert remove_vault(rig.db, "shop", "disk", "")
+    assert remove_vault(rig)
     assert not (root / MARKER).exists()
 
 
@@ -101,7 +130,7 @@ def test_an_older_copy_of_the_database_removes_no_marker(rig: Rig, tmp_path: Pat
     copy.later(DUE)
 
     with pytest.raises(VaultFault, match="BEHIND"):
-        remove_vault(copy.db, "shop", "disk", "", gone=False)
+        remove_vault(copy)
 
     assert (root / MARKER).exists()
 
@@ -111,7 +140,7 @@ def test_the_marker_of_another_vault_stays(rig: Rig, tmp_path: Path) -> None:
     foreign = (other / MARKER).read_bytes()
     (root / MARKER).write_bytes(foreign)
 
-    assert not remove_vault(rig.db, "shop", "disk", "")
+    assert not remove_vault(rig)
 
     assert (root / MARKER).read_bytes() == foreign
 
@@ -125,12 +154,12 @@ def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path
     rig.mark("dropped", NewMark(id="changed", vault="disk", prefix="p/"))
     rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'changed'")
     with pytest.raises(BadInput, match="is not gone"):
-        remove_vault(rig.db, "shop", "disk", "", gone=True)
+        remove_vault(rig, gone=True)
     shutil.rmtree(root)
     with pytest.raises(VaultFault):
-        remove_vault(rig.db, "shop", "disk", "")
+        remove_vault(rig)
 
-    assert not remove_vault(rig.db, "shop", "disk", "", gone=True)
+    assert not remove_vault(rig, gone=True)
 
     report = rig.round()
     reasons = {id_: rig.row("dropped", id_).quarantined_reason for id_ in ("claimed", "due")}
@@ -153,7 +182,7 @@ def test_an_instance_is_removed_when_nothing_needs_it(
     rig.holds.release(held.id)
     rig.round()
     rig.check()
-    remove_vault(rig.db, "shop", "disk", "")
+    remove_vault(rig)
     removed = run(rig, capsys, "instance", "remove", "shop", "--yes", "--reason", "sold")
 
     assert refused.code == 1
@@ -175,7 +204,7 @@ def test_the_records_of_an_instance_end_with_it_alone(rig: Rig) -> None:
         add_instance(rig.db, rig.registry, instance, "catalog")
         Catalog(rig.db, instance).create_table(NewTable(id="t", indexes={"i": Schema()}))
 
-    remove_instance(rig.db, rig.registry, "lake")
+    remove_instance(rig.db, rig.registry, stores_of(rig.db).keepers, "lake")
 
     add_instance(rig.db, rig.registry, "lake", "catalog")
     with pytest.raises(NotFound):

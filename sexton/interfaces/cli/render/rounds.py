@@ -12,7 +12,7 @@ from sexton.insight.wording import first_line, kept_counts, quantity, time_left,
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.printable import printable
-from sexton.marks.kept import KeepReason, by_hold, way_out
+from sexton.marks.kept import KeepReason, way_out
 from sexton.recycle.planning.model import Estimate, Plan
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
         )
     keep_counts = Counter(plan.kept)
     for held in (held for kind in plan.kinds for held in kind.held):
-        keep_counts[by_hold(held.hold)] += held.marks
+        keep_counts[held.kept] += held.marks
     say(keep_counts and f"kept: {kept_counts(keep_counts)}")
     if plan.held.marks:  # held only for as long as holds block it
         say(

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, sum_of
-from sexton.marks.kept import KeepReason, count_by_reason
+from sexton.marks.kept import KeepReason, Kept, count_by_reason
 from sexton.marks.model import InstanceMode
 from sexton.marks.sql.rows import CLAIMED, waits
 from sexton.recycle.model import RoundReport
@@ -76,7 +76,7 @@ class Measure:
         instance: str,
         policy: Policy,
         heartbeat: Callable[[], None] = no_heartbeat,
-        holds: Mapping[int, ColumnElement[bool]] = MappingProxyType({}),
+        foreseen: Mapping[Kept, ColumnElement[bool]] = MappingProxyType({}),
     ) -> None:
         """Count in one transaction.
 
@@ -86,10 +86,10 @@ class Measure:
             instance: whose marks are counted.
             policy: its policy.
             heartbeat: called between two pages of marks; it raises if the count must stop.
-            holds: number of a hold → the condition that it blocks a mark (``holds.conditions.names``).
+            foreseen: the answers of keepers, as ``Keeper.foreseen`` returns them, in order of precedence.
         """
         self._heartbeat = heartbeat
-        self._holds = holds
+        self._foreseen = foreseen
         self._db = db
         self._c = c
         self._instance = instance
@@ -120,15 +120,16 @@ class Measure:
             due = and_(due, mark.c.retention_starts_at > since)
         oldest: int | None = None
         sums: Counter[str] = Counter()
-        held: dict[int, Counter[str]] = {hold: Counter() for hold in self._holds}
+        held: dict[Kept, Counter[str]] = {kept: Counter() for kept in self._foreseen}
         for page in self._pages(due):
             row = self._c.execute(self._sums().where(page)).one()._mapping
             oldest = row["oldest"] if oldest is None else oldest
             sums.update(_counts(row))
-            for hold, of_hold in held.items():  # a mark of two holds counts for the first one
-                before = or_(false(), *(condition for number, condition in self._holds.items() if number < hold))
-                of_page = self._sums().where(page, and_(self._holds[hold], not_(before)))
-                of_hold.update(_counts(self._c.execute(of_page).one()._mapping))
+            before: ColumnElement[bool] = false()
+            for kept, condition in self._foreseen.items():  # a mark with two answers counts for the first one
+                of_page = self._sums().where(page, and_(condition, not_(before)))
+                held[kept].update(_counts(self._c.execute(of_page).one()._mapping))
+                before = or_(before, condition)
         objects, is_estimated = self._objects(kind, sums), self._unlisted(kind, sums) > 0
         return KindPlan(
             kind=kind,
@@ -141,9 +142,14 @@ class Measure:
             limited=is_limited(kind, self._policy),
             shards=tuple(self._shards(due, sums["marks"], shard_count(sums["marks"], objects))),
             held=tuple(
-                HeldMarks(hold=hold, objects=self._objects(kind, of_hold), **{name: of_hold[name] for name in SUMMED})
-                for hold, of_hold in held.items()
-                if of_hold["marks"]
+                HeldMarks(
+                    reason=kept.reason,
+                    subject=kept.subject,
+                    objects=self._objects(kind, of_kept),
+                    **{name: of_kept[name] for name in SUMMED},
+                )
+                for kept, of_kept in held.items()
+                if of_kept["marks"]
             ),
             **{column: sums[column] for column in (*SUMMED, "ages")},
         )

@@ -6,15 +6,15 @@ A retention that is shorter than the one that an operator has agreed to makes no
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, false, func, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, false, func, not_, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import beyond
 from sexton.marks.kept import KeepReason, Kept, by_plan
 from sexton.marks.model import DueMark
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.orphans import ORPHAN, unapproved
 from sexton.marks.sql.rows import due_columns, read_due, waits
-from sexton.operators.holds import keeper
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.model import UnknownPlan
 from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
@@ -44,8 +44,9 @@ class PlanStore:
     ``approvals``: what happens to a plan after it was made.
     """
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, db: Database, keepers: Sequence[Keeper]) -> None:
+        """``keepers``: in order of precedence; plans leave out what they foresee to block."""
+        self._db, self._keepers = db, keepers
         self.approvals = ApprovalStore(db)
 
     def plan_for_operator(
@@ -69,7 +70,7 @@ class PlanStore:
             for due in facts.due:
                 whole = due.whole
                 if whole.estimated:
-                    objects = sum(map(count_objects, unheld_marks(self._db, instance, whole)))
+                    objects = sum(map(count_objects, self.unheld_marks(instance, whole)))
                     objects += sum(held.objects for held in whole.held)
                     whole = whole.model_copy(update={"objects": objects, "estimated": False, "guessed": False})
                 counted.append(due._replace(whole=whole, agreed=whole if due.agreed is due.whole else due.agreed))
@@ -193,8 +194,8 @@ class PlanStore:
         with self._db.read() as tx:
             instance_policy, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
             kinds, more = find_kinds(self._db, tx, instance, instance_policy.policy.retention_seconds)
-            holds = keeper.blocked_by_hold(self._db, tx, instance)
-            measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, holds)
+            foreseen = self._foreseen(tx, instance)
+            measure = Measure(self._db, tx, instance, instance_policy.policy, heartbeat, foreseen)
             due, kept = _due(measure, instance_policy, kinds, now)
             if more:
                 kept[Kept(KeepReason.UNKNOWN_KIND, f"(and at least {more:,} others)")] = more  # a mark each, or more
@@ -213,6 +214,27 @@ class PlanStore:
                 stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
                 questioned=questioned | self.approvals.rejected_kinds(tx, instance, now),
             )
+
+    def _foreseen(self, tx: Connection, instance: str) -> Mapping[Kept, ColumnElement[bool]]:
+        return dict(item for keeper in self._keepers for item in keeper.foreseen(tx, instance).items())
+
+    def unheld_marks(self, instance: str, planned: KindPlan) -> Iterator[Sequence[DueMark]]:
+        """Yield pages of the marks of a planned kind that no keeper is foreseen to block."""
+        mark = self._db.t.mark
+        position = (mark.c.retention_starts_at, mark.c.id)
+        with self._db.read() as c:
+            is_held = or_(false(), *self._foreseen(c, instance).values())
+        due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
+        due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
+        after = (planned.since + 1, "") if planned.since else (0, "")
+        while True:
+            page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
+            with self._db.read() as c:
+                marks = read_due(c, page, position)
+            if not marks:
+                return
+            yield marks
+            after = (marks[-1].retention_starts_at, marks[-1].id)
 
 
 def _due(
@@ -252,25 +274,6 @@ def _limit(facts: PlanFacts, live_objects: LiveObjects) -> Allowance | None:
         return rules.allowance(policy, live_objects())
     except OwnerSilent as e:
         return rules.allowance(policy, None, str(e))
-
-
-def unheld_marks(db: Database, instance: str, planned: KindPlan) -> Iterator[Sequence[DueMark]]:
-    """Yield pages of the marks of a planned kind that no hold blocks."""
-    mark = db.t.mark
-    position = (mark.c.retention_starts_at, mark.c.id)
-    with db.read() as c:
-        is_held = or_(false(), *keeper.blocked_by_hold(db, c, instance).values())
-    due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
-    due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
-    after = (planned.since + 1, "") if planned.since else (0, "")
-    while True:
-        page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
-        with db.read() as c:
-            marks = read_due(c, page, position)
-        if not marks:
-            return
-        yield marks
-        after = (marks[-1].retention_starts_at, marks[-1].id)
 
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, true, update
 
@@ -13,6 +12,7 @@ from sexton.database.rows import add_to_counters
 from sexton.kernel.crash_points import reached
 from sexton.kernel.live import Live
 from sexton.marks.model import BatchState, InstanceMode, Lease
+from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import LeaseStore, is_lease
 from sexton.operators.call_log import record_work
 from sexton.operators.controls.model import NotEnabled
@@ -35,18 +35,6 @@ FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
 log = logging.getLogger(__name__)
 
 
-class EndingProtections(Protocol):
-    """Ends the protections of sync jobs; its class is in another capability, which this one does not import."""
-
-    def end_due(self, instance: str) -> object:
-        """End the protections of an instance that have expired."""
-        ...
-
-    def delete_ended_rows(self) -> object:
-        """Delete the rows of protections that ended long ago."""
-        ...
-
-
 class RoundStore:
     """Opens and closes rounds."""
 
@@ -57,7 +45,7 @@ class RoundStore:
         operators: OperatorStores,
         interval_seconds: int | Live[int],
         live_objects: Callable[[str], int | None] = lambda _: None,
-        protections: EndingProtections | None = None,
+        keepers: Sequence[Keeper] = (),
     ) -> None:
         """Store the collaborators.
 
@@ -67,13 +55,13 @@ class RoundStore:
             operators: the stores of operators: instances and vaults, and stops, lists and windows.
             interval_seconds: from one slot of an instance to its next.
             live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
-            protections: overdue ones end when a round opens; None: none are registered.
+            keepers: in order of precedence; what is overdue of them ends when a round opens.
         """
-        self.plans = PlanStore(db)
+        self.plans = PlanStore(db, keepers)
         self.reports = Reports(db)
         self._old_rows = OldRows(db)
         self._live_objects = live_objects
-        self._protections = protections
+        self._keepers = keepers
         self._db = db
         self._leases = leases
         self._operators = operators
@@ -136,8 +124,8 @@ class RoundStore:
             c.execute(update(t).where(t.c.id == round_).values(waiting=None, waiting_since=None))
         with deciding(self._db, instance) as c:  # as every claim: vaults' markers name it (docs/adr/0046)
             c.execute(insert(self._db.t.claim).values(round=round_))
-        if self._protections is not None:
-            self._protections.end_due(instance)
+        for keeper in self._keepers:
+            keeper.end_due(instance)
         reached("round.opened")
         cutoffs = dict(self.plans.due_instants(instance, policy).agreed)
         return OpenedRound(
@@ -287,9 +275,8 @@ class RoundStore:
             partial(self._old_rows.forget_history, instance, heartbeat),
             partial(self._old_rows.forget_rounds, instance, heartbeat),
             self._operators.calls.forget,
+            *(keeper.delete_ended_rows for keeper in self._keepers),
         ]
-        if self._protections is not None:
-            expired.append(self._protections.delete_ended_rows)
         for forget in expired:
             try:
                 forget()

@@ -307,7 +307,7 @@ def test_no_hold_is_missed_beyond_the_levels_that_are_read(rig: Rig, root: Path)
     (mark_story,) = story(rig.db, "m17", "shop", why)
     report = rig.round()
 
-    assert [(held.hold, held.marks) for kind in planned.kinds for held in kind.held] == [(other.id, 2)]
+    assert [(held.kept, held.marks) for kind in planned.kinds for held in kind.held] == [(other.kept, 2)]
     assert any(f"kept by hold {other.id} ({TOO_MANY_LEVELS})" in shown.text for shown in mark_story.events)
     assert kept_texts(report) == {f"hold {other.id} ({TOO_MANY_LEVELS})": 2}
     assert counts == ((0, 0, 2), (0, 0, 2))  # each alone would block both

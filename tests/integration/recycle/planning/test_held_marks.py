@@ -1,14 +1,19 @@
 """A plan's numbers leave out what holds block, name the holds, and call an estimate an estimate."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from sqlalchemy import ColumnElement, Connection
 
 from sexton.contract import NewMark
+from sexton.marks.kept import KeepReason, Kept
+from sexton.marks.sql.prepared import PreparedKeeper
+from sexton.operators.holds.keeper import HoldKeeper
 from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.model import MarkSums
-from sexton.recycle.planning.sql.plans import unheld_marks
+from sexton.recycle.planning.sql.plans import PlanStore
 from tests.support.command import run
 from tests.support.planned import DAY, Limited, kind_plan, limited_policy, waiting_plans
 from tests.support.rig import Rig, put
@@ -67,11 +72,11 @@ def test_holds_are_deducted_and_named(shop: Limited, tmp_path: Path, subtests: p
             planned = kind_plan(shop.plan_as_operator(), "dropped")
 
             assert (planned.marks, planned.unheld) == (6, unheld)
-            assert [(part.hold, part.marks) for part in planned.held] == [
-                (hold.id, marks) for hold, marks in zip(holds, held, strict=False)
+            assert [(part.kept, part.marks) for part in planned.held] == [
+                (hold.kept, marks) for hold, marks in zip(holds, held, strict=False)
             ]
             if names == ("prefix of a key",):
-                counted = [mark.id for page in unheld_marks(shop.db, "shop", planned) for mark in page]
+                counted = [mark.id for page in shop.rounds.plans.unheld_marks("shop", planned) for mark in page]
                 assert sorted(counted) == ["clicks-child", "clicks-prefix", "users-child", "users-keys", "users-prefix"]
             for hold in holds:
                 shop.holds.release(hold.id)
@@ -91,6 +96,23 @@ def test_a_mark_without_parent_or_vault_is_under_no_hold(rig: Rig, tmp_path: Pat
     (planned,) = rig.plan().kinds
 
     assert [held.marks for held in planned.held] == [2]  # by the instance's hold: none before it blocks them
+
+
+class Freeze(PreparedKeeper):
+    """A keeper that blocks all marks of one table."""
+
+    def foreseen(self, _c: Connection, instance: str) -> Mapping[Kept, ColumnElement[bool]]:
+        return {Kept(KeepReason.OTHER, "a freeze"): self._db.t.mark.c.parent_id == "users"}
+
+
+def test_plans_deduct_what_any_keeper_foresees(shop: Limited) -> None:
+    shop.holds.place(HOLDS["mark"], DAY)
+    keepers = (HoldKeeper(shop.db), Freeze(shop.db))
+
+    planned = kind_plan(PlanStore(shop.db, keepers).plan_for_operator("shop", shop.policy, "ann"), "dropped")
+
+    assert [(part.kept.reason, part.marks) for part in planned.held] == [(KeepReason.HOLD, 2), (KeepReason.OTHER, 2)]
+    assert planned.unheld.marks == 2
 
 
 def test_held_objects_need_no_approval(shop: Limited) -> None:
