@@ -23,6 +23,8 @@ from sexton.recycle.pacing.policy import vault_of
 from sexton.replication.binlog.model import LogCounts
 from workflows import ids
 
+NO_REASON = "no reason was given"
+
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
 
 
@@ -100,7 +102,9 @@ def status(call: Call, instance: Covered = None) -> Status:
 
 
 @operation("stop", "POST /v1/instances/{instance}/stop /v1/stop", Grant.OPERATE, Logged(keeps=True, reserved=True))
-def stop(call: Call, instance: Covered = None, *, reason: Reason, everything: Everything = False) -> StopResult:
+def stop(
+    call: Call, instance: Covered = None, *, reason: Reason = NO_REASON, everything: Everything = False
+) -> StopResult:
     """Stop deletion of one instance or of all, within 5 s.
 
     The stop takes effect after the current page. Claimed marks stay claimed, and are finished after `sexton start`.
