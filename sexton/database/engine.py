@@ -40,7 +40,7 @@ RELIED_ON = {
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
     "row_security": "on",
-    "DateStyle": "ISO",
+    "DateStyle": "ISO,MDY",
     "IntervalStyle": "postgres",
     "TimeZone": "UTC",
     "client_encoding": "UTF8",
