@@ -198,11 +198,12 @@ def call_log(
     ] = "",
     after: Before = None,
     limit: Limit = 50,
+    everything: Annotated[bool, Flag("--all"), Field(description="Also the rounds that workers began.")] = False,
 ) -> Page[CallRecord]:
     """Print who did what, the newest first.
 
-    Actions that delete, block or configure something, including those that were refused, and the rounds that workers
-    began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
+    Actions that delete, block or configure something, including those that were refused; with --all also the rounds
+    that workers began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
     not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals) are recorded
     only if they are refused. Records are kept for 400 days.
 
@@ -211,7 +212,8 @@ def call_log(
 
     Example: sexton log --instance shop
     """
-    return Page[CallRecord](**page(call.stores.calls.last(limit + 1, instance, who, before=after), limit))
+    calls = call.stores.calls.last(limit + 1, instance, who, before=after, works=everything)
+    return Page[CallRecord](**page(calls, limit))
 
 
 @operation("pace", "GET /v1/pace", Grant.READ, READS)

@@ -202,6 +202,10 @@ async def _examine_deployment(client: "Client", settings: "Settings") -> list[Do
         active = DoctorFinding("OK", "schedule", f"checks every {s.every_seconds:.0f} s which instances are due")
         paused = DoctorFinding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")
         found.append(paused if s.paused else active)
+    if wrong := await search_attributes.of_another_type(client):
+        detail = f"{', '.join(wrong)}: registered with another type than Keyword, so that no run is found by it"
+        todo = "remove it in Temporal (operator search-attribute remove), then: sexton schedules apply"
+        return [*found, DoctorFinding("FAIL", "attributes", detail, todo)]
     if missing := await search_attributes.missing(client):
         detail = f"{', '.join(missing)} not registered: rounds run, but the Temporal UI cannot search by them"
         return [*found, DoctorFinding("WARN", "attributes", detail, "sexton schedules apply")]
