@@ -203,9 +203,9 @@ def call_log(
     """Print who did what, the newest first.
 
     Actions that delete, block or configure something, including those that were refused; with --all also the rounds
-    that workers began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
-    not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals) are recorded
-    only if they are refused. Records are kept for 400 days.
+    that workers began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the
+    caller did not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals)
+    are recorded only if they are refused. Records are kept for 400 days.
 
     `--follow --json` prints each row as one line of JSON, as it was stored, for a program that collects logs; `--since`
     resumes behind a row, 0 is the beginning.
