@@ -29,10 +29,30 @@ LOCK_SECONDS = 5
 SEARCH_PATH = "pg_catalog,pg_temp"
 """Sexton names the schema of all that it uses. By default an operator or function in ``public`` that fits the types of
 a query better than PostgreSQL's own would run with the rights of Sexton's role."""
-OPTIONS = (
-    f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000} "
-    f"-c search_path={SEARCH_PATH}"
-)
+RELIED_ON = {
+    "application_name": "sexton",
+    "synchronous_commit": "on",
+    "lock_timeout": str(LOCK_SECONDS * 1000),
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "search_path": SEARCH_PATH,
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "row_security": "on",
+    "DateStyle": "ISO,MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "client_encoding": "UTF8",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
+    "array_nulls": "on",
+}
+"""What Sexton relies on: a database or a role may set each of them otherwise. Every version from 14 on has them."""
+OPTIONS = " ".join(f"-c {name}={value}" for name, value in RELIED_ON.items())
 """The settings of Sexton's own sessions, and of those that read owners' live views."""
 MOST_MESSAGE = 500
 """Characters of a driver's message that are kept: a query of an owner's view decides how long it is."""

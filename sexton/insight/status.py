@@ -146,12 +146,14 @@ def overview(
     statuses = []
     for instance in rows:
         name, running = instance.id, work.get(instance.id)
+        hindered = running is not None or halted(name) is not None or instance.slots_used >= slots
         status = InstanceStatus(
             instance=name,
             mode=instance.mode,
             now=now,
             running=running,
             next_round=stores.schedule.next_round_of(instance, now) if running is None else None,
+            overdue_since=None if hindered else stores.schedule.overdue_of(instance, now),
             halt=halted(name),
             failures=instance.failures,
             last_success=instance.last_success_at,

@@ -206,6 +206,8 @@ class InstanceStatus(Message):
     now: int = Field(alias="now_at")
     running: Running | None
     next_round: int | None = Field(alias="next_round_at")
+    overdue_since: int | None = Field(None, alias="overdue_since_at")
+    """Since when its next round is due, if nothing has begun it for long though nothing hinders it."""
     halt: Halt | None
     failures: int
     last_success: int | None = Field(alias="last_success_at")

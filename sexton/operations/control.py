@@ -23,6 +23,8 @@ from sexton.recycle.pacing.policy import vault_of
 from sexton.replication.binlog.model import LogCounts
 from workflows import ids
 
+NO_REASON = "no reason was given"
+
 Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")]
 
 
@@ -100,7 +102,9 @@ def status(call: Call, instance: Covered = None) -> Status:
 
 
 @operation("stop", "POST /v1/instances/{instance}/stop /v1/stop", Grant.OPERATE, Logged(keeps=True, reserved=True))
-def stop(call: Call, instance: Covered = None, *, reason: Reason, everything: Everything = False) -> StopResult:
+def stop(
+    call: Call, instance: Covered = None, *, reason: Reason = NO_REASON, everything: Everything = False
+) -> StopResult:
     """Stop deletion of one instance or of all, within 5 s.
 
     The stop takes effect after the current page. Claimed marks stay claimed, and are finished after `sexton start`.
@@ -194,20 +198,22 @@ def call_log(
     ] = "",
     after: Before = None,
     limit: Limit = 50,
+    everything: Annotated[bool, Flag("--all"), Field(description="Also the rounds that workers began.")] = False,
 ) -> Page[CallRecord]:
     """Print who did what, the newest first.
 
-    Actions that delete, block or configure something, including those that were refused, and the rounds that workers
-    began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did
-    not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals) are recorded
-    only if they are refused. Records are kept for 400 days.
+    Actions that delete, block or configure something, including those that were refused; with --all also the rounds
+    that workers began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the
+    caller did not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals)
+    are recorded only if they are refused. Records are kept for 400 days.
 
     `--follow --json` prints each row as one line of JSON, as it was stored, for a program that collects logs; `--since`
     resumes behind a row, 0 is the beginning.
 
     Example: sexton log --instance shop
     """
-    return Page[CallRecord](**page(call.stores.calls.last(limit + 1, instance, who, before=after), limit))
+    calls = call.stores.calls.last(limit + 1, instance, who, before=after, works=everything)
+    return Page[CallRecord](**page(calls, limit))
 
 
 @operation("pace", "GET /v1/pace", Grant.READ, READS)

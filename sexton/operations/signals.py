@@ -57,8 +57,8 @@ WORKS = (
         "round",
         RoundProgress,
         {
-            "cancel": "it ends after the page that it is deleting now, with a report; the next round finishes its "
-            "claimed marks",
+            "cancel": "it ends after the page that it is deleting now, with a report; the next round, an interval "
+            "later, finishes its claimed marks. To delete nothing until you say so: sexton stop",
             "pause": "it pauses after the page that it is deleting now, and has no lease until: sexton round resume",
             "resume": "it continues where it stopped, as soon as it has a lease",
             "retry": AGAIN,

@@ -21,6 +21,8 @@ from sexton.kernel.errors import SextonError, code_of
 from sexton.kernel.message import Message
 
 ASKED, DONE = "asked", "ok"
+WORKER = "worker"
+"""Who begins the work that nobody asked for."""
 
 
 class CallRecord(Message):
@@ -109,7 +111,13 @@ class CallStore:
             log.warning("%r of %r was not logged: %s", call.action, call.who, first_line(e))
 
     def last(
-        self, count: int, instance: str | None = None, who: str = "", before: int | None = None
+        self,
+        count: int,
+        instance: str | None = None,
+        who: str = "",
+        before: int | None = None,
+        *,
+        works: bool = True,
     ) -> Sequence[CallRecord]:
         """Return the newest calls with their outcomes, the newest first.
 
@@ -118,9 +126,12 @@ class CallStore:
             instance: only calls about it; None: any.
             who: only callers whose name contains it.
             before: only calls with lower numbers.
+            works: also what workers began by themselves.
         """
         t = self._db.t.call
         query = newest(t, count, instance, before).where(t.c.begun_id.is_(None))
+        if not works:
+            query = query.where(t.c.who != WORKER)
         if who:
             query = query.where(t.c.who.contains(who, autoescape=True))
         with self._db.read() as c:
@@ -194,5 +205,5 @@ def record_work(db: Database, c: Connection, action: str, instance: str = "", su
             does not say; the search attribute of the workflow does.
     """
     reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
-    call = CallRecord(who="worker", source=f"worker@{socket.gethostname()}", action=action, instance=instance)
+    call = CallRecord(who=WORKER, source=f"worker@{socket.gethostname()}", action=action, instance=instance)
     append(db, c, call.model_copy(update={"subject": subject, "outcome": DONE, "reason": reason}))

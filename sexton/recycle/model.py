@@ -23,7 +23,7 @@ NO_FAULT = ("normal", "NOT_LISTED")
 
 
 class RoundState(StrEnum):
-    """The state of a round's row; the report says more exactly how a round ended."""
+    """The state of a round's row, by which rows are found. Who reads a round sees its report's, which is more exact."""
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"

@@ -7,9 +7,9 @@ from typing import Protocol
 from sexton.kernel.errors import NotFound, SextonError
 from sexton.storage.model import ClaimId, KeyResult, ListedObject, Marker, Probe, Undeleted, VaultPart, VaultSpec
 
-UNREACHABLE = "UNREACHABLE"
+UNREACHABLE, BAD_REPLY = "UNREACHABLE", "BAD_REPLY"
 FAULTS = frozenset(
-    {UNREACHABLE, "NO_BUCKET", "NO_MARKER", "FOREIGN_MARKER", "BEHIND", "DENIED", "BAD_REPLY", "THROTTLED"}
+    {UNREACHABLE, "NO_BUCKET", "NO_MARKER", "FOREIGN_MARKER", "BEHIND", "DENIED", BAD_REPLY, "THROTTLED"}
 )
 """Why a vault is at fault."""
 NOT_LISTED = "NOT_LISTED"

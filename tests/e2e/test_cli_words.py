@@ -111,6 +111,20 @@ def test_a_table_loses_no_character_at_any_width(
     assert max(len(line) for line in printed.splitlines()) <= width
 
 
+@pytest.mark.parametrize("width", range(20, 50))
+def test_a_table_of_short_cells_loses_no_character(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such columns are never folded: where the terminal is exactly as wide, their last character was cut."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    show_table(("a", "b", "c"), [("123456789", "abcdefghi", "ABCDEFGHI")])
+    printed = capsys.readouterr().out
+
+    assert all(cell in printed for cell in ("123456789", "abcdefghi", "ABCDEFGHI"))
+
+
 def test_a_piped_table_ignores_the_width_of_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

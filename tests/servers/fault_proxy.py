@@ -73,6 +73,8 @@ class FaultProxy:
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._keys: dict[str, tuple[str, int]] = {}
         self._delays: dict[str, float] = {}
+        self.fails_about: dict[str, int] = {}
+        """Part of a path or key → the status of every request about it; 0: its connection is reset."""
         self.ignores_etags: frozenset[str] = frozenset()
         """The operations of `DeleteObject` and `DeleteObjects` that ignore ETag conditions, as in some stores."""
         handler = type("Handler", (_Handler,), {"proxy": self})
@@ -176,6 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
             objects = [{name: value for name, value in o.items() if name != "ETag"} for o in objects]
         keys = tuple(str(o["Key"]) for o in objects)
         self._entry = Entry(started, self.command, self.path, operation, keys, 0)
+        for text, status in self.proxy.fails_about.items():
+            if any(text in about for about in (unquote(self.path), *keys)):
+                fault = _Fault("fail", 1, status, "InternalError") if status else _Fault("reset", 1)
         self._answer(operation, fault, body, objects, quiet)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve

@@ -16,6 +16,7 @@ from sexton.contract import NewMark
 from sexton.deployment import Deployment
 from sexton.interfaces.cli.commands import after_restore
 from sexton.marks.kept import Blocker
+from sexton.runtime.blockers.listing import list_blockers
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import temporal_blockers
@@ -90,6 +91,44 @@ async def test_schedule_and_workers_are_named(rig: Rig, settings: Settings, temp
     assert texts[0].startswith("no schedule was applied")
     assert texts[1] == ""
     assert "paused (migrating the database (anna))" in texts[2]
+
+
+async def test_a_schedule_that_temporal_lost_is_made_again(
+    rig: Rig, settings: Settings, temporal_server: DevServer
+) -> None:
+    deployment = f"test-{uuid.uuid4().hex[:8]}"
+    at = service(rig, settings, temporal_server.address, deployment)
+    client = await temporal_server.connect()
+
+    await schedules.keep(client, rig.db, at.live)
+    never = await schedules.describe(client, deployment)
+    await schedules.apply(client, at.settings)
+    await schedules.keep(client, rig.db, at.live)
+    await schedules.handle(client, deployment).delete()
+    await schedules.keep(client, rig.db, at.live)
+    again = await schedules.describe(client, deployment)
+    await schedules.pause(client, deployment, "migrating (anna)")
+    await schedules.keep(client, rig.db, at.live)
+    await schedules.handle(client, deployment).delete()
+    await schedules.keep(client, rig.db, at.live)
+    paused = await schedules.describe(client, deployment)
+
+    assert (never, [s.paused for s in again]) == ([], [False])
+    assert [(s.paused, s.note) for s in paused] == [(True, "migrating (anna)")]
+
+
+async def test_an_overdue_round_is_named_while_temporal_is_away(rig: Rig, settings: Settings) -> None:
+    at = service(rig, settings, "127.0.0.1:1", DEPLOYMENT)
+    rig.later(301)
+
+    listed = await asyncio.to_thread(list_blockers, at, None)
+    [status] = at.status("shop").instances
+
+    assert (listed.temporal_away, [(b.instance, b.held_by, b.since) for b in listed.rows]) == (
+        True,
+        [("shop", "overdue", rig.instance_row().created_at)],
+    )
+    assert status.overdue_since == rig.instance_row().created_at
 
 
 async def test_paused_run_is_named_behind_many_others(

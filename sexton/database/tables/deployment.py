@@ -9,6 +9,8 @@ clock = table(
     boolean("one", CheckConstraint("one"), key=True, default=True),
     text("deployment"),
     bigint("offset_seconds", CheckConstraint("offset_seconds >= 0"), default=0),  # only ever increased
+    # the schedule as a worker last saw it in Temporal: active, or paused: NOTE; empty: none was applied
+    text("schedule", default=""),
     text("works_with", default="0001"),  # the oldest version of the schema whose programs may use this database
     CheckConstraint("offset_seconds = 0 OR deployment ~ '^(demo|test)-'", name="clock_moves_only_in_demo_and_test"),
 )

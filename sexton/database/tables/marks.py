@@ -145,6 +145,7 @@ mark_history = table(
     instant("gone_at"),
     bigint("batch"),
     bigint("round"),
+    text("owner_txn", null=True),
     text("discarded", null=True),  # why an operator discarded the mark; null: not discarded
     boolean("absorbed", default=False),  # deleted with the files of its parent
     PrimaryKeyConstraint("id", "kind", "instance"),

@@ -72,7 +72,8 @@ def events_of_history(db: Database, history_row: Any, names: set[str], context: 
         context: further sources.
     """
     vault = f" in vault {history_row.vault}" if history_row.vault else ""
-    yield Event(at=history_row.marked_at, event="marked", text=f"marked {history_row.kind}{vault}")
+    by = f" by transaction {history_row.owner_txn}" if history_row.owner_txn else ""
+    yield Event(at=history_row.marked_at, event="marked", text=f"marked {history_row.kind}{vault}{by}")
     if history_row.parent_id is not None:
         yield Event(at=history_row.marked_at, event="below", text=f"parents: {', '.join(_parents(db, history_row))}")
     if history_row.batch or history_row.discarded is None:

@@ -143,7 +143,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console = styled_console(piped_width=PIPED_WIDTH)
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
-    needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1)
+    needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1) + 1
     if needed <= console.width:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
         for name, width in zip(columns, widths, strict=True):

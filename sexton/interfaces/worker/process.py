@@ -56,7 +56,7 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             await schedules.warn_if_idle(client, settings.require_deployment())
             worker = await build(client, settings, db, sdk)
             await resources.enter_async_context(
-                in_background(schedules.follow_interval(client, live_settings(db, settings)))
+                in_background(schedules.follow_interval(client, db, live_settings(db, settings)))
             )
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(in_background(versions.promote_first(client, settings)))

@@ -74,6 +74,11 @@ class Piece(NamedTuple):
         positions = range(len(self.places))
         return self._at(positions[:keys]), self._at(positions[keys:])
 
+    @property
+    def halves(self) -> "tuple[Piece, Piece]":
+        """Return its first and its second half, of which no refusal is known yet."""
+        return self._replace(refusals=0).cut(len(self.places) // 2)
+
     def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":
         """Return the files at some positions, which the store refused at an instant.
 

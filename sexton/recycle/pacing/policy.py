@@ -58,6 +58,9 @@ THROTTLED = "THROTTLED"
 GIVE_UP_SECONDS = 120.0
 UNREACHABLE_TRIES = 3
 """How many tries a vault gets that does not answer; each may last until its time-out."""
+BROKEN_TRIES = 32
+"""How many requests in a row may fail as a whole in a vault whose marker can be read: a page of 1,000 keys is divided
+ten times until the key that is the reason fails alone."""
 PLACES_A_VAULT = 64
 """How many first folders of one vault are places of their own; a vault with more folders is one place."""
 
@@ -166,12 +169,17 @@ class Patience:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._tries = 0
+        self._tries = self._broken = 0
         self._tried_at = float("-inf")
 
     def taken(self) -> None:
         """Record that the store accepted a key."""
-        self._since, self._tries = None, 0
+        self._since, self._tries, self._broken = None, 0, 0
+
+    def broken(self) -> bool:
+        """Record that a request failed as a whole, though the vault answers; return whether to give the vault up."""
+        self._broken += 1
+        return self._broken > BROKEN_TRIES
 
     def refused(self, now: float) -> str | None:
         """Record that the store throttled a request; return the reason to give the vault up, None: continue."""

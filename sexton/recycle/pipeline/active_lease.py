@@ -1,7 +1,9 @@
 """Keep a lease in use: renew it while the work continues, and track the vaults that the range excludes."""
 
+import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -14,6 +16,7 @@ from sexton.recycle.pacing.policy import Patience
 from sexton.storage.port import NOT_LISTED, Throttled, VaultFault
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 BUSY_SECONDS = 1.0
 """The wait before a request to a throttling store is repeated, if the store does not state a time."""
 POLL_SECONDS = 0.5
@@ -48,6 +51,8 @@ class ActiveLease:
         self._renewed_at = float("-inf")
         self._whitelist: frozenset[str] = frozenset()
         self._faults: dict[str, str] = {}
+        self.unanswered: Counter[str] = Counter()
+        """By vault: prefixes that could not be listed in this range."""
         self._lock = threading.Lock()
 
     @property
@@ -60,13 +65,15 @@ class ActiveLease:
         """Return the vaults in which nothing may be claimed or deleted, and why."""
         return dict(self._excluded_vaults)
 
-    def add_fault(self, vault: str, reason: str) -> None:
-        """Skip a vault in this range. May be called from any thread."""
+    def add_fault(self, vault: str, reason: str, detail: str) -> None:
+        """Skip a vault in this range, and log what it answered. May be called from any thread."""
+        if self._faults.get(vault) != reason:
+            log.warning("vault %s of %s: %s: %s", vault, self._lease.instance, reason, detail)
         self._faults[vault] = reason
 
-    def exclude_vault(self, vault: str, reason: str) -> None:
+    def exclude_vault(self, vault: str, reason: str, detail: str) -> None:
         """Skip a vault, and claim no more marks in it during this range. May be called from any thread."""
-        self.add_fault(vault, reason)
+        self.add_fault(vault, reason, detail)
         self._excluded_vaults = {**self._excluded_vaults, vault: reason}
 
     def keep_alive(self) -> None:

@@ -171,7 +171,8 @@ class DeletionProgress:
         """Return how the mark is settled after every file was tried.
 
         A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the
-        upload grace (a PUT may land after list and delete), so a clean first pass leaves it to the second pass.
+        upload grace (a PUT may land after list and delete), so a clean first pass leaves it to the second pass. If that
+        still finds objects it asks for another: a PUT was late, or the store's listing had ended early.
         """
         if self.changed:
             return Settlement.CHANGED
@@ -181,6 +182,6 @@ class DeletionProgress:
             return Settlement.WAITING
         if self.lacking:
             return Settlement.LACKING
-        if self.prefix is not None and self.first_pass_at is None:
+        if self.prefix is not None and (self.first_pass_at is None or self.objects):
             return Settlement.SECOND_PASS
         return Settlement.GONE

@@ -23,12 +23,24 @@ from sexton.recycle.pacing.policy import THROTTLED, Patience
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease
 from sexton.recycle.pipeline.parts import Stores
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, VERIFIED_SECONDS, KeyOutcome, KeyResult
-from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import BAD_REPLY, UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 log = logging.getLogger(__name__)
 AHEAD_PAGES = 32
 """Pages read ahead, so that a throttled place does not delay the others."""
 VERIFY_TRIES = 3
+TRIES_ALONE = 2
+"""How often a file is tried alone whose request fails as a whole."""
+INTERNAL_ERROR = "InternalError"
+"""How the reason of a key begins whose request the store answered with a 500."""
+
+
+class PageFault(Exception):
+    """A request failed as a whole in a vault that answers otherwise: one of its keys may be the reason."""
+
+    def __init__(self, fault: VaultFault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
 
 
 class ThreadDeleter:
@@ -80,9 +92,10 @@ class ThreadDeleter:
 
         This is done in the pool's thread, because the page may have waited.
 
-        If an object was absent the vault is verified again: an unmounted disk shows no object at all.
+        If an object was absent the vault is verified again: an unmounted disk shows no object at all. So it is if the
+        request failed as a whole: ``PageFault`` tells that the vault answers.
         """
-        page, answer, sent_at = piece.page, None, time.monotonic()
+        page, answer, sent_at, is_sent = piece.page, None, time.monotonic(), False
         try:
             active_lease.renew_if_due()
             active_lease.refuse_excluded(page.vault)
@@ -91,7 +104,7 @@ class ThreadDeleter:
             vault.prepare_delete()
             self._verify(token, active_lease, page)
             self._count_in_flight(token.instance, page.vault, 1)
-            sent_at = time.monotonic()
+            sent_at, is_sent = time.monotonic(), True
             try:
                 results = delete_page(vault, page)
             finally:
@@ -105,12 +118,16 @@ class ThreadDeleter:
                 answer = Answer(sent_at, time.monotonic() - sent_at, piece.charge, retry_after=e.retry_after)
             elif e.reason == UNREACHABLE:
                 answer = Answer(sent_at, time.monotonic() - sent_at, lost=True)
+            if is_sent and e.reason in (UNREACHABLE, BAD_REPLY) and not isinstance(e, Throttled):
+                self._vaults.confirm(token.instance, page.vault)
+                raise PageFault(e) from e
             raise
         finally:
             self.pacer.report_result(piece.charge, answer)
-        if any(result.outcome is KeyOutcome.ABSENT for result in results):
+        failed_alone = len(results) == 1 and results[0].reason.startswith(INTERNAL_ERROR)
+        if failed_alone or any(result.outcome is KeyOutcome.ABSENT for result in results):
             self._vaults.confirm(token.instance, page.vault)
-        return results
+        return [results[0]._replace(alone=True)] if failed_alone else results
 
     def _verify(self, token: WriteToken, active_lease: ActiveLease, page: FilePage) -> None:
         """Verify stops, lease and token once more, directly before a request that cannot be called back.
@@ -249,8 +266,8 @@ class ThreadDeletion:
                 continue
             try:
                 places = self._pool.pacer.places(self._token.instance, page.vault, page.keys)
-            except UnknownVault:
-                self._give_up(page.vault, Reason.UNKNOWN_VAULT)
+            except UnknownVault as e:
+                self._give_up(page.vault, Reason.UNKNOWN_VAULT, str(e))
             else:
                 self._waiting.append(Piece(page, places, claim))
 
@@ -284,13 +301,16 @@ class ThreadDeletion:
             patience = self._patience.setdefault(piece.page.vault, Patience())
             try:
                 results = future.result()
-            except Throttled:
+            except Throttled as busy:
                 now = time.monotonic()
                 whole = piece.refused(range(len(piece.page.keys)), now, telling=False)
-                self._retry(whole, patience.refused(now))
+                self._retry(whole, patience.refused(now), busy.detail)
+            except PageFault as e:
+                self._divide(piece, e.fault, patience)
             except (VaultFault, UnknownVault) as e:
                 fault = getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                self._retry(piece, patience.lost(sent_at, time.monotonic()) if fault == UNREACHABLE else fault)
+                fault = patience.lost(sent_at, time.monotonic()) if fault == UNREACHABLE else fault
+                self._retry(piece, fault, str(getattr(e, "detail", e)))
             else:
                 reached("files.deleted")
                 self._store(piece, results, patience)
@@ -313,24 +333,41 @@ class ThreadDeletion:
             alone = all(result.alone for result in refusals)
             fault = patience.refused(now) if len(throttled) == len(results) and not alone else None
             telling = alone or self._accepted_at.get(vault, float("-inf")) > piece.refused_at
-            self._retry(piece.refused(throttled, now, telling=telling), fault, refusals)
+            refused = piece.refused(throttled, now, telling=telling)
+            if fault is None and 1 < len(results) == sum(r.reason.startswith(INTERNAL_ERROR) for r in refusals):
+                self._waiting.extend(refused.halves)  # one of the keys may be the reason
+            else:
+                self._retry(refused, fault, refusals[0].reason, refusals)
 
-    def _retry(self, piece: Piece, fault: str | None, refusals: Sequence[KeyResult] = ()) -> None:
+    def _divide(self, piece: Piece, fault: VaultFault, patience: Patience) -> None:
+        """Try the halves of a page that failed as a whole, until the keys that are the reason fail alone."""
+        refused = piece.refused(range(len(piece.page.keys)), time.monotonic(), telling=True)
+        if patience.broken():
+            self._give_up(piece.page.vault, fault.reason, fault.detail)
+        elif len(piece.page.keys) > 1:
+            self._waiting.extend(refused.halves)
+        elif refused.refusals < TRIES_ALONE:
+            self._waiting.append(refused)
+        else:
+            failed = KeyResult(piece.page.keys[0], KeyOutcome.FAILED, fault.detail)
+            self._pool.stores.outcomes.record(self._token, piece.page, [failed])
+
+    def _retry(self, piece: Piece, fault: str | None, detail: str, refusals: Sequence[KeyResult] = ()) -> None:
         """Put a piece back to be tried again, unless its vault is given up or its keys have failed.
 
         Keys that a store refuses again and again while it accepts others have failed: they count, and are shown.
         """
         if fault is not None:
-            self._give_up(piece.page.vault, fault)
+            self._give_up(piece.page.vault, fault, detail)
         elif piece.hopeless and refusals:
             failed = [refusal._replace(outcome=KeyOutcome.FAILED) for refusal in refusals]
             self._pool.stores.outcomes.record(self._token, piece.page, failed)
         else:
             self._waiting.append(piece)
 
-    def _give_up(self, vault: str, reason: str) -> None:
+    def _give_up(self, vault: str, reason: str, detail: str) -> None:
         self._faulty.add(vault)
-        self._active_lease.add_fault(vault, reason)
+        self._active_lease.add_fault(vault, reason, detail)
 
     def _store_in_flight(self) -> None:
         """Store the outcomes of pages in flight after a stop: they cannot be called back.

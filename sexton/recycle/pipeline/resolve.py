@@ -34,13 +34,15 @@ from sexton.recycle.pipeline.active_lease import BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP, FirstPages, Lister, pages_of
 from sexton.recycle.pipeline.model import Chunk
 from sexton.recycle.pipeline.parts import Stores
-from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
+from sexton.storage.port import BAD_REPLY, UNREACHABLE, Throttled, UnknownVault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000
 """A chunk with this many files is claimed, even if it could hold more marks."""
 NO_EXPANSION = Expansion()
 STORE_FILES = 5_000
 """Files stored by one statement."""
+MOST_UNANSWERED = 3
+"""So many prefixes of a vault may be unlistable in a range while its marker can be read; each costs a time-out."""
 
 
 class Resolver:
@@ -240,9 +242,22 @@ class Resolver:
             if isinstance(error, Throttled):
                 # A listing that was requested ahead was refused some time ago: it is sent again without a wait.
                 fault = "" if was_requested_ahead else work.active_lease.wait_for_store(patience, error)
+            if fault == UNREACHABLE and self._answers(work, error.vault):
+                fault = BAD_REPLY  # a range waits for an UNREACHABLE one only once
             if fault:
-                work.active_lease.add_fault(error.vault, fault)
+                work.active_lease.add_fault(error.vault, fault, error.detail)
                 return by_vault(error.vault, fault)
+
+    def _answers(self, work: BatchWork, vault: str) -> bool:
+        """Return whether a vault answers, one of whose prefixes could not be listed: that costs its own mark only."""
+        work.active_lease.unanswered[vault] += 1
+        if work.active_lease.unanswered[vault] > MOST_UNANSWERED:
+            return False
+        try:
+            work.active_lease.retry_throttled(partial(self._vaults.confirm, work.instance, vault))
+        except (VaultFault, UnknownVault):
+            return False
+        return True
 
     def _list(
         self, work: BatchWork, chunk: Chunk, mark: DueMark, mark_places: Sequence[Place], first_pages: FirstPages
@@ -283,7 +298,7 @@ class Resolver:
     def keep_for_fault(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], vault: str, error: Exception) -> None:
         """Keep marks because of a vault's fault, and leave the vault alone for the rest of the range."""
         reason = str(getattr(error, "reason", Reason.UNKNOWN_VAULT))
-        work.active_lease.add_fault(vault, reason)
+        work.active_lease.add_fault(vault, reason, str(getattr(error, "detail", error)))
         self.keep(work, chunk, dict.fromkeys(refs, by_vault(vault, reason)))
 
     def keep_live(self, work: BatchWork, chunk: Chunk) -> None:

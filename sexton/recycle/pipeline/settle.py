@@ -175,7 +175,7 @@ def log_deletions(
                 log_is_elsewhere = getattr(e, "vault", vault) != vault  # audit_url: the vault itself is fine
                 if log_is_elsewhere:
                     reason = f"{LOG_FAULT}{reason}"
-                active_lease.add_fault(vault, reason)
+                active_lease.add_fault(vault, reason, str(getattr(e, "detail", e)))
                 unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}
     reached("audit.written")
     return unlogged

@@ -181,7 +181,10 @@ class DueInstances(Message):
 
 
 class RoundRow(Message):
-    """One round in a list; instants in ms since 1970. A round without ``ended_at`` is running, or was cut off."""
+    """One round in a list; instants in ms since 1970. A round without ``ended_at`` is running, or was cut off.
+
+    ``state``: of its report, which says exactly how it ended; RUNNING without a report.
+    """
 
     id: int = Field(alias="round")
     instance: str

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
 from sexton.marks.model import Lease, LeaseLost, Reason
-from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, OrderRefused, RoundReport
+from sexton.recycle.model import CANCELLED, FAILED, STOPPED, SUCCEEDED, OrderRefused, RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, Policy
 from sexton.recycle.planning.policy import is_limited
@@ -18,6 +18,8 @@ from sexton.storage.port import FAULTS, NOT_LISTED
 FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000
 """A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
+OVERDUE_MS = 300_000
+"""So much later than due a round begins at most that nothing hinders: ticks are a minute apart."""
 NOT_ANNOUNCED = "NOT_ANNOUNCED"
 """Why a vault is excluded whose marker was not seen to name the round."""
 STATUSES = frozenset({NORMAL, NOT_LISTED, NOT_ANNOUNCED, Reason.UNKNOWN_VAULT, *FAULTS})
@@ -46,19 +48,36 @@ def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now:
     return due if retry_at is None else min(due, retry_at)
 
 
+def overdue_since(turn_at: int | None, retry_at: int | None, created_at: int, interval_ms: int, now: int) -> int | None:
+    """Return since when an instance is due whose round nothing has begun for long; None: it is not.
+
+    Whoever asks knows that nothing hinders it: no round runs, nothing halts the instance, and a slot is free.
+    """
+    due = created_at if turn_at is None else next_round(turn_at, retry_at, interval_ms, now)
+    return due if due < now - OVERDUE_MS else None
+
+
 def after_round(report: RoundReport, failures: int, now: int) -> dict[str, Any]:
     """Return what changes in the row of an instance when its round has ended.
 
     A round that could not reach a vault or an owner counts as failed, and is tried again before its next schedule slot.
     A stopped one is due at once, and starts when nothing halts the instance. A cancelled one is not tried again: an
-    operator ended it. A success is one that reached the vaults: not in observe mode, and not with a vault at fault.
+    operator ended it, and an interval begins. A success is one that reached the vaults: not in observe mode, and not
+    with a vault at fault.
     """
     if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
         wait_ms = min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
         return {"retry_at": now + wait_ms, "failures": failures + 1}
     if report.state == SUCCEEDED and not report.observed:
         return {"retry_at": None, "failures": 0, "last_success_at": now}
+    if report.state == CANCELLED:
+        return cancelled(now)
     return {"retry_at": now if report.state == STOPPED else None}
+
+
+def cancelled(now: int) -> dict[str, Any]:
+    """Return what changes in the row of an instance whose round an operator ended: its interval begins again."""
+    return {"retry_at": None, "turn_at": now}
 
 
 def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:

@@ -47,9 +47,10 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     """
     from sexton.runtime.temporal.waiting import temporal_blockers  # Temporal's client takes half a second
 
-    registry = service.stores.registry
+    registry, overdue = service.stores.registry, service.stores.round_schedule.overdue()
     instances = registry.instances() if instance is None else [registry.instance(instance)]
     rows = [b for i in instances for b in _instance_blockers(service, i)]
+    rows += [_overdue(name, since) for name, since in overdue.items() if instance in (None, name)]
     if instance is None:  # blockers of all instances once, and first
         shared = {b.model_dump_json(): b for b in rows if b.instance == ALL_INSTANCES}
         rows = [*shared.values(), *(b for b in rows if b.instance != ALL_INSTANCES)]
@@ -57,6 +58,18 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     from_temporal = temporal_blockers(service)
     of_instance = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
     return BlockerList([*of_instance, *rows], from_temporal is None)
+
+
+def _overdue(instance: str, since: int) -> Blocker:
+    """Return what tells, also while Temporal is away, that nothing begins the rounds of an instance."""
+    return Blocker(
+        instance=instance,
+        held_by="overdue",
+        what="the next round",
+        since=since,
+        why="nothing begins it: no schedule, no worker, or no Temporal",
+        way_out="sexton doctor",
+    )
 
 
 def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[Blocker]:

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from config.sources import masked
 from sexton.kernel.errors import SextonError
 from sexton.runtime.embedded.child import Child, EmbeddedError
-from sexton.runtime.embedded.stack import SPARK_WORKER, WORKER, Stack
+from sexton.runtime.embedded.stack import NAMESPACE, SPARK_WORKER, WORKER, Stack
 
 WATCH_SECONDS = 0.5
+WITHOUT_TICKS = "SextonCapability != 'schedule'"
 QUICK_SECONDS = 30.0
 """A death this soon after the start is a quick one: the next restart waits twice as long."""
 QUICK_DEATHS = 5
@@ -153,7 +155,9 @@ def _schedule(stack: Stack, report: Report) -> str:
 def _addresses(stack: Stack, report: Report) -> None:
     env = stack.environment()
     report("")
-    report(f"Temporal UI  {env['SEXTON_TEMPORAL__UI_URL']}")
+    # Without the ticks, which would fill the list; `sexton schedules apply` makes them, and the attribute.
+    runs = f"/namespaces/{NAMESPACE}/workflows?query={quote(WITHOUT_TICKS)}" if WORKER in stack.children else ""
+    report(f"Temporal UI  {env['SEXTON_TEMPORAL__UI_URL']}{runs}")
     report(f"S3           {env['SEXTON_S3__ENDPOINT_URL']} (keys in {stack.home / 'env'})")
     report(f"database     {masked(env['SEXTON_DATABASE_URL'])} (password in {stack.home / 'env'})")
     if WORKER in stack.children:

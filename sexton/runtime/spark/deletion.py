@@ -80,7 +80,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
     # The driver sends the heartbeat: a task stops with its process, or when it loses its lease.
     active_lease = ActiveLease(engine.leases, engine.stores.controls, token.lease, lambda: None, order.excluded_vaults)
     for vault, reason in order.faults.items():
-        active_lease.add_fault(vault, reason)
+        active_lease.add_fault(vault, reason, "the driver cannot use it")
     try:
         with engine.deleter.begin(token, active_lease, after) as deletion:
             deletion.release_up_to(to)

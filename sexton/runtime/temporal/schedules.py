@@ -8,8 +8,10 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 
 from pydantic import Field
+from sqlalchemy import select
 from temporalio.client import (
     Client,
     Schedule,
@@ -29,7 +31,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from config.live import MAX_AGE_SECONDS, LiveSettings
 from config.settings import Settings
-from sexton.database.engine import AWAY, first_line
+from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
 from sexton.kernel.printable import printable
@@ -48,7 +50,10 @@ DESCRIBE_SECONDS = 1.5
 
 
 REPEAT_SECONDS = 60.0
-"""How soon a changed interval is applied again: `sexton up` may have applied that of its settings meanwhile."""
+"""How soon a changed interval is applied again: `sexton up` may have applied that of its settings meanwhile. So often
+it is seen whether the schedule still exists."""
+ACTIVE, PAUSED = "active", "paused: "
+"""How the schedule is, in the row of the clock."""
 
 
 class NoSchedule(SextonError):
@@ -136,15 +141,18 @@ def _is_same(existing: Schedule, desired: Schedule) -> bool:
     )
 
 
-async def follow_interval(client: Client, live: LiveSettings) -> None:
+async def follow_interval(client: Client, db: Database, live: LiveSettings) -> None:
     """Change how often the schedule ticks whenever the shortest interval in force changes, until cancelled.
 
-    A schedule that does not exist is not created, and an operator's pause stays.
+    A schedule that Temporal has lost is made again; one that was never applied is not. An operator's pause stays.
     """
     own = known = tick_seconds(live.own.recycle.recycle_interval_seconds)
-    changed_at = 0.0
+    changed_at, kept_at = 0.0, float("-inf")
     while True:
         try:
+            if time.monotonic() - kept_at > REPEAT_SECONDS:
+                await keep(client, db, live)
+                kept_at = time.monotonic()
             seconds = tick_seconds(await asyncio.to_thread(live.shortest_interval))
             is_old = seconds != own and time.monotonic() - changed_at > REPEAT_SECONDS
             if seconds != known or is_old:
@@ -152,9 +160,40 @@ async def follow_interval(client: Client, live: LiveSettings) -> None:
                 known, changed_at = seconds, time.monotonic()
         except AWAY as e:
             log.warning("the interval between rounds was not read, and is read again: %s", first_line(e))
-        except RPCError as e:
-            log.warning("the schedule was not changed, and is tried again: %s", e.message)
+        except (RPCError, SextonError) as e:
+            log.warning("the schedule was not changed, and is tried again: %s", e)
         await asyncio.sleep(MAX_AGE_SECONDS)
+
+
+async def keep(client: Client, db: Database, live: LiveSettings) -> None:
+    """Note how the schedule is; make it again, active or paused, where Temporal has lost one that was noted.
+
+    Raises:
+        SextonError: Temporal does not describe it.
+    """
+    clock, deployment = db.t.clock, live.own.require_deployment()
+    stored = await describe(client, deployment)
+
+    def noted() -> str:
+        with db.look_up() as c:
+            return str(c.execute(select(clock.c.schedule)).scalar_one())
+
+    def note(state: str) -> None:
+        with db.write() as c:
+            c.execute(clock.update().where(clock.c.schedule != state).values(schedule=state))
+
+    before = await asyncio.to_thread(noted)
+    if stored:
+        state = f"{PAUSED}{stored[0].note}" if stored[0].paused else ACTIVE
+        if state != before:
+            await asyncio.to_thread(note, state)
+    elif before:
+        with suppress(SextonError):  # without them rounds run, too
+            await search_attributes.register(client)
+        await apply(client, live.own, await asyncio.to_thread(live.shortest_interval))
+        if before.startswith(PAUSED):
+            await pause(client, deployment, before.removeprefix(PAUSED))
+        log.warning("Temporal had lost the schedule; it was made again, %s", before)
 
 
 async def change(client: Client, deployment: str, seconds: int) -> None:

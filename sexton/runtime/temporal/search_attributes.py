@@ -23,6 +23,18 @@ async def missing(client: Client) -> list[str]:
     return sorted(ATTRIBUTES.keys() - known.custom_attributes.keys())
 
 
+async def of_another_type(client: Client) -> list[str]:
+    """Return the names that the namespace has with another type: no list of workflows can use them."""
+    try:
+        stored = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+    except RPCError:
+        return []
+    types = stored.custom_attributes
+    return sorted(name for name, type_ in ATTRIBUTES.items() if name in types and types[name] != type_)
+
+
 async def known(client: Client, attributes: TypedSearchAttributes) -> TypedSearchAttributes:
     """Return the attributes; none where the namespace lacks one: Temporal would refuse to start the workflow."""
     return TypedSearchAttributes.empty if await missing(client) else attributes

@@ -20,7 +20,9 @@ from sexton.storage.policy import DRAFT, is_rewritten, out_of_time, rewritten_te
 _FOLDER_MODE = 0o755
 """Of folders for Sexton's own files: a worker that another user runs must be able to prove the vault."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
+ABOUT_NAME = {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+"""Errors of one name: a link is not followed, nothing is below a file."""
+_ABOUT_KEY = ABOUT_NAME | {errno.EACCES, errno.EPERM, errno.EBUSY}
 """Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
 
 
@@ -191,7 +193,7 @@ def stat_file(root: int, path: str) -> os.stat_result | None:
         with open_folder(root, parent.split("/") if parent else []) as inner:
             status = os.stat(name, dir_fd=inner, follow_symlinks=False)
     except OSError as error:
-        if error.errno == errno.ENOENT or error.errno in _ABOUT_KEY - {errno.EACCES, errno.EPERM}:
+        if error.errno == errno.ENOENT or error.errno in ABOUT_NAME | {errno.EBUSY}:
             return None
         raise
     return status if stat.S_ISREG(status.st_mode) else None

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.storage.local.files import (
+    ABOUT_NAME,
     MissingDirectory,
     as_written,
     open_folder,
@@ -281,6 +282,8 @@ class LocalVault:
         except UnicodeDecodeError as error:
             raise self._fault("BAD_REPLY", f"the file name {error.object!r} is not UTF-8; rename it") from error
         except OSError as error:
+            if error.errno in ABOUT_NAME:
+                raise self._fault("BAD_REPLY", f"{error}; only directories are listed") from error
             raise self._fault("UNREACHABLE", f"{error}; check the disk") from error
 
     def _fault(self, reason: str, detail: str) -> VaultFault:

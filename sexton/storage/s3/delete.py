@@ -17,7 +17,7 @@ from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+    from mypy_boto3_s3.type_defs import DeleteObjectsOutputTypeDef, ObjectIdentifierTypeDef
 
 
 class Target(NamedTuple):
@@ -57,7 +57,8 @@ def delete(bucket: S3Bucket, targets: Sequence[Target], until: float = NO_LIMIT,
             results |= {target: out_of_time(target.key) for target in together[start:]}
             break
         results |= _delete_together(bucket, together[start : start + PAGE_KEYS])
-    # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead.
+    # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead; so is each of a store that
+    # has no request for several.
     left = [target for target in targets if target not in results]
     replies = run_together(lambda target: _delete_alone(bucket, target), left, until)
     return results | {t: reply or out_of_time(t.key) for t, reply in zip(left, replies, strict=True)}
@@ -71,13 +72,24 @@ def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
 
 
 def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
+    """Delete targets in one request; return no result where the store has no such request."""
     objects = [_identifier(bucket, target) for target in targets]
+
+    def request(s3: "S3Client") -> "DeleteObjectsOutputTypeDef | None":
+        try:
+            return s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
+        except ClientError as error:
+            code, _, status = error_of(error)
+            if code in ("NotImplemented", "MethodNotAllowed") or status in (405, 501):
+                return None
+            raise
+
     try:
-        reply = bucket.call(
-            lambda s3: s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
-        )
+        reply = bucket.call(request)
     except Throttled as busy:
         return {target: throttled(target.key, busy) for target in targets}
+    if reply is None:
+        return {}
     results = {target: KeyResult(target.key, KeyOutcome.DELETED) for target in targets}
     targets_of_key: dict[str, list[Target]] = {}
     for target in targets:

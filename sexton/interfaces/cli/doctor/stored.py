@@ -164,6 +164,11 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     ]
     fine = "no instance is stopped, excluded by a list, or outside its windows"
     yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
+    overdue = [
+        Problem("FAIL", f"{name}: due since {utc(since)}") for name, since in stores.round_schedule.overdue().items()
+    ]
+    fine = "every instance has its rounds"
+    yield judged("rounds", overdue, fine, "nothing begins them: is there a schedule, a worker, and Temporal?")
     fine = "every owner shows which objects are live, object by object"
     todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
     yield judged("live objects", _live_objects(stores), fine, todo)
@@ -178,7 +183,8 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
 
 
 def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
-    """Yield each vault that is not proved to belong to this deployment."""
+    """Yield each vault that is not proved to belong to this deployment, or that a worker could not use."""
+    from sexton.recycle.model import NO_FAULT
     from sexton.storage.port import VaultFault
 
     for spec in stores.registry.vaults():
@@ -186,6 +192,12 @@ def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
             stores.vaults.get(spec.instance, spec.name)
         except VaultFault as e:
             yield Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}")
+        else:
+            last = stores.reports.find_round(spec.instance)
+            status = last[0].vaults.get(spec.name, "") if last else ""
+            if status and status not in NO_FAULT:
+                text = f"{spec.instance}/{spec.name}: a worker's last round left it out: {status}; see the worker's log"
+                yield Problem("WARN", text)
 
 
 def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:

@@ -99,7 +99,8 @@ def examine_metrics(settings: "Settings") -> DoctorFinding:
     if not fault:
         return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
     if listen == type(settings.metrics)().listen:  # the default reaches only workers of this machine
-        return DoctorFinding("OK", "metrics", f"no worker on this machine answers at {listen}")
+        detail = f"no worker on this machine answers at {listen}: from here no one sees how rounds go"
+        return DoctorFinding("WARN", "metrics", detail, "start a worker here, or look at the machines that have one")
     todo = "start a worker with this setting: sexton worker run"
     return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
 
@@ -201,6 +202,10 @@ async def _examine_deployment(client: "Client", settings: "Settings") -> list[Do
         active = DoctorFinding("OK", "schedule", f"checks every {s.every_seconds:.0f} s which instances are due")
         paused = DoctorFinding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")
         found.append(paused if s.paused else active)
+    if wrong := await search_attributes.of_another_type(client):
+        detail = f"{', '.join(wrong)}: registered with another type than Keyword, so that no run is found by it"
+        todo = "remove it in Temporal (operator search-attribute remove), then: sexton schedules apply"
+        return [*found, DoctorFinding("FAIL", "attributes", detail, todo)]
     if missing := await search_attributes.missing(client):
         detail = f"{', '.join(missing)} not registered: rounds run, but the Temporal UI cannot search by them"
         return [*found, DoctorFinding("WARN", "attributes", detail, "sexton schedules apply")]

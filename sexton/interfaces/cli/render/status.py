@@ -193,6 +193,8 @@ def show_instance(i: "InstanceStatus") -> None:
         since = f" since {utc(i.halt.since)}" if i.halt.since else ""
         until = f" ({utc(i.halt.until)})" if i.halt.until else ""
         say(f"  halted{since}: {i.halt}{until}")
+    elif i.overdue_since is not None:
+        say(f"  OVERDUE: its round is due since {utc(i.overdue_since)}, and nothing begins it; see: sexton blockers")
     elif i.next_round is not None:
         next_round = "due now" if i.next_round <= i.now else utc(i.next_round)
         say(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")

@@ -7,11 +7,10 @@ from sexton.insight.views import ALL_INSTANCES
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
+from sexton.operations.control import NO_REASON
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.runtime.blockers.listing import BlockerList
-
-NO_REASON = "stopped in the console, without a reason"
 
 
 @pages.get("")

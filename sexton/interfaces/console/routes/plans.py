@@ -59,6 +59,8 @@ def show(visit: CurrentVisit, plan: int, under: Under = None, after: After = "")
         sampled=sampled,
         unanswered=UNANSWERED,
         objects=review.plan.objects,
+        estimated=is_estimated(review.plan),
+        typed=number_to_type(review.plan),
         exceeds_a_limit=exceeds_a_limit(review.plan),
         is_open=review.row.state in OPEN,
         may_operate=visit.caller.permits(Grant.OPERATE, instance),
@@ -67,15 +69,26 @@ def show(visit: CurrentVisit, plan: int, under: Under = None, after: After = "")
 
 @pages.post("/plans/{plan}/apply")
 def apply(visit: CurrentVisit, plan: int) -> Response:
-    """Start the round that deletes what a plan lists. One that exceeds a limit needs its number of objects, typed."""
+    """Start the round that deletes what a plan lists. One that exceeds a limit needs its number, typed."""
     details = visit.ask("plan show", plan=plan)
-    objects = details.plan.objects
+    number = number_to_type(details.plan)
     typed = visit.form.get("objects", "").replace(",", "").replace(" ", "")
-    if exceeds_a_limit(details.plan) and typed != str(objects):
+    if exceeds_a_limit(details.plan) and typed != str(number):
         given = f"{typed[:20]} was typed" if typed else "no number was typed"
-        raise BadInput(f"plan {plan} deletes {objects:,} objects, and {given}; type that number to apply it")
+        what = f"all that {number:,} marks name" if is_estimated(details.plan) else f"{number:,} objects"
+        raise BadInput(f"plan {plan} deletes {what}, and {given}; type that number to apply it")
     started = visit.ask("apply", plan=plan)
     return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
+
+
+def is_estimated(plan: Plan) -> bool:
+    """Return whether no listing has counted some of a plan's prefixes: it may delete many more objects than it says."""
+    return any(kind.estimated for kind in plan.kinds)
+
+
+def number_to_type(plan: Plan) -> int:
+    """Return the number that an operator types to apply a large plan: that of its objects, or marks, if it is known."""
+    return plan.marks if is_estimated(plan) else plan.objects
 
 
 def exceeds_a_limit(plan: Plan) -> bool:

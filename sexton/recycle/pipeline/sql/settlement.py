@@ -183,7 +183,8 @@ def move_to_history(
     if not sums:
         return frozenset()
     mark, history, deleted = db.t.mark, db.t.mark_history, as_rows(sums, **SUMS)
-    copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at", "absorbed")
+    of_mark = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn")
+    copied = (*of_mark, "marked_at", "absorbed")
     gone_at = literal(constants["gone_at"], history.c.gone_at.type)
     computed: dict[str, ColumnElement[Any]] = {
         "claimed_at": func.coalesce(mark.c.claimed_at, gone_at),

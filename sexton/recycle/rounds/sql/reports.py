@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_column, select, union_all
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, literal_column, select, union_all
 
 from sexton.database.engine import Database
 from sexton.database.rows import BYTES, MOST_SUM, NORMAL, OBJECTS, REMOVED, in_list, newest
@@ -21,7 +21,7 @@ from sexton.operators.controls.store import ControlStore
 from sexton.recycle.model import JOB, Counts, KindReport, KindVaultCounts, RoundReport, UnknownRound
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import CloseOrder, DueInstances, KindProgress, RoundRow
-from sexton.recycle.rounds.policy import next_round
+from sexton.recycle.rounds.policy import next_round, overdue_since
 from sexton.storage.port import NOT_LISTED
 
 MAX_ANSWERS, TEXT_CHARACTERS = 1_000, 4_000
@@ -53,12 +53,12 @@ class Reports:
             row = c.execute(select(t).where(t.c.id == round_)).one_or_none()
         if row is None:
             raise UnknownRound(f"there is no round {round_}; see: sexton round list")
-        return RoundRow(**row._mapping)
+        return _round_row(row)
 
     def rounds(self, instance: str | None = None, last: int = 20, before: int | None = None) -> Sequence[RoundRow]:
         """Return the newest rounds, newest first; ``before``: only those with lower numbers."""
         with self._db.read() as c:
-            return [RoundRow(**r._mapping) for r in c.execute(newest(self._db.t.round, last, instance, before))]
+            return [_round_row(r) for r in c.execute(newest(self._db.t.round, last, instance, before))]
 
     def find_round(self, instance: str, last: int = 1) -> Sequence[RoundReport]:
         """Return the newest reports of an instance, newest first; a running round has no report yet."""
@@ -67,6 +67,11 @@ class Reports:
         with self._db.read() as c:
             rows = c.execute(reports.order_by(t.c.id.desc()).limit(last)).scalars()
             return [RoundReport.model_validate(row) for row in rows]
+
+
+def _round_row(row: Any) -> RoundRow:
+    """Return a round as its report says that it ended: its column only tells whether it ran to its end."""
+    return RoundRow(**dict(row._mapping) | ({"state": row.report["state"]} if row.report else {}))
 
 
 def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
@@ -227,6 +232,19 @@ class RoundSchedule:
     def next_round_of(self, row: Any, now: int) -> int:
         """Return the same of a row of ``instance``, at ``now`` (ms since 1970)."""
         return next_round(row.turn_at, row.retry_at, self._interval_ms(row.id), now)
+
+    def overdue_of(self, row: Any, now: int) -> int | None:
+        """Return ``policy.overdue_since`` of a row of ``instance``."""
+        return overdue_since(row.turn_at, row.retry_at, row.created_at, self._interval_ms(row.id), now)
+
+    def overdue(self) -> dict[str, int]:
+        """Return the instances whose round nothing has begun for long, and since when they are due."""
+        t, round_ = self._db.t.instance, self._db.t.round
+        has_round = exists().where(round_.c.instance == t.c.id, round_.c.state == RUNNING)
+        ready = in_list(t.c.id, self.due().instances)
+        with self._db.read() as c:
+            rows, now = c.execute(select(t).where(ready, ~has_round)).all(), self._db.now(c)
+        return {row.id: since for row in rows if (since := self.overdue_of(row, now)) is not None}
 
     def _interval_ms(self, instance: str) -> int:
         return self._interval_seconds(instance) * 1000

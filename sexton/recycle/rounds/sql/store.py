@@ -27,7 +27,7 @@ from sexton.recycle.planning.sql.approvals import NO_APPROVAL, withdraw
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds import policy as policies
 from sexton.recycle.rounds.model import CloseOrder, OpenedRound
-from sexton.recycle.rounds.policy import RoundFacts, after_round, counters_of, turn
+from sexton.recycle.rounds.policy import RoundFacts, after_round, cancelled, counters_of, turn
 from sexton.recycle.rounds.sql.old_rows import OldRows
 from sexton.recycle.rounds.sql.reports import Reports, build
 
@@ -192,7 +192,7 @@ class RoundStore:
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
             for name in self._cut_off(c, unbegun, CANCELLED, f"ended before it had a lease: {why}"):
-                c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
+                c.execute(update(instance).where(instance.c.id == name).values(**cancelled(self._db.now(c))))
 
     def _open_row(
         self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]

@@ -58,6 +58,39 @@ class TestTurns:
         rig.round()
         assert rig.instance_row().failures == 0
 
+    def test_a_cancelled_round_is_followed_an_interval_later(self, rig: Rig) -> None:
+        """The round took longer than its interval: an operator who ends it would see the next one at once."""
+        opened = rig.rounds.open("shop", "long", None, rig.policy)
+        rig.later(3 * INTERVAL)
+        report = rig.rounds.close(CloseOrder(opened=opened, plan=None, outcome="CANCELLED", error="cancelled"))
+        after, next_ = due(rig), turns(rig).next_round("shop")
+        rig.later(INTERVAL)
+
+        assert (after, due(rig), next_) == ([], ["shop"], (report.ended_at or 0) + INTERVAL * 1000)
+        assert [row.state for row in rig.rounds.reports.rounds("shop")] == ["CANCELLED"]
+        assert rig.rounds.reports.round(report.round).state == "CANCELLED"
+
+    def test_a_round_that_nothing_begins_is_overdue(self, rig: Rig) -> None:
+        added = rig.instance_row().created_at
+        before = turns(rig).overdue()
+        rig.later(301)
+        first = turns(rig).overdue()
+        rig.round()
+        turn_at = rig.instance_row().turn_at
+        rig.later(INTERVAL + 301)
+        second = turns(rig).overdue()
+        no_slot = turns(rig, at_once=0).overdue()
+        opened = rig.rounds.open("shop", "paused", None, rig.policy)
+        rig.rounds.release(opened, "paused")
+        rig.later(INTERVAL + 301)
+        paused = turns(rig).overdue()
+        rig.instance("a")
+        rig.controls.put(ControlKind.STOP, "a")
+        rig.later(301)
+
+        assert (before, first, second) == ({}, {"shop": added}, {"shop": turn_at + INTERVAL * 1000})
+        assert (no_slot, paused, turns(rig).overdue()) == ({}, {}, {})
+
     def test_the_longest_waiting_instances_get_the_free_slots(self, rig: Rig) -> None:
         for name in ("a", "b", "c"):
             rig.instance(name)
