@@ -245,7 +245,7 @@ class RecycleInstance(Controls):
         report = await workflow.execute_activity_method(
             RecycleActivities.close_round, order, **PAGED, summary=f"store the report: {state}"
         )
-        self._show("ENDED", state)
+        self._show("ENDED", report.state)
         return report
 
     async def _trigger_schedule(self) -> None:

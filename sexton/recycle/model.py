@@ -15,8 +15,9 @@ JOB = "recycle"
 """The job of the lease under which a round works."""
 DAY_MS = 86_400_000
 """The window in which limits count objects: 24 hours in milliseconds."""
-SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"
-"""How a round ended, in its report: by itself; with an error; by an operator's cancel; by a stop, list or window."""
+SUCCEEDED, PARTIAL, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED", "STOPPED"
+"""How a round ended, in its report: by itself; by itself, but a vault or an owner was at fault; with an error; by an
+operator's cancel; by a stop, list or window."""
 
 NO_FAULT = ("normal", "NOT_LISTED")
 """The states of a vault in a report that are no fault."""

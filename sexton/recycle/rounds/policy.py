@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
 from sexton.marks.model import Lease, LeaseLost, Reason
-from sexton.recycle.model import CANCELLED, FAILED, STOPPED, SUCCEEDED, OrderRefused, RoundReport
+from sexton.recycle.model import CANCELLED, FAILED, PARTIAL, STOPPED, SUCCEEDED, OrderRefused, RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, Policy
 from sexton.recycle.planning.policy import is_limited
@@ -65,7 +65,7 @@ def after_round(report: RoundReport, failures: int, now: int) -> dict[str, Any]:
     operator ended it, and an interval begins. A success is one that reached the vaults: not in observe mode, and not
     with a vault at fault.
     """
-    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
+    if report.state in (FAILED, PARTIAL):
         wait_ms = min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
         return {"retry_at": now + wait_ms, "failures": failures + 1}
     if report.state == SUCCEEDED and not report.observed:

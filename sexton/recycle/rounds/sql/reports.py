@@ -18,7 +18,7 @@ from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import JOB, Counts, KindReport, KindVaultCounts, RoundReport, UnknownRound
+from sexton.recycle.model import JOB, PARTIAL, SUCCEEDED, Counts, KindReport, KindVaultCounts, RoundReport, UnknownRound
 from sexton.recycle.planning.model import Plan
 from sexton.recycle.rounds.model import CloseOrder, DueInstances, KindProgress, RoundRow
 from sexton.recycle.rounds.policy import next_round, overdue_since
@@ -103,7 +103,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     return RoundReport(
         round=round_,
         instance=instance,
-        state=order.outcome,
+        state=PARTIAL if order.outcome == SUCCEEDED and faults else order.outcome,
         observed=not (order.opened.may_delete or tallies),
         waiting=waiting,
         faults=faults,

@@ -17,7 +17,7 @@ from sexton.marks.sql.leases import LeaseStore, is_lease
 from sexton.operators.call_log import record_work
 from sexton.operators.controls.model import NotEnabled
 from sexton.operators.stores import OperatorStores
-from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, PlanRefused, RoundEnded, RoundReport, RoundState
+from sexton.recycle.model import CANCELLED, FAILED, PARTIAL, SUCCEEDED, PlanRefused, RoundEnded, RoundReport, RoundState
 from sexton.recycle.model import JOB as JOB
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
@@ -296,7 +296,7 @@ class RoundStore:
             if not again:
                 self.plans.agree_plan(c, plan)
         # The column is coarse: whether the round ran to its end. The report says how it ended.
-        round_state = RoundState.SUCCEEDED if report.state == SUCCEEDED else RoundState.FAILED
+        round_state = RoundState.SUCCEEDED if report.state in (SUCCEEDED, PARTIAL) else RoundState.FAILED
         ended = {"state": round_state, "ended_at": now, "report": report.model_dump(mode="json")}
         waits = {"waiting": None, "waiting_since": None}
         c.execute(update(t.round).where(t.round.c.id == report.round).values(**ended, **waits))

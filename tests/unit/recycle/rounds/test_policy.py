@@ -32,7 +32,7 @@ def test_wait_after_failed_rounds_doubles_up_to_an_hour() -> None:
     assert waits[-1] == 3_600_000
     assert retry_at(ended("STOPPED", 3), 3, 77) == 77  # at once
     assert (retry_at(ended("CANCELLED", 3), 0, 77), retry_at(ended("SUCCEEDED"), 0, 77)) == (None, None)
-    assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000  # a vault was excluded
+    assert retry_at(ended("PARTIAL", 3), 0, 0) == 30_000  # a vault was excluded
 
 
 def test_only_a_round_that_reached_its_vaults_is_a_success() -> None:
@@ -40,7 +40,7 @@ def test_only_a_round_that_reached_its_vaults_is_a_success() -> None:
     for report, failures, is_success in (
         (ended("SUCCEEDED"), 0, True),
         (observed, None, False),
-        (ended("SUCCEEDED", 1), 3, False),
+        (ended("PARTIAL", 1), 3, False),
         (ended("FAILED"), 3, False),
         (ended("CANCELLED"), None, False),
     ):
