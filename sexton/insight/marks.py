@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, String, and_, cast, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Connection, Select, String, and_, cast, func, not_, or_, select, true
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import Database, now_once, reached_limit
@@ -19,9 +19,9 @@ from sexton.database.rows import beyond
 from sexton.insight.views import ListedMark, MarkPage
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.model import MarkState, Ref
+from sexton.marks.model import Cutoff, MarkState, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.marks.sql.rows import CLAIMED, has_key_under, waits
+from sexton.marks.sql.rows import CLAIMED, has_key_under, is_due, waits
 from sexton.operators.holds.model import Hold
 from sexton.recycle.planning.model import Estimate, Plan, PlanRow, Policy
 from sexton.recycle.planning.sql.measure import find_kinds
@@ -78,8 +78,8 @@ class MarkFilter(NamedTuple):
     kind: str = ""
     state: Listed | None = None
     parent: Ref | None = None
-    within: Mapping[str, tuple[int, int]] | None = None
-    """Only waiting marks of these kinds whose retention started after one instant, up to another (ms since 1970)."""
+    within: Mapping[str, tuple[Cutoff, Cutoff]] | None = None
+    """Only waiting marks of these kinds that are not due by one cutoff, but by another."""
     under: Collection[SearchedPlace] = ()
     """Only marks whose prefix, or one of whose keys, begins with one of these, or whose prefix covers one."""
 
@@ -138,11 +138,10 @@ class MarkListing:
             for row in rows:
                 if len(marks) == limit:
                     return MarkPage(items=tuple(marks), more=True, next=place)
-                retention = self._policy.retention_seconds.get(row.kind)
                 mark = ListedMark(
                     **row._mapping,
                     mark=row.id,
-                    due_at=None if retention is None else row.retention_starts_at + 1000 * retention,
+                    due_at=self._policy.due_at(row.kind, row.retention_starts_at),
                     parent=None if row.parent_id is None else f"{row.parent_kind}/{row.parent_id}",
                     keys=row.key_count,
                     quarantined=row.quarantined_reason,
@@ -194,7 +193,7 @@ class MarkListing:
             of_kind = and_(self._of_instance(wanted), mark.c.kind == kind, waits(mark))
             if wanted.within is not None:
                 since, until = wanted.within[kind]
-                of_kind &= and_(mark.c.retention_starts_at > since, mark.c.retention_starts_at <= until)
+                of_kind &= and_(not_(is_due(mark, since)), is_due(mark, until))
             yield _MarkRange(Listed.WAITING, kind, self._select().where(of_kind), ("retention_starts_at", "id"))
 
     def _of_instance(self, wanted: MarkFilter) -> ColumnElement[bool]:

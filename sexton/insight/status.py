@@ -216,13 +216,13 @@ def _kind_statuses(
     counts = count_by_kind(db, c, {(name, kind): rules.cutoff(kind, policies[name], now) for name, kind in kinds})
     statuses: dict[str, list[KindStatus]] = {name: [] for name in found}
     for name, kind in kinds:
-        retention, count = policies[name].retention(kind), counts.get((name, kind), KindCount())
-        setting = f"kinds.{kind}.retention_seconds"
+        policy, count = policies[name], counts.get((name, kind), KindCount())
+        unset = f"kept: no retention is set for this kind; set kinds.{kind}.retention_seconds"
         status = KindStatus(
             **count._asdict(),
             kind=kind,
-            next_due=None if retention is None or count.following is None else count.following + 1000 * retention,
-            note="" if retention is not None else f"kept: no retention is set for this kind; set {setting}",
+            next_due=None if count.following is None else policy.due_at(kind, count.following),
+            note=unset if policy.retention(kind) is None else "",
         )
         statuses[name].append(status)
     return statuses, {name: found[name].more for name in found}

@@ -153,7 +153,7 @@ class _RaceRun:
             _pause(CLAIMER_PAUSES)
             leases.renew(lease)
             candidates = [Candidate(ref) for ref in refs[n : n + CLAIM_MARKS]]
-            claims.claim(ClaimRequest(token, candidates, now + HOUR_MS))
+            claims.claim(ClaimRequest(token, candidates, order.cutoff))
         batches.close(token, RangeReceipt(last=Cursor()))
 
     def _take_back(self, start: threading.Barrier, ids: list[str], kind: str) -> None:

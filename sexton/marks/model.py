@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, NewType
 
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
@@ -24,6 +24,14 @@ NO_LAST_FILE = 2**62
 """The number of the last file of a mark whose files are anywhere in its batch."""
 DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
 """Outcomes that confirm that an object is gone."""
+
+Cutoff = NewType("Cutoff", int)
+"""Which marks of a kind are due: those whose ``retention_starts_at`` is not after this (ms since 1970).
+
+It is compared only in ``marks/policy.py``, and in SQL by ``is_due`` of ``marks/sql/rows.py``.
+"""
+NOTHING_DUE = Cutoff(0)
+"""By this cutoff no mark is due: the retention of every one started after 1970."""
 
 
 class MarkState(StrEnum):
@@ -285,7 +293,7 @@ class ClaimRequest(NamedTuple):
 
     token: WriteToken
     candidates: Sequence[Candidate]
-    cutoff: int
+    cutoff: Cutoff
     resolved: Mapping[Ref, Candidate] = MappingProxyType({})
     allowance: int | None = None
     files_after: int = 0

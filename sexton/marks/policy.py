@@ -1,8 +1,28 @@
-"""Decide where a mark's files are. Pure."""
+"""Decide when a mark is due, and where its files are. Pure; instants in ms since 1970."""
 
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.marks.model import DueMark, Expansion, Place, Reason
+from sexton.marks.model import Cutoff, DueMark, Expansion, Place, Reason
 from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
+
+
+def due_by(retention_seconds: int, now: int) -> Cutoff:
+    """Return which marks are due at ``now``: those whose retention, of so many seconds, is over."""
+    return Cutoff(now - 1000 * retention_seconds)
+
+
+def is_due(retention_starts_at: int, cutoff: Cutoff) -> bool:
+    """Return whether a mark is due. Its extra retention counts: ``retention_starts_at`` contains it."""
+    return retention_starts_at <= cutoff
+
+
+def goes_beyond(cutoff: Cutoff, other: Cutoff) -> bool:
+    """Return whether a mark can be due by a cutoff and not by the other."""
+    return cutoff > other
+
+
+def earlier(first: Cutoff, second: Cutoff) -> Cutoff:
+    """Return the cutoff of the marks that are due by both."""
+    return min(first, second)
 
 
 class Unplaced(SextonError):

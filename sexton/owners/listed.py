@@ -18,7 +18,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import Ref
+from sexton.marks.model import Cutoff, Ref
 from sexton.owners.port import Heartbeat, Owner, OwnerSilent, Verify, nothing_to_verify
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ListedOwner(Owner):
         """Return at most ``limit`` entries of the list behind a position; ``after`` is empty at the beginning."""
 
     def mark_due(
-        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+        self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         """Mark what the list has had since it was last read."""
         t = self._db.t.instance

@@ -8,7 +8,7 @@ from inspect import isfunction
 from time import monotonic
 from typing import Any
 
-from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.marks.model import Cutoff, DueMark, Expansion, Ref
 from sexton.owners.port import Heartbeat, NotAsked, Owner, Verify, nothing_to_verify
 from sexton.storage.model import VaultSpec
 
@@ -42,7 +42,7 @@ class Owners(Owner):
         """When an instance was last seen to have a vault (monotonic seconds)."""
 
     def mark_due(
-        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+        self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         if self._has_vault(instance):  # otherwise nothing is garbage yet
             self.of(instance).mark_due(instance, cutoffs, heartbeat, verify)

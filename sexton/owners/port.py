@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput, Conflict, NotFound, SextonError
 from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.model import Cutoff, DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 
 Heartbeat = Callable[[], None]
@@ -80,7 +80,7 @@ class Owner:
         """
 
     def mark_due(
-        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+        self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         """Mark new garbage, for example the children of parents that are due.
 
@@ -88,7 +88,7 @@ class Owner:
 
         Args:
             instance: the instance; one that only observes is asked as well, for its plans.
-            cutoffs: kind → the latest ``retention_starts_at`` that is due, ms since 1970.
+            cutoffs: kind → which of its marks are due; ``is_due`` of ``sexton.marks.sql.rows`` is the condition.
             heartbeat: see ``Heartbeat``.
             verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
         """

@@ -11,7 +11,7 @@ from sexton.insight.status import InsightStores
 from sexton.kernel.live import Live
 from sexton.marks.kept import Event, vault_way_out
 from sexton.marks.model import Candidate, DueMark, Expansion, InstanceMode, Ref
-from sexton.marks.policy import known_places
+from sexton.marks.policy import is_due, known_places
 from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.planning import policy as rules
@@ -44,12 +44,11 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
     yield from keeper_events(mark_row, context)
     owner = context.stores.operators.registry.instance(mark_row.instance).owner
     policy = rules.for_owner(Live.of(context.policy)(mark_row.instance), owner)
-    retention, cutoff = policy.retention(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
-    if retention is None or cutoff is None:
+    due_at = policy.due_at(mark_row.kind, mark_row.retention_starts_at)
+    if due_at is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
         return
-    due_at = mark_row.retention_starts_at + retention * 1000
-    if mark_row.retention_starts_at > cutoff:
+    if due_at > now:
         yield Event(at=due_at, event="falls_due", text="falls due; until then undrop is possible")
         return
     yield Event(at=due_at, event="due", text="due")
@@ -136,7 +135,8 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         plan_rows = c.execute(awaiting.order_by(t.c.id)).all()
     for plan_row in plan_rows:
         plan = Plan.model_validate(plan_row.body | {"id": plan_row.id})
-        if not any(k.kind == mark_row.kind and k.since < mark_row.retention_starts_at <= k.cutoff for k in plan.kinds):
+        started, of_kind = mark_row.retention_starts_at, [k for k in plan.kinds if k.kind == mark_row.kind]
+        if not any(is_due(started, k.cutoff) and not is_due(started, k.since) for k in of_kind):
             continue
         text = f"kept: plan {plan.id}, which contains it, awaits approval: {plan_row.awaits}"
         yield Event(at=plan_row.created_at, event="awaits_approval", text=text, blocks=True)

@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import Cutoff, DueMark, Ref
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
@@ -43,6 +43,14 @@ BEGINS = "$[*] ? (@ starts with $prefix)"
 def waits(mark: Table) -> ColumnElement[bool]:
     """Return the condition that a mark is neither claimed nor quarantined, as the index of due marks has it."""
     return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
+
+
+def is_due(mark: FromClause, cutoff: Cutoff | ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that a mark is due; it and its negation are ranges of the index of due marks.
+
+    ``cutoff``: that of the kind of the marks, or an expression that has it.
+    """
+    return mark.c.retention_starts_at <= cutoff
 
 
 def has_key_under(mark: Table, prefix: str) -> ColumnElement[bool]:

@@ -10,7 +10,8 @@ from sqlalchemy import Column, ColumnElement, Table, and_, exists, literal, sele
 from sexton.contract import MAX_BYTES
 from sexton.database.rows import sum_of, within
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
+from sexton.marks.model import Cutoff, DueMark, Expansion, Place, Reason, Ref
+from sexton.marks.sql.rows import is_due
 from sexton.owners.catalog import rowsets
 from sexton.owners.catalog.model import FINISHED, ROOT, RowsetState, parse, tablet_prefix
 from sexton.owners.catalog.records import PARENTS, STANDING, CatalogTransaction, parent_column
@@ -203,7 +204,7 @@ def ancestors_of_keys(tx: CatalogTransaction, keys: Sequence[str]) -> Mapping[st
 
 
 def mark_tablets(
-    tx: CatalogTransaction, kind: str, cutoff: int, after: tuple[str, str] = ("", "")
+    tx: CatalogTransaction, kind: str, cutoff: Cutoff, after: tuple[str, str] = ("", "")
 ) -> tuple[str, str] | None:
     """Mark the next tablets of parents that are due by one statement, but for those that are marked or were discarded.
 
@@ -212,7 +213,7 @@ def mark_tablets(
     Args:
         tx: the transaction.
         kind: kind of the parents.
-        cutoff: the latest ``retention_starts_at`` that is due, ms since 1970.
+        cutoff: which of the parents are due.
         after: what the last call returned: a parent, and a tablet of the parents behind it.
 
     Returns:
@@ -222,7 +223,7 @@ def mark_tablets(
     due = (
         select(mark.c.id)
         .where(mark.c.instance == tx.instance, mark.c.kind == kind, mark.c.state == "MARKED")
-        .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, mark.c.id > after[0])
+        .where(mark.c.quarantined_reason.is_(None), is_due(mark, cutoff), mark.c.id > after[0])
         .order_by(mark.c.id)
         .limit(PARENTS_AT_ONCE)
         .with_for_update(skip_locked=True)

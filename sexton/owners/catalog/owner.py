@@ -14,7 +14,7 @@ from sexton.database.rows import within
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import StrictMessage
 from sexton.marks.live import LiveEntry, Part
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.model import Cutoff, DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import as_named
 from sexton.owners.catalog import explain, kinds, rowsets
 from sexton.owners.catalog.kinds import KINDS
@@ -61,7 +61,7 @@ class CatalogOwner(Owner):
         self._db, self._context = context.db, context
 
     def mark_due(
-        self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
+        self, instance: str, cutoffs: Mapping[str, Cutoff], heartbeat: Heartbeat, verify: Verify = nothing_to_verify
     ) -> None:
         """Mark the tablets of parents that are due."""
         for kind in PARENTS:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from sexton.marks.kept import BY_LIMIT, WAITS_FOR_CHILD, Kept
-from sexton.marks.model import DONE, SEVERAL, Candidate, ClaimRequest, MarkState, Ref, Settlement
+from sexton.marks.model import DONE, SEVERAL, Candidate, ClaimRequest, Cutoff, MarkState, Ref, Settlement
+from sexton.marks.policy import is_due
 from sexton.storage.model import KeyOutcome
 
 
@@ -93,11 +94,11 @@ def decide(
     return ClaimDecision(claimed, absorbed, keep_reasons)
 
 
-def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
+def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: Cutoff) -> bool:
     """Return whether a mark's own row allows its claim, and is still the mark whose files were resolved."""
     same = candidate.retention_starts_at in (None, row.retention_starts_at)
     ready = row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
-    return same and ready and not row.quarantined and row.retention_starts_at <= cutoff
+    return same and ready and not row.quarantined and is_due(row.retention_starts_at, cutoff)
 
 
 def _why_kept(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message
 from sexton.marks.kept import Kept, KeptCounts
-from sexton.marks.model import Candidate, DueMark, File, Lease, Place, Ref, Unresolvable
+from sexton.marks.model import Candidate, Cutoff, DueMark, File, Lease, Place, Ref, Unresolvable
 
 
 class Cursor(Message):
@@ -30,7 +30,7 @@ class RangeOrder(Message):
     """The plan that the round applies; a worker compares the order with its row."""
     kind: str
     shard: int = 0
-    cutoff: int
+    cutoff: Cutoff
     limit: int
     after: Cursor = Cursor()
     until: Cursor | None = None
@@ -81,7 +81,7 @@ class AdoptOrder(Message):
     round: int
     lease: Lease
     upload_grace_seconds: int
-    cutoffs: dict[str, int] = Field(default_factory=dict)
+    cutoffs: dict[str, Cutoff] = Field(default_factory=dict)
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
 
 

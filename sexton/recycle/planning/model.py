@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from sexton.kernel.message import Message
 from sexton.marks.kept import KeepReason, Kept, KeptCounts
+from sexton.marks.model import NOTHING_DUE, Cutoff
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 
@@ -76,6 +77,11 @@ class Policy(Message):
         """Return the retention of a kind in seconds; None: its marks are kept."""
         return self.retention_seconds.get(kind, self.fallback_retention_seconds)
 
+    def due_at(self, kind: str, retention_starts_at: int) -> int | None:
+        """Return when a mark is due (ms since 1970); None: it is kept."""
+        retention = self.retention(kind)
+        return None if retention is None else retention_starts_at + 1000 * retention
+
 
 class PlannedShard(Message):
     """Due marks of one kind that are deleted beside those of other shards: so many, up to and including a position."""
@@ -110,18 +116,18 @@ class HeldMarks(MarkSums):
 class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
-    Marks whose ``retention_starts_at`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated
-    where a prefix has not been listed yet; ``limited`` kinds count against the limits on deletions within 24 hours.
+    Marks that are due by ``since``, too, are left out. ``objects`` is estimated where a prefix has not been listed yet;
+    ``limited`` kinds count against the limits on deletions within 24 hours.
     """
 
     kind: str
-    cutoff: int = Field(alias="cutoff_at")
+    cutoff: Cutoff = Field(alias="cutoff_at")
     marks: int
     keys: int = 0
     prefixes: int = 0
     bytes: int = 0
     oldest: int | None = Field(None, alias="oldest_at")
-    since: int = Field(0, alias="since_at")
+    since: Cutoff = Field(NOTHING_DUE, alias="since_at")
     objects: int = 0
     estimated: bool = False
     guessed: bool = False
@@ -137,6 +143,11 @@ class KindPlan(Message):
     """The marks in shards of about the same size, in the order of their positions; empty: one shard."""
     held: tuple[HeldMarks, ...] = ()
     """What holds blocked of this when the plan was made. The marks are still the plan's: a hold may end before."""
+
+    @property
+    def begin(self) -> Cursor:
+        """Return the position behind which its marks are."""
+        return Cursor() if self.since == NOTHING_DUE else Cursor(retention_starts_at=self.since + 1)
 
     @property
     def unheld(self) -> MarkSums:

@@ -17,6 +17,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
+from sexton.marks.model import Cutoff
+from sexton.marks.policy import due_by
 from sexton.recycle.planning.model import DueKind, KindPlan, OwnerPolicy, Plan, PlanFacts, Policy
 
 MIN_FRACTION_OBJECTS = 1_000
@@ -323,10 +325,7 @@ def shard_count(marks: int, objects: int) -> int:
     return max(1, min(MOST_SHARDS, marks, -(-objects // SHARD_OBJECTS)))
 
 
-def cutoff(kind: str, policy: Policy, now: int) -> int | None:
-    """Return the latest ``retention_starts_at`` that is due at ``now``, or None for an unknown kind.
-
-    A mark is due when that instant plus its retention is not after now. Marks of an unknown kind are kept.
-    """
+def cutoff(kind: str, policy: Policy, now: int) -> Cutoff | None:
+    """Return which marks of a kind are due at ``now``, or None for an unknown kind: its marks are kept."""
     retention = policy.retention(kind)
-    return None if retention is None else now - retention * 1000
+    return None if retention is None else due_by(retention, now)

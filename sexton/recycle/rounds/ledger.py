@@ -7,7 +7,7 @@ and which errors occurred.
 from collections import Counter
 
 from sexton.marks.kept import Kept, describe, name_first
-from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard
 from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound, ShardProgress
 
@@ -30,7 +30,7 @@ class Ledger:
                 continue
             # Ranges that code without shards began return their stored receipts again: they are of one shard.
             divided = planned.shards if carried is None else ()
-            cursor = Cursor(retention_starts_at=planned.since + 1) if planned.since else Cursor()
+            cursor = planned.begin
             shards: list[ShardProgress] = []
             for shard in divided or (PlannedShard(marks=planned.marks),):
                 shards.append(ShardProgress(limit=shard.marks, cursor=cursor, until=shard.until))

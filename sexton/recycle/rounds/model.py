@@ -8,7 +8,7 @@ from pydantic import Field, computed_field
 
 from sexton.kernel.message import Message
 from sexton.marks.kept import KeptCounts
-from sexton.marks.model import Lease
+from sexton.marks.model import Cutoff, Lease
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.model import Policy
@@ -22,8 +22,8 @@ class OpenedRound(Message):
     may_delete: bool
     policy: Policy
     vaults: tuple[str, ...] = ()
-    cutoffs: dict[str, int] = Field(default_factory=dict)
-    """Kind → the latest ``retention_starts_at`` that is due by an agreed retention; for the owner."""
+    cutoffs: dict[str, Cutoff] = Field(default_factory=dict)
+    """Kind → which of its marks are due by an agreed retention; for the owner."""
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
     """Vaults in which the round deletes nothing, because it could not write itself into their markers, and why."""
     heavy_objects: int | None = None

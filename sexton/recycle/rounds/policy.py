@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, REMOVED, ROUNDS, VAULT
-from sexton.marks.model import Lease, LeaseLost, Reason
+from sexton.marks.model import Cutoff, Lease, LeaseLost, Reason
+from sexton.marks.policy import earlier, goes_beyond
 from sexton.recycle.model import CANCELLED, FAILED, PARTIAL, STOPPED, SUCCEEDED, OrderRefused, RoundReport
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, Policy
@@ -99,17 +100,16 @@ def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
 class RoundFacts(NamedTuple):
     """What the rows say about a round, and about the plan that an order names. Who reaches Temporal can send an order.
 
-    ``cutoffs``: kind → the latest ``retention_starts_at`` that is due by an agreed retention; ``due``: by the one in
-    force. ``plan``: None if there is none of this instance. ``is_approved``: an operator applied the plan, and this
-    round applies it.
+    ``cutoffs``: kind → which of its marks are due by an agreed retention; ``due``: by the one in force. ``plan``: None
+    if there is none of this instance. ``is_approved``: an operator applied the plan, and this round applies it.
     """
 
     instance: str
     run: str
     is_running: bool
     policy: Policy
-    cutoffs: Mapping[str, int]
-    due: Mapping[str, int]
+    cutoffs: Mapping[str, Cutoff]
+    due: Mapping[str, Cutoff]
     unannounced: frozenset[str]
     plan: Plan | None = None
     is_approved: bool = False
@@ -129,17 +129,17 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
     planned = next((kind for kind in kinds if kind.kind == order.kind), None)
     if planned is None:
         raise OrderRefused(f"{_range(order)} is in no plan of {facts.instance}; {_REMEDY}")
-    if order.cutoff > planned.cutoff or order.limit > planned.marks:
+    if goes_beyond(order.cutoff, planned.cutoff) or order.limit > planned.marks:
         raise OrderRefused(f"{_range(order)} goes beyond plan {order.plan}; {_REMEDY}")
     due = facts.due.get(order.kind)
     if due is None:
         raise OrderRefused(f"{_range(order)} is refused: this kind has no retention any longer, so its marks are kept")
-    order = order.model_copy(update={"cutoff": min(order.cutoff, due)})
+    order = order.model_copy(update={"cutoff": earlier(order.cutoff, due)})
     if not facts.is_approved:  # then what only an operator's approval allows is refused
         if facts.plan is None or facts.plan.whole:
             raise OrderRefused(f"plan {order.plan} is not approved; to apply it: sexton apply {order.plan}")
         agreed = facts.cutoffs.get(order.kind)
-        if agreed is None or order.cutoff > agreed:
+        if agreed is None or goes_beyond(order.cutoff, agreed):
             raise OrderRefused(f"{_range(order)} is younger than its retention allows; {_REMEDY}")
         has_other_limit = order.allowance is None or order.allowance != facts.plan.allowance
         if is_limited(order.kind, facts.policy) and has_other_limit:
@@ -150,7 +150,7 @@ def checked_range(order: RangeOrder, facts: RoundFacts | None) -> RangeOrder:
 def checked_adoption(order: AdoptOrder, facts: RoundFacts | None) -> AdoptOrder:
     """Return the order as far as the rows allow it; raise as ``checked_range``."""
     facts = _running(order.round, order.lease, facts)
-    cutoffs = {k: min(cutoff, facts.cutoffs[k]) for k, cutoff in order.cutoffs.items() if k in facts.cutoffs}
+    cutoffs = {k: earlier(cutoff, facts.cutoffs[k]) for k, cutoff in order.cutoffs.items() if k in facts.cutoffs}
     return order.model_copy(update={"cutoffs": cutoffs, **_from_rows(order, facts)})
 
 

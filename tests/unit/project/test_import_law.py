@@ -27,6 +27,9 @@ BUILT_INLINE = {
     "sexton/runtime/spark/locations.py": "ProvenVaults(lookup, deployment)",
 }
 """File → a call that it must not have."""
+COMPARED = re.compile(r"retention_starts_at\)? ?[<>]|[<>]=? ?[\w.]*retention_starts_at")
+COMPARING = {"sexton/marks/policy.py", "sexton/marks/sql/rows.py", "sexton/recycle/pipeline/sql/claim.py"}
+"""Where a mark's instant is compared: with a cutoff, in Python and in SQL; its extra retention alone, in the claim."""
 CLOCKS = {"now", "utcnow", "today", "open"}
 PURE = ("model.py", "policy.py", "port.py", "decide.py", "ledger.py")
 PLANTED = {
@@ -59,6 +62,10 @@ def test_pure_modules_call_no_clock() -> None:
     suspects = {file: text for file, text in SOURCES.items() if file.name in PURE and named.search(text)}
 
     assert {file: names for file, text in suspects.items() if (names := CLOCKS & set(called(text)))} == {}
+
+
+def test_one_place_decides_whether_a_mark_is_due() -> None:
+    assert {str(file) for file, text in SOURCES.items() if COMPARED.search(text)} == COMPARING
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -20,6 +20,7 @@ from sexton.insight.progress import read_slots, running_rounds
 from sexton.insight.status import InsightStores, read_instances
 from sexton.kernel.errors import SextonError
 from sexton.kernel.live import Live
+from sexton.marks.policy import due_by, is_due
 from sexton.marks.sql.rows import waits
 from sexton.operators.access.store import is_expiring
 from sexton.operators.controls.policy import halt_by_instance
@@ -179,7 +180,7 @@ class FigureStore:
         probes = select(instance.c.id, kind.c.name, first.scalar_subquery().label("oldest"))
         for row in c.execute(probes.select_from(instance.join(kind, true()))):
             retention = retentions.get(row.id, {}).get(row.name)
-            if row.oldest is not None and retention is not None and row.oldest <= now - 1000 * retention:
+            if row.oldest is not None and retention is not None and is_due(row.oldest, due_by(retention, now)):
                 oldest[row.id][row.name] = row.oldest
         return oldest
 

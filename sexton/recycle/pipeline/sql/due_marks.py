@@ -11,13 +11,14 @@ from sexton.marks.model import (
     CHUNK_MARKS,
     NO_LAST_FILE,
     POISON_RETRY_SECONDS,
+    Cutoff,
     DueMark,
     MarkState,
     Reason,
     Ref,
     WriteToken,
 )
-from sexton.marks.sql.rows import due_columns, read_due, refs_in
+from sexton.marks.sql.rows import due_columns, is_due, read_due, refs_in
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.recycle.pipeline.sql.files import carry_over
@@ -30,7 +31,7 @@ class DueMarkStore:
         self._db = db
 
     def select_due(
-        self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int, until: Cursor | None = None
+        self, instance: str, kind: str, cutoff: Cutoff, after: Cursor, limit: int, until: Cursor | None = None
     ) -> Sequence[DueMark]:
         """Return the next due marks after a cursor, up to another one, as they became due: an index range.
 
@@ -46,7 +47,7 @@ class DueMarkStore:
                 c,
                 select(*due_columns(mark))
                 .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != MarkState.CLAIMED)
-                .where(mark.c.quarantined_reason.is_(None), mark.c.retention_starts_at <= cutoff, between)
+                .where(mark.c.quarantined_reason.is_(None), is_due(mark, cutoff), between)
                 .limit(limit),
                 position,
             )

@@ -6,13 +6,13 @@ refused, so the owner's answer stays true until the claim.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, and_, delete, func, select, update
+from sqlalchemy import Connection, and_, delete, func, not_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import beyond
-from sexton.marks.model import OWNERS_REASONS, DueMark, MarkState, Reason, Ref, WriteToken
-from sexton.marks.sql.rows import children_of, due_columns, due_mark, read_due, refs_in
+from sexton.marks.model import OWNERS_REASONS, Cutoff, DueMark, MarkState, Reason, Ref, WriteToken
+from sexton.marks.sql.rows import children_of, due_columns, due_mark, is_due, read_due, refs_in
 from sexton.recycle.pipeline.sql.batches import verify
 
 ASKED_AT_ONCE = 10_000
@@ -112,13 +112,13 @@ class OwnerMarkStore:
             tx.execute(claimed.values(**lifted, first_pass_at=now, next_try_at=now))
             tx.execute(update(mark).where(of_owner, mark.c.state != MarkState.CLAIMED).values(**lifted))
 
-    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
+    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, Cutoff]) -> None:
         """Remove marks that were made below a parent that is no longer due, because a retention was raised.
 
         Args:
             instance: the instance.
             kinds: kinds that are made below parents → the kinds of these parents.
-            cutoffs: kind → the latest ``retention_starts_at`` that is due.
+            cutoffs: kind → which of its marks are due.
         """
         if not kinds:
             return
@@ -132,7 +132,7 @@ class OwnerMarkStore:
                         parent.c.kind == parent_kind,
                         parent.c.state != MarkState.CLAIMED,
                         parent.c.quarantined_reason.is_(None),
-                        parent.c.retention_starts_at > cutoffs[parent_kind],
+                        not_(is_due(parent, cutoffs[parent_kind])),
                     )
                     of_kind = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == MarkState.MARKED)
                     below = and_(mark.c.parent_kind == parent_kind, mark.c.parent_id.in_(not_due))

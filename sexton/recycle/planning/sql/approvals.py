@@ -13,6 +13,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, now_once
 from sexton.database.rows import newest
 from sexton.kernel.errors import BadInput
+from sexton.marks.policy import goes_beyond
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.model import DAY_MS, PlanRefused, UnknownPlan
 from sexton.recycle.planning import policy as rules
@@ -251,7 +252,7 @@ class ApprovalStore:
         since = {kind.kind: kind.since for kind in awaiting.kinds}
         narrowed: dict[str, KindPlan] = {}
         for kind in plan.kinds:
-            if since[kind.kind] > kind.since:
+            if goes_beyond(since[kind.kind], kind.since):
                 measured = measure.measure_due(kind.kind, kind.cutoff, since[kind.kind])
                 narrowed[kind.kind] = measured.model_copy(update={"awaits": kind.awaits})
         if narrowed:

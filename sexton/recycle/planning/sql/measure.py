@@ -29,8 +29,8 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, sum_of
 from sexton.marks.kept import KeepReason, Kept, count_by_reason
-from sexton.marks.model import InstanceMode
-from sexton.marks.sql.rows import CLAIMED, waits
+from sexton.marks.model import NOTHING_DUE, Cutoff, InstanceMode
+from sexton.marks.sql.rows import CLAIMED, is_due, waits
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.planning.model import HeldMarks, InstancePolicy, KindPlan, PlannedShard, Policy
@@ -104,20 +104,18 @@ class Measure:
         pages = (select(func.count()).where(page) for page in self._pages(waiting))
         return sum(int(self._c.execute(page).scalar_one()) for page in pages)
 
-    def measure_due(self, kind: str, cutoff: int, since: int = 0) -> KindPlan:
+    def measure_due(self, kind: str, cutoff: Cutoff, since: Cutoff = NOTHING_DUE) -> KindPlan:
         """Return how much of a kind is due, counted in pages; the cost grows with the number of marks that are due.
 
         Args:
             kind: the kind of the marks.
-            cutoff: the latest ``retention_starts_at`` that is due, in ms since 1970.
-            since: marks up to this ``retention_starts_at`` are left out (ms since 1970); 0: none is.
+            cutoff: which marks are due.
+            since: marks that are due by this earlier cutoff are left out.
         """
         mark = self._db.t.mark
-        due = and_(
-            mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), mark.c.retention_starts_at <= cutoff
-        )
-        if since:
-            due = and_(due, mark.c.retention_starts_at > since)
+        due = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), is_due(mark, cutoff))
+        if since != NOTHING_DUE:
+            due = and_(due, not_(is_due(mark, since)))
         oldest: int | None = None
         sums: Counter[str] = Counter()
         held: dict[Kept, Counter[str]] = {kept: Counter() for kept in self._foreseen}
@@ -347,21 +345,21 @@ class KindCount(NamedTuple):
 
 
 def count_by_kind(
-    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], int | None]
+    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], Cutoff | None]
 ) -> Mapping[tuple[str, str], KindCount]:
     """Return the counts of kinds by (instance, kind), each by two ranges of the index of due marks.
 
-    ``cutoffs``: the latest ``retention_starts_at`` that is due (ms since 1970); None: none is.
+    ``cutoffs``: which marks are due; None: none is.
     """
     mark = db.t.mark
-    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or 0} for (i, kind), cutoff in cutoffs.items()]
+    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or NOTHING_DUE} for (i, kind), cutoff in cutoffs.items()]
     pair = as_rows(pairs, instance=Text(), kind=Text(), cutoff=BigInteger())
-    cutoff, started = func.to_timestamp(pair.c.cutoff / 1000.0), mark.c.retention_starts_at
+    by_now, started = is_due(mark, func.to_timestamp(pair.c.cutoff / 1000.0)), mark.c.retention_starts_at
     waiting = and_(mark.c.instance == pair.c.instance, mark.c.kind == pair.c.kind, waits(mark))
-    following = func.min(started).filter(started > cutoff).label("following")
+    following = func.min(started).filter(not_(by_now)).label("following")
     # Without bytes, which are in no index: marks that are not due are counted in the index alone.
     of_all = select(func.count().label("waiting"), func.min(started).label("oldest"), following).where(waiting)
     of_due = select(func.count().label("due"), sum_of(mark.c.bytes).label("due_bytes"))
-    all_, due = of_all.lateral(), of_due.where(waiting, started <= cutoff).lateral()
+    all_, due = of_all.lateral(), of_due.where(waiting, by_now).lateral()
     query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
     return {(instance, kind): KindCount(*counts) for instance, kind, *counts in c.execute(query)}

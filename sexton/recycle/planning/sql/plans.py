@@ -11,10 +11,11 @@ from sqlalchemy import ColumnElement, Connection, and_, false, func, not_, or_, 
 from sexton.database.engine import Database
 from sexton.database.rows import beyond
 from sexton.marks.kept import KeepReason, Kept, by_plan
-from sexton.marks.model import DueMark
+from sexton.marks.model import NOTHING_DUE, Cutoff, DueMark
+from sexton.marks.policy import due_by
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.orphans import ORPHAN, unapproved
-from sexton.marks.sql.rows import due_columns, read_due, waits
+from sexton.marks.sql.rows import due_columns, is_due, read_due, waits
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.model import UnknownPlan
 from sexton.recycle.pipeline.sql.batches import limited_objects_claimed
@@ -32,10 +33,10 @@ LiveObjects = Callable[[], int | None]
 
 
 class DueInstants(NamedTuple):
-    """Kind → the latest ``retention_starts_at`` that is due: by the agreed retention, and by the one in force."""
+    """Kind → which of its marks are due: by the agreed retention, and by the one in force."""
 
-    agreed: Mapping[str, int]
-    in_force: Mapping[str, int]
+    agreed: Mapping[str, Cutoff]
+    in_force: Mapping[str, Cutoff]
 
 
 class PlanStore:
@@ -130,7 +131,7 @@ class PlanStore:
             instants: list[tuple[int, str]] = []
             for kind, retention in kinds.items():
                 later = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
-                later = and_(later, mark.c.retention_starts_at > now - 1000 * retention)
+                later = and_(later, not_(is_due(mark, due_by(retention, now))))
                 first = tx.execute(select(func.min(mark.c.retention_starts_at)).where(later)).scalar_one()
                 if first is not None:
                     instants.append((int(first) + 1000 * retention, kind))
@@ -156,8 +157,8 @@ class PlanStore:
         retentions = instance_policy.policy.retention_seconds
         agreed = retentions | rules.shortened(instance_policy.agreed or {}, retentions)
         return DueInstants(
-            agreed={kind: now - 1000 * seconds for kind, seconds in agreed.items()},
-            in_force={kind: now - 1000 * seconds for kind, seconds in retentions.items()},
+            agreed={kind: due_by(seconds, now) for kind, seconds in agreed.items()},
+            in_force={kind: due_by(seconds, now) for kind, seconds in retentions.items()},
         )
 
     def agree_first(self, instance: str, policy: Policy) -> None:
@@ -225,8 +226,8 @@ class PlanStore:
         with self._db.read() as c:
             is_held = or_(false(), *self._foreseen(c, instance).values())
         due = and_(mark.c.instance == instance, mark.c.kind == planned.kind, waits(mark), not_(is_held))
-        due = and_(due, mark.c.retention_starts_at <= planned.cutoff)
-        after = (planned.since + 1, "") if planned.since else (0, "")
+        due = and_(due, is_due(mark, planned.cutoff))
+        after = (planned.begin.retention_starts_at, planned.begin.id)
         while True:
             page = select(*due_columns(mark)).where(due, beyond(position, after)).limit(PAGE_MARKS)
             with self._db.read() as c:
@@ -251,7 +252,7 @@ def _due(
             kept[Kept(KeepReason.UNKNOWN_KIND, kind)] = measure.count_waiting(kind)
             continue
         whole = measure.measure_due(kind, cutoff)
-        early = measure.measure_due(kind, cutoff, now - 1000 * shortened[kind]) if kind in shortened else None
+        early = measure.measure_due(kind, cutoff, due_by(shortened[kind], now)) if kind in shortened else None
         if early is None:
             due.append(DueKind(whole, whole))
             continue
@@ -288,7 +289,8 @@ def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterat
                 continue
             # Only the shorter retention makes these due. Without a retention nothing is due, as if it were endless.
             shorter, *longer = sorted(s for s in (old_seconds, new_seconds) if s is not None)
-            moved = measure.measure_due(kind, now - 1000 * shorter, now - 1000 * longer[0] if longer else 0)
+            since = due_by(longer[0], now) if longer else NOTHING_DUE
+            moved = measure.measure_due(kind, due_by(shorter, now), since)
             more = new_seconds is not None and (old_seconds is None or new_seconds < old_seconds)
             agreed = new.agreed is None or new_seconds is None or new_seconds >= new.agreed.get(kind, new_seconds)
             yield Shift(
