@@ -54,7 +54,7 @@ slow: $(VENV)/.stamp $(VENV)/ducklake/.stamp
 soak: $(VENV)/.stamp $(VENV)/ducklake/.stamp $(VENV)/peers/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
 
-# What is written from the declared operations: docs/commands.md, and a table of docs/api.md.
+# What is written from the declared operations: docs/commands.md, a table of docs/api.md, and types of the client's methods.
 generated: $(VENV)/.stamp
 	@for page in generated_pages doors; do $(RUN) -m tests.unit.project.test_$$page --write || exit 1; done
 

@@ -1,5 +1,6 @@
 """Vaults: a bucket with a prefix, or a directory; where objects are, and how fast they are deleted from it."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from sexton.operations.fields import Covered, Flag, Instance, Reason, Remark, Wh
 from sexton.operations.registry import Call, Logged, operation
 from sexton.operators.access.model import Grant
 from sexton.recycle.pacing.model import Cap
+from sexton.storage.kinds import read_place
 from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import unsupported_options
 
@@ -84,6 +86,9 @@ def add_vault(
         str, Flag(shown="VAULT"), Field(description="The name marks use: lower-case letters, digits, - and _.")
     ],
     *,
+    at: Annotated[
+        str, Flag(shown="URL"), Field(description="The URL of any place: s3://BUCKET/PREFIX or file:///DIR.")
+    ] = "",
     s3: Annotated[str, Flag(shown="BUCKET[/PREFIX]"), Field(description="BUCKET or BUCKET/PREFIX.")] = "",
     local: Annotated[str, Flag(shown="DIR"), Field(description="An existing directory.")] = "",
     endpoint: Annotated[str, Field(description="S3 endpoint URL; default: the setting s3.endpoint_url.")] = "",
@@ -109,20 +114,17 @@ def add_vault(
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
-    if bool(s3) == bool(local):
-        raise WrongUsage("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
-    if local and (endpoint or region or profile or conditional or versions != "keep"):
-        raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
-    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
-    prefix = prefix.strip("/")
-    if slash and not prefix:
-        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
+    given = (at, s3 and f"s3://{s3.removeprefix('s3://')}", local and f"file://{Path(local).absolute()}")
+    urls = [url for url in given if url]
+    if len(urls) != 1:
+        raise WrongUsage("name one place: --s3 BUCKET[/PREFIX], --local DIR or --at URL")
+    kind, location, prefix = read_place(urls[0])
     spec = VaultSpec(
         instance=instance,
         name=name,
-        kind="local" if local else "s3",
-        location=local or bucket,
-        prefix=f"{prefix}/" if prefix else "",
+        kind=kind,
+        location=location,
+        prefix=prefix,
         endpoint=endpoint,
         region=region,
         profile=profile,

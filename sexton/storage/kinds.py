@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, SextonError, WrongUsage
 from sexton.kernel.trust import STRICT, Trust, is_loopback
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import nested
 from sexton.storage.port import Vault
 
 _AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
-S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
 class VaultKind(NamedTuple):
@@ -25,14 +24,16 @@ class VaultKind(NamedTuple):
 
     open: Callable[[VaultSpec, str, Trust], Vault]
     """Returns the vault, without a request. Arguments: its row, the settings' S3 endpoint, trust of connections."""
+    split: Callable[[str], tuple[str, str]]
+    """Returns location and prefix of what follows ``://`` in the URL of a new vault; raises ``WrongUsage``."""
     check: Callable[[VaultSpec], VaultSpec]
     """Returns a new vault's row with one spelling of its location; raises ``BadInput``."""
-    place: Callable[[VaultSpec, str], str]
-    """Returns where it is, the same for all spellings; two vaults overlap if one place begins with the other."""
-    url_roots: Callable[[VaultSpec], tuple[str, ...]]
-    """Returns the URLs of its root: the URL of an object is one of them, followed by its key."""
-    has_pace: bool
-    """Whether the store limits its requests, so that a pace must be learnt."""
+    store: Callable[[VaultSpec, str], str]
+    """Returns the beginning of its place: which store it is in, the same for all spellings."""
+    url_starts: tuple[str, ...]
+    """How URLs of its objects begin, before bucket or directory; the first is the usual one."""
+    is_service: bool
+    """Whether the store limits requests, so that a pace must be learnt, and its keys to ``MAX_KEY_BYTES``."""
 
 
 def _open_s3(spec: VaultSpec, endpoint_url: str, trust: Trust) -> Vault:
@@ -47,36 +48,75 @@ def _open_local(spec: VaultSpec, _endpoint_url: str, _trust: Trust) -> Vault:
     return LocalVault(spec)
 
 
+def _split_bucket(place: str) -> tuple[str, str]:
+    bucket, slash, prefix = place.partition("/")
+    prefix = prefix.strip("/")
+    if not bucket or (slash and not prefix):
+        missing = f"no prefix (is a variable empty?); for the whole bucket write {bucket}" if bucket else "no bucket"
+        raise WrongUsage(f"{place!r} names {missing}")
+    return bucket, f"{prefix}/" if prefix else ""
+
+
+def _split_directory(place: str) -> tuple[str, str]:
+    if not place.startswith("/"):
+        raise WrongUsage(f"{place!r} is no absolute path; write file:///DIR")
+    return place, ""
+
+
 def _check_local(spec: VaultSpec) -> VaultSpec:
-    if spec.conditional or spec.versions != "keep":
-        raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
+    if spec.endpoint or spec.region or spec.profile or spec.conditional or spec.versions != "keep":
+        raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional are not for a directory")
     location = str(Path(spec.location).resolve())
     if location == "/":
         raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
     return spec.model_copy(update={"location": location})
 
 
-def _local_root(spec: VaultSpec) -> str:
-    return f"{spec.location.rstrip('/')}/{spec.prefix}"
-
-
 VAULT_KINDS: Mapping[str, VaultKind] = {
     "s3": VaultKind(
         open=_open_s3,
+        split=_split_bucket,
         check=lambda spec: spec,
-        place=lambda spec, url: f"{canonical_endpoint(spec.endpoint or url) or 'aws'}/{spec.location}/{spec.prefix}",
-        url_roots=lambda spec: tuple(f"{scheme}://{spec.location}/{spec.prefix}" for scheme in S3_SCHEMES),
-        has_pace=True,
+        store=lambda spec, endpoint_url: f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/",
+        url_starts=("s3://", "s3a://", "s3n://"),
+        is_service=True,
     ),
     "local": VaultKind(
         open=_open_local,
+        split=_split_directory,
         check=_check_local,
-        place=lambda spec, _endpoint_url: f"file:{_local_root(spec)}",
-        url_roots=lambda spec: (f"file://{_local_root(spec)}", f"file://localhost{_local_root(spec)}"),
-        has_pace=False,
+        store=lambda _spec, _endpoint_url: "file:",
+        url_starts=("file://", "file://localhost"),
+        is_service=False,
     ),
 }
 """By ``VaultSpec.kind``."""
+
+
+def kind_of(spec: VaultSpec) -> VaultKind:
+    """Return the kind of a vault.
+
+    Raises:
+        BadInput: this version of Sexton does not know it.
+    """
+    if (kind := VAULT_KINDS.get(spec.kind)) is None:
+        known = ", ".join(VAULT_KINDS)
+        raise BadInput(f"vault {spec.name} is of kind {spec.kind!r}, and this version of Sexton knows only {known}")
+    return kind
+
+
+def read_place(url: str) -> tuple[str, str, str]:
+    """Return kind, location and prefix of a new vault from the URL of its root. ``%`` is a part of the path.
+
+    Raises:
+        WrongUsage: no kind of vault has such a URL.
+    """
+    scheme, _, place = url.partition("://")
+    for name, kind in VAULT_KINDS.items():
+        if f"{scheme}://" in kind.url_starts:
+            return name, *kind.split(place)
+    known = ", ".join(kind.url_starts[0] for kind in VAULT_KINDS.values())
+    raise WrongUsage(f"{url!r} is no URL of a vault; it begins with one of {known}")
 
 
 def open_vault(spec: VaultSpec, *, endpoint_url: str, trust: Trust = STRICT) -> Vault:
@@ -88,18 +128,20 @@ def open_vault(spec: VaultSpec, *, endpoint_url: str, trust: Trust = STRICT) -> 
         trust: of connections to an S3 service.
 
     Raises:
-        BadInput: a local vault's location is not an absolute path.
+        BadInput: a local vault's location is not an absolute path, or this version does not know the kind.
     """
-    return VAULT_KINDS[spec.kind].open(spec, endpoint_url, trust)
+    return kind_of(spec).open(spec, endpoint_url, trust)
 
 
 def vault_place(spec: VaultSpec, endpoint_url: str) -> str:
-    """Return the place of a whole vault; ``endpoint_url`` applies where its row names none.
+    """Return the place of a whole vault, the same for all spellings; ``endpoint_url`` applies where its row names none.
+
+    Two vaults overlap if one place begins with the other.
 
     Raises:
         BadInput: the port of its endpoint is not a number.
     """
-    return VAULT_KINDS[spec.kind].place(spec, endpoint_url)
+    return kind_of(spec).store(spec, endpoint_url) + _root(spec)
 
 
 def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
@@ -165,14 +207,15 @@ def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
     if containing:
         root, vault = max(containing, key=lambda found: len(found[0]))  # the innermost where one contains another
         return vault, name.removeprefix(root).lstrip("/")
-    scheme = name.partition("://")[0]
-    if scheme not in (*S3_SCHEMES, "file"):
-        raise NotInAnyVault(f"{name!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
-    if scheme == "file" and not name.startswith(("file:///", "file://localhost/")):
-        raise NotInAnyVault(f"{name!r}: write file:///PATH, with a path of this machine")
-    raise NotInAnyVault(f"{name!r} is in no vault of the instance; see: sexton vault list")
+    raise NotInAnyVault(
+        f"{name!r} is in no vault of the instance; write VAULT/KEY, or a URL below a vault's root (sexton vault list)"
+    )
 
 
 def url_roots(spec: VaultSpec) -> tuple[str, ...]:
     """Return the URLs of a vault's root: the URL of an object is one of them, followed by its key."""
-    return VAULT_KINDS[spec.kind].url_roots(spec)
+    return tuple(start + _root(spec) for start in kind_of(spec).url_starts)
+
+
+def _root(spec: VaultSpec) -> str:
+    return f"{spec.location.rstrip('/')}/{spec.prefix}"

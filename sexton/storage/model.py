@@ -60,13 +60,13 @@ class Probe(_Value):
 class VaultSpec(_Value):
     """Where a vault is, as stored in its row. It never holds secrets.
 
-    ``location`` is the bucket for ``s3`` and the absolute root directory for ``local``. ``prefix`` is empty or ends
-    with ``/``. ``endpoint`` is empty for the settings' ``s3.endpoint_url`` (or AWS itself).
+    ``kind`` is a key of ``VAULT_KINDS`` (``kinds.py``), ``location`` the bucket or the absolute root directory.
+    ``prefix`` is empty or ends with ``/``. ``endpoint`` is empty for the settings' ``s3.endpoint_url`` (or AWS itself).
     """
 
     instance: str
     name: str
-    kind: Literal["s3", "local"]
+    kind: str
     location: str
     prefix: str = ""
     endpoint: str = ""

@@ -23,7 +23,7 @@ from sexton.marks.sql.keeper import Keeper, Use
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.markers import MarkerStore
 from sexton.operators.registry.store import Registry
-from sexton.storage.kinds import VAULT_KINDS, open_vault
+from sexton.storage.kinds import kind_of, open_vault
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.policy import unsupported_options
 from sexton.storage.port import Vault, VaultFault
@@ -51,7 +51,7 @@ def add_vault(
             lacks a feature that the vault's options need.
         VaultFault: the place does not exist or cannot be reached.
     """
-    spec = VAULT_KINDS[spec.kind].check(spec).model_copy(update={"deployment": deployment})
+    spec = kind_of(spec).check(spec).model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
     marker = vault.read_marker()

@@ -34,7 +34,7 @@ from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_keys
 from sexton.owners.sql.live_view import LiveView, beginning, names_an_object
-from sexton.storage.kinds import S3_SCHEMES, NotInAnyVault, resolve, url_roots
+from sexton.storage.kinds import VAULT_KINDS, NotInAnyVault, resolve, url_roots
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import canonical
 
@@ -149,7 +149,8 @@ def _pages(db: Database, view: LiveView, heartbeat: Callable[[], None]) -> Itera
 LAST_CHARACTER = "\U0010ffff"
 """The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
 _OTHERS = ("abfs", "abfss", "adl", "cos", "cosn", "dbfs", "gcs", "gs", "hdfs", "http", "https", "obs", "oss", "viewfs")
-_COMMON = (*S3_SCHEMES, "file", *_OTHERS, "wasb", "wasbs")
+_OWN = {start.partition(":")[0] for kind in VAULT_KINDS.values() for start in kind.url_starts}
+_COMMON = sorted({*_OWN, *_OTHERS, "wasb", "wasbs"})
 SCHEMES = (*_COMMON, *map(str.upper, _COMMON))
 """Schemes of URLs that owners have in their metadata; Sexton resolves those of its vaults.
 

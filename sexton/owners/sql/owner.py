@@ -30,6 +30,7 @@ from sexton.owners.sql import live_keys, live_moment, live_view
 from sexton.owners.sql.live_keys import LiveMarks
 from sexton.owners.sql.live_reading import OwnerSlow, reading
 from sexton.owners.sql.live_view import LiveView
+from sexton.storage.kinds import kind_of
 from sexton.storage.model import VaultSpec
 
 RECORD, ROWSET = "record", "rowset"
@@ -286,9 +287,9 @@ def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, exists: bool
     if exists and not entry.live:
         entry = entry._replace(live=True)
     entry = live_keys.resolved(entry, vaults)
-    # No object of S3 has such a key: the row is a loss with a name that can be stored.
-    is_in_s3 = entry.vault in vaults and vaults[entry.vault].kind == "s3"
-    return entry._replace(key=short_key(entry.key)) if is_in_s3 else entry
+    # No object of a service has a longer key: the row is a loss with a name that can be stored.
+    is_limited = entry.vault in vaults and kind_of(vaults[entry.vault]).is_service
+    return entry._replace(key=short_key(entry.key)) if is_limited else entry
 
 
 def _ancestors_in(keys: Sequence[str], pattern: str) -> tuple[Ref, ...]:

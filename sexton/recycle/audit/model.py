@@ -8,11 +8,12 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from sexton.kernel.errors import BadInput, Ended, SextonError
+from sexton.kernel.errors import BadInput, Ended, SextonError, WrongUsage
 from sexton.recycle.model import DAY_MS
+from sexton.storage.kinds import read_place
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_root
 
@@ -66,7 +67,7 @@ def separate_location(audit_url: str, deployment: str) -> VaultSpec | None:
     Two deployments may name the same location; each has a folder of its own in it.
 
     Args:
-        audit_url: ``s3://BUCKET[/PREFIX]``, ``file:///DIR`` or an absolute path.
+        audit_url: as for ``read_place``, ``%`` encoded in one of a file; or an absolute path.
         deployment: our deployment id.
 
     Raises:
@@ -74,19 +75,13 @@ def separate_location(audit_url: str, deployment: str) -> VaultSpec | None:
     """
     if not audit_url:
         return None
-    kind: Literal["s3", "local"] = "s3"
-    location = prefix = ""
-    if audit_url.startswith("s3://"):
-        location, _, prefix = audit_url.removeprefix("s3://").partition("/")
-        prefix = prefix.strip("/")
-    elif audit_url.startswith(("/", "file:///")):
-        is_path = audit_url.startswith("/")
-        kind, location = "local", audit_url if is_path else unquote(audit_url.removeprefix("file://"))
-        check_root(location.strip("/") + "/")
-    if not location.strip("/"):
-        raise BadInput(f"audit_url {audit_url!r} names no location; use s3://BUCKET/PREFIX, file:///DIR or /DIR")
-    folder_of_deployment = f"{prefix}/{deployment}/" if prefix else f"{deployment}/"
-    check_root(folder_of_deployment)
+    url = unquote(audit_url) if audit_url.startswith("file:") else audit_url
+    try:
+        kind, location, prefix = read_place((f"file://{url}" if url.startswith("/") else url).rstrip("/"))
+    except WrongUsage as e:
+        raise BadInput(f"audit_url {audit_url!r} names no location: {e}") from e
+    folder_of_deployment = f"{prefix}{deployment}/"
+    check_root(f"{location.strip('/')}/{folder_of_deployment}")
     return VaultSpec(instance=deployment, name=PLACE, kind=kind, location=location, prefix=folder_of_deployment)
 
 

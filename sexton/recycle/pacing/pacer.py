@@ -13,7 +13,7 @@ from sexton.recycle.pacing.lane import Bucket, Lane
 from sexton.recycle.pacing.model import Answer, PaceReport, Rate
 from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, first_folder
 from sexton.recycle.pacing.store import PaceStore
-from sexton.storage.kinds import VAULT_KINDS, vault_place
+from sexton.storage.kinds import kind_of, vault_place
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
 EXCHANGE_SECONDS, NEWS_SECONDS = 2.0, 1.0
@@ -70,7 +70,7 @@ class SharedPacer:
             place = vault_place(spec, self._endpoint_url)
             with self._lock:
                 if paced is None or paced.place != place:
-                    paced = _PacedVault((instance, vault), place, learns=VAULT_KINDS[spec.kind].has_pace)
+                    paced = _PacedVault((instance, vault), place, learns=kind_of(spec).is_service)
                     self._vaults[instance, vault] = paced
                 paced.read_at = self._now
         folders = [first_folder(key) for key in keys] if paced.learns else []

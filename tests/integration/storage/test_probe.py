@@ -193,6 +193,8 @@ def test_add_list_and_probe_print_the_result_of_the_probe(
         ("--local", ".", "--conditional"),
         ("--local", ".", "--versions", "purge"),
         ("--s3", "bucket", "--versions", "all"),
+        ("--at", "s3://bucket", "--s3", "bucket"),
+        ("--at", "ftp://bucket/wh"),
     ]:
         assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64
     added = run(s3_rig, capsys, "vault", "add", "shop", "cold", "--s3", f"{spec.location}/wh", "--conditional")

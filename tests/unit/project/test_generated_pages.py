@@ -1,4 +1,4 @@
-"""docs/commands.md has every command, from its help, and docs/api.md the route of every operation: `make generated`."""
+"""`make generated` writes docs/commands.md from the help, the routes of docs/api.md, and types of the client."""
 
 import re
 import sys
@@ -11,10 +11,12 @@ from sexton.interfaces.cli.main import root
 from sexton.interfaces.cli.tree import PANELS
 from sexton.operations.registry import INSTANCE, Operation, operations
 
-DOCS = Path(__file__).parents[3] / "docs"
+ROOT = Path(__file__).parents[3]
 LISTS = re.compile(r"(?s)## Set up\n.*(?=## Exit codes\n)")
 """What is generated of docs/commands.md, between two parts that are written by hand."""
 TABLE = re.compile(r"(?s)\| route \| command \|.*?\n\n")
+METHODS = re.compile(r"(?s)(?<=\n    if TYPE_CHECKING:\n).*?(?=    else:\n)")
+WIDTH = 120
 COMMON = {"--json", "--help", "--yes"}
 
 
@@ -91,21 +93,40 @@ def _values(operation: Operation) -> str:
     return ", ".join(f"`{name}`" for name in (*sorted(query), *(f.alias or name for name, f in body.items())))
 
 
-def pages() -> dict[Path, str]:
-    """Return both pages with their lists as they are now."""
-    commands, api = DOCS / "commands.md", DOCS / "api.md"
-    assert (len(LISTS.findall(commands.read_text())), len(TABLE.findall(api.read_text()))) == (1, 1)
-    return {
-        commands: LISTS.sub(lambda _: lists(), commands.read_text()),
-        api: TABLE.sub(lambda _: table(), api.read_text()),
-    }
+def methods() -> str:
+    """Return the client's methods for type checkers: each operation with a route, as many in a line as fit."""
+    rows = list[list[Operation]]([[]])
+    for operation in operations().values():
+        if operation.paths and not operation.function.__module__.endswith(".signals"):
+            row = [*rows[-1], operation]
+            if len(_declared(row)) > WIDTH or row[0].function.__module__ != operation.function.__module__:
+                rows.append([])
+            rows[-1].append(operation)
+    return "".join(f"{_declared(row)}\n" for row in rows)
 
 
-def test_pages_of_commands_and_routes_are_those_of_the_code() -> None:
-    for file, page in pages().items():
-        assert file.read_text() == page, "renew it: make generated"
+def _declared(row: list[Operation]) -> str:
+    names = [(o.function.__module__.rpartition(".")[2], o.function.__name__) for o in row]
+    functions = ", ".join(f"sends(_{module}.{name})" for module, name in names)
+    return f"        {', '.join(name for _, name in names)} = {functions}"
+
+
+def files() -> dict[Path, str]:
+    """Return each file with what is generated of it as it is now."""
+    parts = [("docs/commands.md", LISTS, lists()), ("docs/api.md", TABLE, table())]
+    parts += [("sexton/client/methods.py", METHODS, methods())]
+    written = {}
+    for name, place, part in parts:
+        before, after = place.split((ROOT / name).read_text())
+        written[ROOT / name] = before + part + after
+    return written
+
+
+def test_what_is_generated_is_that_of_the_code() -> None:
+    for file, text in files().items():
+        assert file.read_text() == text, "renew it: make generated"
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
-    for file, page in pages().items():
-        file.write_text(page)
+    for file, text in files().items():
+        file.write_text(text)

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import AbstractContextManager, closing, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -166,13 +165,13 @@ def _register(service: "Deployment", lake: "Lake", spec: "VaultSpec") -> None:
     from sexton.database import roles
     from sexton.owners.ducklake.model import view_of
     from sexton.owners.plugins import add_instance
+    from sexton.storage.kinds import kind_of
 
     registry = service.stores.registry
     options = {"data_path": lake.data_path, "vault": lake.vault, "schema": lake.schema}
     if lake.instance not in [i.id for i in registry.instances()]:
         add_instance(service.db, registry, lake.instance, "ducklake", options)
-    if spec.kind == "local":  # as it is registered, also where the data path leads through a link
-        spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
+    spec = kind_of(spec).check(spec)  # as it is registered, also where the data path leads through a link
     place = (spec.name, spec.kind, spec.location, spec.prefix)
     if place not in [(v.name, v.kind, v.location, v.prefix) for v in registry.vaults(lake.instance)]:
         service.add_vault(spec)

@@ -32,6 +32,7 @@ VALUES: Mapping[str, Any] = {
     "tablet": "t1",
     "vault": "disk",
     "which": "blacklist",
+    "mark": "dropped/t1",
     "key": "recycle.retention_seconds",
     "token": "0123456789ab",
     "reason": "the test",
@@ -48,7 +49,6 @@ VALUES: Mapping[str, Any] = {
 """The values of parameters, by name."""
 OF_OPERATION: Mapping[str, Mapping[str, Any]] = {
     "quarantine retry": {"everything": True},
-    "quarantine discard": {"mark": "dropped/t1"},
     "lists add": {"name": "a"},
     "lists remove": {"name": "a"},
     "settings set": {"value": "864000"},
