@@ -16,6 +16,7 @@ from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelis
 from sexton.recycle.model import NO_FAULT
 from sexton.recycle.pacing.policy import vault_of
 from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
+from workflows import ids
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
@@ -166,21 +167,17 @@ def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...
 
 def _waiting_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
     """Yield the instance's running round if it has no lease."""
-    states = {
-        "paused": ("paused", f"sexton round resume {instance}"),
-        "backing": ("backing off", f"sexton round retry {instance}"),
-    }
     for row in service.stores.reports.rounds(instance, last=1):
         if row.ended_at is None and row.waiting:
-            default = ("waiting", "it continues without help; see: sexton status")
-            state, way_out = states.get(row.waiting.split()[0], default)
+            wait = next((wait for wait in ids.WAITS.values() if row.waiting.startswith(wait.text)), None)
+            todo = f"sexton round {wait.signal} {instance}" if wait else "it continues without help; see: sexton status"
             yield Blocker(
                 instance=instance,
-                held_by=state,
+                held_by=wait.text if wait else "waiting",
                 what=f"round {row.id}",
                 since=row.waiting_since,
                 why=row.waiting,
-                way_out=way_out,
+                way_out=todo,
             )
 
 
