@@ -6,7 +6,7 @@ from pydantic import Field
 
 from sexton.kernel.message import Message, Page
 from sexton.marks.kept import Event, KeptCounts
-from sexton.operators.controls.model import ControlKind, Halt
+from sexton.operators.controls.model import Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
 from sexton.recycle.planning.model import PlanRow
@@ -272,7 +272,3 @@ class ListedMark(Message):
 
 class MarkPage(Page[ListedMark]):
     """Some marks of a list."""
-
-
-NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in ControlKind})
-"""Conditions that block deletion now; their ``at`` says since when."""

@@ -14,41 +14,74 @@ from sexton.storage.port import NOT_LISTED
 
 
 class KeepReason(StrEnum):
-    """Why a mark is not deleted. Also the label of the metric and the key of the way out."""
+    """Why a mark is not deleted: the label of the metric, the text for people, and what an operator can do about it.
 
-    HOLD = "hold"
+    In the texts ``subject`` and ``detail`` stand for those of the answer; in a way out also ``instance``, and ``kind``
+    for a subject that is one.
+    """
+
+    text: str
+    way_out: str
+
+    def __new__(cls, label: str, text: str, way_out: str = "") -> "KeepReason":
+        """Return a member whose value is the label alone."""
+        reason = str.__new__(cls, label)
+        reason._value_, reason.text, reason.way_out = label, text, way_out
+        return reason
+
+    HOLD = "hold", "hold {subject}", "sexton hold release {subject}"
     """An operator's hold. Subject: its number; detail: why it is not known whether it blocks the mark."""
-    PROTECTION = "protection"
+    PROTECTION = (
+        "protection",
+        "protection {subject}",
+        "deleted when its job has finished; see: sexton protection list {instance}",
+    )
     """A sync job still copies a file. Subject: the job."""
-    PROTECTION_UNREADABLE = "protection_unreadable"
+    PROTECTION_UNREADABLE = (
+        "protection_unreadable",
+        "unreadable protection {subject}: {detail}",
+        "register it again after: sexton protection release JOB --reason TEXT",
+    )
     """A protection that cannot be read may cover any file. Subject: the job."""
-    LIVE = "live"
+    LIVE = "live", "live", "deleted when its owner no longer shows it; its other files: mark each on its own"
     """The owner lists the mark or one of its files as live. Subject and detail: of the first, mark and rows."""
-    IN_USE = "in_use"
+    IN_USE = "in_use", "in use by its owner", "deleted when its owner no longer uses it"
     """The owner answered a fence that it uses the mark."""
-    VAULT = "vault"
+    VAULT = "vault", "vault {subject}: {detail}"  # its way out: vault_way_out
     """The vault has a fault. Subject: the vault; detail: the fault."""
-    VAULT_WHITELIST = "vault_whitelist"
+    VAULT_WHITELIST = "vault_whitelist", "vault {subject}: not on the vault whitelist", "sexton lists show vaults"
     """Other vaults are on the vault whitelist. Subject: the vault."""
-    OWNER_SILENT = "owner_silent"
+    OWNER_SILENT = "owner_silent", "owner: {detail}", "with the settings of a worker: sexton doctor"
     """The owner did not answer. Detail: why."""
-    OWNER_BUSY = "owner_busy"
+    OWNER_BUSY = "owner_busy", "owner's transaction", "deleted after the owner's transaction ends"
     """An open transaction of the owner decides about the mark now."""
-    APPROVAL = "approval"
+    APPROVAL = "approval", "approval of plan {subject}", "sexton apply {subject}"
     """A plan awaits approval. Subject: the plan's number."""
-    LIMIT = "limit"
+    LIMIT = (
+        "limit",
+        "limit of 24 hours",
+        "planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
+    )
     """The limit of 24 hours is reached; the rest needs a plan that an operator approves."""
-    REPLICA = "replica"
+    REPLICA = (
+        "replica",
+        "replica on {subject}",
+        "deleted when every replica has these versions; see: sexton replica list",
+    )
     """A replica of the tablet may still need these versions. Subject: its backend."""
-    WAITS = "waits"
+    WAITS = "waits", "waits for {subject}", "deleted in a later round"
     """Another mark must be deleted first. Subject: which."""
-    PREPARED = "prepared"
+    PREPARED = "prepared", "load of {subject}", "deleted after the load's time is over; see: sexton why {subject}"
     """A load may still write and commit files below the mark's prefix. Subject: the prepared mark."""
-    QUARANTINED = "quarantined"
+    QUARANTINED = "quarantined", "quarantined: {subject}", "sexton quarantine list {instance}"
     """The mark is quarantined. Subject: the quarantine's reason."""
-    UNKNOWN_KIND = "unknown_kind"
+    UNKNOWN_KIND = (
+        "unknown_kind",
+        "kind {subject} has no retention",
+        "correct the kind of its marks, or set kinds.{kind}.retention_seconds",
+    )
     """No retention is set for the kind. Subject: the kind."""
-    OTHER = "other"
+    OTHER = "other", "a reason that this version of Sexton does not know: {subject}"
     """A reason that a newer version stored, and this version does not know."""
 
     @classmethod
@@ -61,6 +94,9 @@ FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREA
 
 PROTECTED = (KeepReason.PROTECTION, KeepReason.PROTECTION_UNREADABLE)
 """Reasons that come from sync jobs."""
+
+LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
+"""Reasons that have rows of their own in the list of blockers, which do not need a round."""
 
 
 class Kept(NamedTuple):
@@ -128,58 +164,21 @@ def by_owner_silence(error: object) -> Kept:
     return Kept(KeepReason.OWNER_SILENT, detail=str(error))
 
 
-_TEXTS = {
-    KeepReason.HOLD: "hold {subject}",
-    KeepReason.PROTECTION: "protection {subject}",
-    KeepReason.PROTECTION_UNREADABLE: "unreadable protection {subject}: {detail}",
-    KeepReason.LIVE: "live",
-    KeepReason.IN_USE: "in use by its owner",
-    KeepReason.VAULT: "vault {subject}: {detail}",
-    KeepReason.VAULT_WHITELIST: "vault {subject}: not on the vault whitelist",
-    KeepReason.OWNER_SILENT: "owner: {detail}",
-    KeepReason.OWNER_BUSY: "owner's transaction",
-    KeepReason.APPROVAL: "approval of plan {subject}",
-    KeepReason.LIMIT: "limit of 24 hours",
-    KeepReason.REPLICA: "replica on {subject}",
-    KeepReason.WAITS: "waits for {subject}",
-    KeepReason.PREPARED: "load of {subject}",
-    KeepReason.QUARANTINED: "quarantined: {subject}",
-    KeepReason.UNKNOWN_KIND: "kind {subject} has no retention",
-    KeepReason.OTHER: "a reason that this version of Sexton does not know: {subject}",
-}
-
-
 def describe(kept: Kept) -> str:
     """Return the answer as people read it, e.g. ``hold 17``."""
     if kept.reason is KeepReason.LIVE and kept.detail:
         return f"live: {kept.subject} ({kept.detail})"
     if kept.reason is KeepReason.HOLD and kept.detail:
         return f"hold {kept.subject} ({kept.detail})"
-    return _TEXTS[kept.reason].format(subject=kept.subject, detail=kept.detail)
+    return kept.reason.text.format(subject=kept.subject, detail=kept.detail)
 
 
 def way_out(kept: Kept, instance: str) -> str:
     """Return what an operator can do about it; empty where nothing can be done but wait."""
+    if kept.reason is KeepReason.VAULT:
+        return vault_way_out(kept.detail, instance)
     kind = "NAME" if kept.subject.startswith("(") else kept.subject  # a subject in brackets counts further kinds
-    ways = {
-        KeepReason.HOLD: f"sexton hold release {kept.subject}",
-        KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
-        KeepReason.VAULT: vault_way_out(kept.detail, instance),
-        KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
-        KeepReason.OWNER_BUSY: "deleted after the owner's transaction ends",
-        KeepReason.OWNER_SILENT: "with the settings of a worker: sexton doctor",
-        KeepReason.UNKNOWN_KIND: f"correct the kind of its marks, or set kinds.{kind}.retention_seconds",
-        KeepReason.APPROVAL: f"sexton apply {kept.subject}",
-        KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
-        KeepReason.WAITS: "deleted in a later round",
-        KeepReason.PREPARED: f"deleted after the load's time is over; see: sexton why {kept.subject}",
-        KeepReason.REPLICA: "deleted when every replica has these versions; see: sexton replica list",
-        KeepReason.PROTECTION_UNREADABLE: "register it again after: sexton protection release JOB --reason TEXT",
-        KeepReason.PROTECTION: f"deleted when its job has finished; see: sexton protection list {instance}",
-        KeepReason.LIVE: "deleted when its owner no longer shows it; its other files: mark each on its own",
-        KeepReason.IN_USE: "deleted when its owner no longer uses it",
-    }
-    return ways.get(kept.reason, "")
+    return kept.reason.way_out.format(subject=kept.subject, kind=kind, instance=instance)
 
 
 def vault_way_out(states: str, instance: str) -> str:
@@ -244,3 +243,5 @@ class Event(Message):
     at: int = Field(0, alias="happened_at")
     event: str
     text: str
+    blocks: bool = Field(False, exclude=True)
+    """Whether it has blocked deletion since ``at``, and still does; JSON does not have it."""

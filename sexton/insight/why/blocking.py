@@ -60,8 +60,7 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
         yield Event(event="waits", text=f"kept: it waits for {expansion.waits}")
     blocking = list(blocking_events(db, mark_row, context, now))
     yield from blocking
-    is_halted = any(event.event.startswith("halted_") for event in blocking)
-    if mark_row.quarantined_reason is None and not is_halted and not approvals:
+    if mark_row.quarantined_reason is None and not any(event.blocks for event in (*approvals, *blocking)):
         next_round_at = context.stores.schedule.next_round(mark_row.instance)
         if next_round_at is not None and next_round_at > now:
             text = "the next round starts, if the schedule is active"
@@ -81,7 +80,7 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
         yield Event(event="observe", text=text)
     if stopped is not None:
-        yield Event(at=stopped.since or 0, event=f"halted_{stopped.by}", text=f"kept: {stopped}")
+        yield Event(at=stopped.since or 0, event=f"halted_{stopped.by}", text=f"kept: {stopped}", blocks=True)
     if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
         text = (
             f"kept: vault {mark_row.vault} is not on the vault whitelist ({', '.join(sorted(whitelist))}); "
@@ -139,7 +138,7 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
         if not any(k.kind == mark_row.kind and k.since < mark_row.retention_starts_at <= k.cutoff for k in plan.kinds):
             continue
         text = f"kept: plan {plan.id}, which contains it, awaits approval: {plan_row.awaits}"
-        yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
+        yield Event(at=plan_row.created_at, event="awaits_approval", text=text, blocks=True)
         if plan_row.expires_at is not None:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
 

@@ -27,7 +27,7 @@ from sexton.check.model import FindingState, FindingType
 from sexton.database.engine import Database, first_line, reached_limit
 from sexton.database.rows import in_list
 from sexton.insight.marks import SEARCH_SECONDS, names_of
-from sexton.insight.views import NOW, Story
+from sexton.insight.views import Story
 from sexton.insight.why.blocking import WhyContext
 from sexton.insight.why.mark_events import events_of_history, events_of_mark
 from sexton.marks.kept import Event
@@ -155,7 +155,7 @@ def _more(instance: str, what: str) -> Story:
 
 def _story(row: Any, events: Iterable[Event], now: int) -> Story:
     """Return the story of a mark or history row: what happened, then what blocks it now, then what will happen."""
-    in_order = sorted(events, key=lambda e: now if e.event in NOW else e.at or now)
+    in_order = sorted(events, key=lambda e: now if e.blocks else e.at or now)
     return Story(instance=row.instance, kind=row.kind, id=row.id, events=tuple(in_order))
 
 

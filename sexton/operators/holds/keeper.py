@@ -201,7 +201,7 @@ class HoldKeeper(Keeper):
                     f"kept by {kept} of {hold.placed_by} ({hold.what}): {hold.reason}; "
                     f"to end it: {way_out(hold.kept, instance)}"
                 )
-                yield Event(at=hold.placed_at, event="hold", text=text)
+                yield Event(at=hold.placed_at, event="hold", text=text, blocks=True)
                 yield Event(at=hold.expires_at, event="hold_ends", text=f"{hold.kept} ends")
 
     def in_force(self, instance: str) -> Iterator[Blocker]:

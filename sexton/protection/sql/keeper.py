@@ -89,7 +89,7 @@ class ProtectionKeeper(Keeper):
                 f"kept by protection {protection.job} of {protection.owner}, {until}; "
                 f"see: sexton protection list {instance}"
             )
-            yield Event(at=protection.registered_at, event="protection", text=text)
+            yield Event(at=protection.registered_at, event="protection", text=text, blocks=True)
             if not finished:
                 text = f"protection {protection.job} expires unless its job renews it"
                 yield Event(at=protection.expires_at, event="protection_ends", text=text)

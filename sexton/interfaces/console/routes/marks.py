@@ -5,7 +5,7 @@ import shlex
 from starlette.responses import Response
 
 from sexton.insight.status import count_quarantined
-from sexton.insight.views import NOW, Story
+from sexton.insight.views import Story
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.pools import long
 from sexton.interfaces.console.visit import CurrentVisit, pages
@@ -27,7 +27,7 @@ def why(visit: CurrentVisit, key: str = "") -> Response:
     if key:
         stories = visit.ask("why", key=key, instance=visit.named).items
     cli = f"sexton why {shlex.quote(key) if key else 'KEY'}" + (f" --instance {visit.named}" if visit.named else "")
-    return visit.show("why.html", "why", cli=cli, key=key, stories=stories, blocks=NOW)
+    return visit.show("why.html", "why", cli=cli, key=key, stories=stories)
 
 
 @pages.get("/quarantine")
