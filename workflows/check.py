@@ -74,9 +74,10 @@ class CheckInstance(Controls):
             raise
         return await self._conclude(opened, evidence or self._incomplete(opened, "cancelled"))
 
-    async def on_pause(self) -> None:
-        """Forget what was compared: the check lists everything again after the pause."""
-        self._compared = None
+    async def on_wait(self, doing: str) -> None:
+        """Forget what was compared before a pause: the check lists everything again after it."""
+        if doing == ids.PAUSED:
+            self._compared = None
 
     async def _attempt(self, opened: OpenedCheck) -> Evidence | RetryAfter:
         """Compare and check again once; ask for another attempt after a transient error."""

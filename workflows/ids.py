@@ -1,4 +1,6 @@
-"""Names of workflows, task queues and schedules. Ids begin with the deployment: several may share a namespace."""
+"""Names of workflows, task queues, schedules, waits. Ids begin with the deployment: several may share a namespace."""
+
+from typing import NamedTuple
 
 RECYCLE = "recycle-instance"
 """Workflow type of a round."""
@@ -26,6 +28,18 @@ TOO_MANY_OBJECTS = "TooManyObjects"
 """Error types of activities that a round reacts to: the class names of the errors (a test compares them)."""
 SCHEDULED = "schedule"
 """``requested_by`` of workflows that a tick started. The end of such a round triggers the schedule again."""
+
+
+class Wait(NamedTuple):
+    """What a workflow that waits does, as people read it, and the signal that ends the wait."""
+
+    text: str
+    signal: str
+
+
+PAUSED, BACKING_OFF = "PAUSED", "BACKING_OFF"
+WAITS = {PAUSED: Wait("paused", "resume"), BACKING_OFF: Wait("backing off", "retry")}
+"""What a workflow that waits does, as its query ``progress`` and the Temporal UI show it."""
 
 
 def recycle(deployment: str, instance: str) -> str:

@@ -85,17 +85,14 @@ class RecycleInstance(Controls):
             backoff_seconds=self._backoff_seconds,
         )
 
-    async def on_pause(self) -> None:
-        """Release the lease while the round is paused."""
-        await self._release("paused")
+    async def on_wait(self, doing: str) -> None:
+        """Release the lease while the round waits."""
+        backoff = f" for {self._backoff_seconds:.0f} s: {self._error}" if doing == ids.BACKING_OFF else ""
+        await self._release(f"{ids.WAITS[doing].text}{backoff}")
 
     async def on_resume(self) -> None:
         """Release the lease, if the round still has it."""
         await self._release("resumed")  # the interrupted work continues under a new epoch
-
-    async def on_backoff(self) -> None:
-        """Release the lease while the round backs off."""
-        await self._release(f"backing off for {self._backoff_seconds:.0f} s: {self._error}")
 
     async def _attempt(self) -> Conclusion | RetryAfter:
         """Work under one lease, then conclude the round or ask for another attempt."""

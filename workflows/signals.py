@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
+from workflows import ids
+
 T = TypeVar("T")
 
 
@@ -27,8 +29,8 @@ RETRY_NOW = RetryAfter(0.0)
 class Controls:
     """The signals ``cancel``, ``pause``, ``resume`` and ``retry`` (verbs in pairs, each safe to repeat).
 
-    A workflow that is paused or backs off waits in ``run_with_retries``. It overrides ``on_pause``, ``on_resume`` and
-    ``on_backoff`` if it has work to do before it waits or continues.
+    A workflow that is paused or backs off waits in ``run_with_retries``. It overrides ``on_wait`` and ``on_resume`` if
+    it has work to do before it waits or continues.
     """
 
     def __init__(self) -> None:
@@ -66,14 +68,11 @@ class Controls:
         """Show what the workflow does, in the Temporal UI and to its query ``progress``."""
         raise NotImplementedError
 
-    async def on_pause(self) -> None:
-        """Prepare for a pause. Called before each wait for ``resume``."""
+    async def on_wait(self, doing: str) -> None:
+        """Prepare for a wait. Called before each; ``doing``: one of ``ids.WAITS``."""
 
     async def on_resume(self) -> None:
         """Prepare for the next attempt. Called if a pause interrupted an attempt and ``resume`` came before its end."""
-
-    async def on_backoff(self) -> None:
-        """Prepare for a backoff of ``_backoff_seconds``. Called before each."""
 
     async def run_with_retries(self, attempt: Callable[[], Coroutine[Any, Any, T | RetryAfter]]) -> T | None:
         """Repeat an attempt until it returns a result; return that, or None if an operator cancelled.
@@ -82,8 +81,8 @@ class Controls:
         """
         while True:
             if self._pause:
-                self._show("PAUSED")
-                await self.on_pause()
+                self._show(ids.PAUSED)
+                await self.on_wait(ids.PAUSED)
                 await self.while_paused()
             if self._cancel:
                 return None
@@ -135,8 +134,8 @@ class Controls:
         """Wait for some seconds, or until ``retry``, ``cancel`` or ``pause`` arrives."""
         self._backoff_seconds, retry_signals = seconds, self._retry_signals
         workflow.logger.info("failed; backs off for %.0f s", seconds)
-        self._show("BACKING_OFF")
-        await self.on_backoff()
+        self._show(ids.BACKING_OFF)
+        await self.on_wait(ids.BACKING_OFF)
         with suppress(TimeoutError):
             await workflow.wait_condition(
                 lambda: self._retry_signals > retry_signals or self._is_signalled,

@@ -7,17 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import JSON, ColumnElement, Connection, Row, Table, and_, func, select, true
+from sqlalchemy import JSON, BigInteger, ColumnElement, Connection, Row, Table, Text, and_, func, not_, select, true
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import UnknownInstance
+from sexton.database.rows import as_rows, sum_of
 from sexton.insight.progress import read_work
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview
 from sexton.kernel.live import Live
+from sexton.marks.model import NOTHING_DUE, Cutoff
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
-from sexton.marks.sql.rows import CLAIMED
+from sexton.marks.sql.rows import CLAIMED, is_due, waits
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
 from sexton.operators.stores import OperatorStores
@@ -28,7 +30,7 @@ from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import PlanRow, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore
-from sexton.recycle.planning.sql.measure import KindCount, count_by_kind, kinds_by_instance
+from sexton.recycle.planning.sql.measure import kinds_by_instance
 from sexton.recycle.rounds.sql.reports import RUNNING, RoundSchedule
 
 
@@ -216,13 +218,34 @@ def _kind_statuses(
     counts = count_by_kind(db, c, {(name, kind): rules.cutoff(kind, policies[name], now) for name, kind in kinds})
     statuses: dict[str, list[KindStatus]] = {name: [] for name in found}
     for name, kind in kinds:
-        policy, count = policies[name], counts.get((name, kind), KindCount())
+        policy, count = policies[name], counts[name, kind]
         unset = f"kept: no retention is set for this kind; set kinds.{kind}.retention_seconds"
         status = KindStatus(
-            **count._asdict(),
-            kind=kind,
+            **count._mapping,
             next_due=None if count.following is None else policy.due_at(kind, count.following),
             note=unset if policy.retention(kind) is None else "",
         )
         statuses[name].append(status)
     return statuses, {name: found[name].more for name in found}
+
+
+def count_by_kind(
+    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], Cutoff | None]
+) -> Mapping[tuple[str, str], Row[Any]]:
+    """Return the counts of kinds by (instance, kind), each by two ranges of the index of due marks.
+
+    Columns: fields of ``KindStatus``; and ``following``: when the retention began of the first mark that is not due.
+    ``cutoffs``: which marks are due; None: none is.
+    """
+    mark = db.t.mark
+    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or NOTHING_DUE} for (i, kind), cutoff in cutoffs.items()]
+    pair = as_rows(pairs, instance=Text(), kind=Text(), cutoff=BigInteger())
+    by_now, started = is_due(mark, func.to_timestamp(pair.c.cutoff / 1000.0)), mark.c.retention_starts_at
+    waiting = and_(mark.c.instance == pair.c.instance, mark.c.kind == pair.c.kind, waits(mark))
+    following = func.min(started).filter(not_(by_now)).label("following")
+    # Without bytes, which are in no index: marks that are not due are counted in the index alone.
+    of_all = select(func.count().label("waiting"), func.min(started).label("oldest"), following).where(waiting)
+    of_due = select(func.count().label("due"), sum_of(mark.c.bytes).label("due_bytes"))
+    all_, due = of_all.lateral(), of_due.where(waiting, by_now).lateral()
+    query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
+    return {(row.instance, row.kind): row for row in c.execute(query)}

@@ -13,10 +13,10 @@ from sexton.recycle.planning.model import PlanRow
 
 
 class KindStatus(Message):
-    """Marks of one kind that are not claimed."""
+    """Marks of one kind that are not claimed. Each field is a column, in the terminal and in the console."""
 
     kind: str
-    waiting: int
+    waiting: int = Field(title="marked")
     due: int
     due_bytes: int
     oldest: int | None = Field(alias="oldest_at")

@@ -8,6 +8,8 @@ from sexton.operators.holds.model import Hold
 from sexton.recycle.model import NO_FAULT, RoundReport
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from sexton.check.model import Finding
     from sexton.replication.binlog.model import LogRetention
 
@@ -19,6 +21,11 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 def quantity(count: int, noun: str, plural: str = "") -> str:
     """Return ``1 mark`` or ``2 marks``; ``plural``: the plural of a noun that takes more than an s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
+
+
+def shown_names(of: "type[BaseModel]") -> dict[str, str]:
+    """Return the fields of a value, each with the name that people see; the end of a name tells the unit."""
+    return {name: field.title or field.alias or name for name, field in of.model_fields.items()}
 
 
 def first_line(text: str) -> str:

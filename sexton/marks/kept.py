@@ -95,6 +95,9 @@ FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREA
 PROTECTED = (KeepReason.PROTECTION, KeepReason.PROTECTION_UNREADABLE)
 """Reasons that come from sync jobs."""
 
+LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
+"""Reasons that have rows of their own in the list of blockers, which do not need a round."""
+
 
 class Kept(NamedTuple):
     """Why one mark is kept. ``subject`` and ``detail`` are shown to people and never parsed."""
@@ -241,4 +244,4 @@ class Event(Message):
     event: str
     text: str
     blocks: bool = Field(False, exclude=True)
-    """Whether it blocks the deletion now; ``at`` says since when."""
+    """Whether it has blocked deletion since ``at``, and still does; JSON does not have it."""

@@ -59,8 +59,9 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
         yield Event(event="waits", text=f"kept: it waits for {expansion.waits}")
     blocking = list(blocking_events(db, mark_row, context, now))
     yield from blocking
-    is_halted = any(event.event == "observe" or event.event.startswith("halted_") for event in blocking)
-    if mark_row.quarantined_reason is None and not is_halted and not approvals:
+    observes = any(event.event == "observe" for event in blocking)
+    is_blocked = observes or any(event.blocks for event in (*approvals, *blocking))
+    if mark_row.quarantined_reason is None and not is_blocked:
         next_round_at = context.stores.schedule.next_round(mark_row.instance)
         if next_round_at is not None and next_round_at > now:
             text = "the next round starts, if the schedule is active"

@@ -21,6 +21,10 @@ class ControlKind(StrEnum):
     WINDOW = "window"
 
 
+HALTS = tuple(kind for kind in ControlKind if kind is not ControlKind.VAULT_WHITELIST)
+"""The kinds that halt whole instances, in order of precedence."""
+
+
 class ListName(StrEnum):
     """The lists, as people and programs name them; see ``sexton.operations.list_names``."""
 

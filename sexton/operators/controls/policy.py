@@ -70,6 +70,17 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
     return halt_by_instance(controls, now)(instance)
 
 
+def all_halts(controls: Sequence[Control], instance: str, now: int) -> Iterator[tuple[str, Halt]]:
+    """Yield all that halts the instance, each with its scope: the instance, or ``ALL``."""
+    groups = [(c.name, [c]) for c in controls if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)]
+    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
+    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL)):
+        groups.append((scope, [c for c in controls if c.kind is kind]))
+    for scope, group in groups:
+        if (halted := halt(group, instance, now)) is not None:
+            yield scope, halted
+
+
 def halt_by_instance(controls: Collection[Control], now: int) -> Callable[[str], Halt | None]:
     """Return a function from an instance to its ``halt``; for many instances."""
     by_kind, stop = _by_kind(controls), stop_by_instance(controls)
@@ -110,10 +121,11 @@ def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
     blacklisting = by_kind[ControlKind.BLACKLIST].get(instance)
     if blacklisting is not None:
         known = ": ".join(filter(None, (blacklisting.set_by and f"by {blacklisting.set_by}", blacklisting.reason)))
+        way_out = f"to take it off: sexton lists remove blacklist {instance}"
         return Halt(
             by=ControlKind.BLACKLIST,
             why=f"{instance} is on the blacklist" + (f" ({known})" if known else ""),
-            todo=f"to take it off: sexton lists remove blacklist {instance}",
+            todo="see: sexton lists show" if blacklisting.since is None else way_out,  # None: the settings have it
             since=blacklisting.since,
         )
     whitelist = by_kind[ControlKind.WHITELIST]

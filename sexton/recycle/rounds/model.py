@@ -84,8 +84,8 @@ class KindProgress(Message):
 class RoundProgress(Message):
     """The answer to the query ``progress``.
 
-    ``doing``: the phase, one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING,
-    ENDED.
+    ``doing``: the phase, one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, CLOSING, ENDED, or why it waits
+    for a signal, such as PAUSED.
     """
 
     instance: str

@@ -9,20 +9,19 @@ from sexton.insight.progress import CUT_OFF, read_running
 from sexton.insight.status import count_quarantined
 from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
-from sexton.marks.kept import Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
+from sexton.marks.kept import LISTED_AS_OF_NOW, Blocker, KeepReason, Kept, by_plan, by_vault, describe, way_out
 from sexton.marks.model import Reason
 from sexton.operators.controls.model import ALL, Control, ControlKind
-from sexton.operators.controls.policy import halt, vault_allowed, vault_whitelist
+from sexton.operators.controls.policy import all_halts, vault_allowed, vault_whitelist
 from sexton.recycle.model import NO_FAULT
 from sexton.recycle.pacing.policy import vault_of
 from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
+from workflows import ids
 
 if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.operators.registry.store import Instance
 
-LISTED_AS_OF_NOW = (KeepReason.APPROVAL, KeepReason.QUARANTINED)
-"""Reasons that have rows of their own, which do not need a round."""
 REFUSED_MS = 60_000
 """After a refusal requests pause for 8 s at most, so a store that has refused none for so long accepts them again."""
 LONG_CHECK_MS = 86_400_000
@@ -142,26 +141,15 @@ def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[
 
 def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...], now: int) -> Iterator[Blocker]:
     """Yield the controls that halt the instance, then its vaults that are not on the vault whitelist."""
-    # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
-    groups = [
-        ([c], ALL_INSTANCES if c.name == ALL else instance)
-        for c in controls
-        if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)
-    ]
-    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL_INSTANCES)):
-        groups.append(([c for c in controls if c.kind is kind], scope))
-    for group, scope in groups:  # each that halts, even where another one already does
-        if (halted := halt(group, instance, now)) is None:
-            continue
-        removable = halted.since is not None or halted.by is ControlKind.WINDOW
+    for name, halted in all_halts(controls, instance, now):
         yield Blocker(
-            instance=scope,
+            instance=ALL_INSTANCES if name == ALL else instance,
             held_by=halted.by,
-            what="everything" if scope == ALL_INSTANCES else "the whole instance",
+            what="everything" if name == ALL else "the whole instance",
             since=halted.since,
             until=halted.until,
             why=halted.why,
-            way_out=halted.todo if removable else "sexton lists show",
+            way_out=halted.todo,
         )
     whitelist = vault_whitelist(controls)
     entries = [c for c in controls if c.kind is ControlKind.VAULT_WHITELIST]
@@ -179,21 +167,17 @@ def _controls(service: "Deployment", instance: str, controls: tuple[Control, ...
 
 def _waiting_round(service: "Deployment", instance: str) -> Iterator[Blocker]:
     """Yield the instance's running round if it has no lease."""
-    states = {
-        "paused": ("paused", f"sexton round resume {instance}"),
-        "backing": ("backing off", f"sexton round retry {instance}"),
-    }
     for row in service.stores.reports.rounds(instance, last=1):
         if row.ended_at is None and row.waiting:
-            default = ("waiting", "it continues without help; see: sexton status")
-            state, way_out = states.get(row.waiting.split()[0], default)
+            wait = next((wait for wait in ids.WAITS.values() if row.waiting.startswith(wait.text)), None)
+            todo = f"sexton round {wait.signal} {instance}" if wait else "it continues without help; see: sexton status"
             yield Blocker(
                 instance=instance,
-                held_by=state,
+                held_by=wait.text if wait else "waiting",
                 what=f"round {row.id}",
                 since=row.waiting_since,
                 why=row.waiting,
-                way_out=way_out,
+                way_out=todo,
             )
 
 

@@ -86,22 +86,23 @@ class ControlClient(Generic[Request, Report, Progress]):
     not_running: str
     progress_type: type[Progress]
     texts: Mapping[str, Callable[[Progress], str]] = field(default_factory=dict)
-    """What the workflow does → the progress as a sentence; any other step is named as it is."""
-    paused: str = "it is paused; to go on"
+    """What the workflow does → the progress as a sentence, which a wait ends with its command; any other step is named
+    as it is."""
     conflict: type[AlreadyRunning] = AlreadyRunning
     """Raised when a workflow of the subject runs already."""
 
     def describe(self, progress: Any, subject: str) -> str:
         """Return what the workflow of a subject does now, as a sentence for operators."""
         error = getattr(progress, "error", "")
-        if progress.doing == "BACKING_OFF":
+        if progress.doing == ids.BACKING_OFF:
             again = f"try {progress.tries + 1} in {progress.backoff_seconds:.0f} s"
             return f"it failed: {error}; {again}, or now: {self.command_for('retry', subject)}"
-        if progress.doing == "PAUSED":
-            text = f"{self.paused}: {self.command_for('resume', subject)}"
-        else:
-            sentence = self.texts.get(progress.doing)
-            text = str(progress.doing).lower() if sentence is None else sentence(progress)
+        sentence, wait = self.texts.get(progress.doing), ids.WAITS.get(progress.doing)
+        text = f"it is {wait.text}; to go on" if wait is not None else str(progress.doing).lower()
+        if sentence is not None:
+            text = sentence(progress)
+        if wait is not None:
+            text = f"{text}: {self.command_for(wait.signal, subject)}"
         return f"{text}; its last error: {error}" if error else text
 
     def command_for(self, verb: str, subject: str) -> str:
@@ -225,7 +226,7 @@ class ControlClient(Generic[Request, Report, Progress]):
             except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
                 continue
             sentence = self.describe(progress, subject)
-            if sentence != last and progress.doing in (*self.texts, "PAUSED", "BACKING_OFF"):
+            if sentence != last and progress.doing in (*self.texts, *ids.WAITS):
                 notify(sentence)
             last = sentence
 

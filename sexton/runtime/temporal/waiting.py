@@ -21,6 +21,7 @@ from sexton.runtime.temporal.client import connect, workflow_queue
 from sexton.runtime.temporal.search_attributes import missing
 from sexton.runtime.temporal.versions import explain_no_tasks, way_out
 from sexton.runtime.temporal.works import OF_REQUEST, PURGES, ROUNDS
+from workflows import ids
 from workflows.search_attributes import CAPABILITY, STATE
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0
 QUERY_PATIENCE = dt.timedelta(seconds=1)
 MAX_RUNS = 20
-STATES = {"PAUSED": ("paused", "resume"), "BACKING_OFF": ("backing off", "retry")}
-"""What a workflow does → the same for people, and the signal that ends it."""
 Waiting = tuple[WorkflowExecution, str, str, str]
 """A run that waits: what it does, why, and the way out."""
 CONTROLS = {control.workflow_type: control for control in OF_REQUEST.values()}
@@ -109,7 +108,7 @@ async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Bl
     types = ", ".join(f"'{name}'" for name in CONTROLS)
     query = f"WorkflowType IN ({types}) AND {running}"
     if not await missing(client):
-        states = ", ".join(f"'{state}'" for state in STATES)
+        states = ", ".join(f"'{state}'" for state in ids.WAITS)
         query += f" AND ({STATE.name} IN ({states}) OR {CAPABILITY.name} IS NULL)"
     try:
         runs = [run async for run in client.list_workflows(query, limit=MAX_RUNS + 1)]
@@ -118,10 +117,9 @@ async def _waiting(client: Client, running: str) -> tuple[list[Waiting], list[Bl
     asked = runs[:MAX_RUNS]
     found: list[Waiting] = []
     for run, progress in zip(asked, await asyncio.gather(*(_progress(client, run) for run in asked)), strict=True):
-        if progress is not None and progress.doing in STATES:
-            state, signal = STATES[progress.doing]
-            command = CONTROLS[run.workflow_type].command_for(signal, _subject(run))
-            found.append((run, state, getattr(progress, "error", ""), command))
+        if progress is not None and (wait := ids.WAITS.get(progress.doing)) is not None:
+            command = CONTROLS[run.workflow_type].command_for(wait.signal, _subject(run))
+            found.append((run, wait.text, getattr(progress, "error", ""), command))
     if len(runs) <= MAX_RUNS:
         return found, []
     why = f"only {MAX_RUNS} rounds, checks, purges and binlog GCs were asked; others may wait, too"

@@ -43,8 +43,8 @@ CHECKS = ControlClient[CheckRequest, CheckReport, CheckProgress](
     texts={
         "COMPARING": lambda _: "it lists the vaults and compares them with the records",
         "CHECKING_LOST_OBJECTS_AGAIN": lambda _: "it checks lost objects, uploads and records again",
+        ids.PAUSED: lambda _: "it is paused; to list everything again and go on",
     },
-    paused="it is paused; to list everything again and go on",
     name="the check of {subject}",
     command="check",
     already_running="a check of {subject} is already running; see: sexton check progress {subject}",
@@ -84,8 +84,8 @@ PURGE_ROUNDS = ControlClient[PurgeRoundRequest, TopicCounts, PurgeRoundProgress]
     texts={
         "REVIEWING": lambda _: "it reviews the due topics",
         "STARTING": lambda p: f"{p.counts.started:,} purges started, {p.remaining:,} to start",
+        ids.PAUSED: lambda _: "it is paused, and no other round begins; to go on",
     },
-    paused="it is paused, and no other round begins; to go on",
     name="the round of topics",
     command="wal round",
     already_running="a round of topics is already running; see: sexton wal round progress",

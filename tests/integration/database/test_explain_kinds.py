@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from sexton.insight.metrics.figures.store import FigureStore
+from sexton.insight.status import count_by_kind
 from sexton.operators.holds.model import Hold
-from sexton.recycle.planning.sql.measure import count_by_kind, find_kinds, kinds_by_instance
+from sexton.recycle.planning.sql.measure import find_kinds, kinds_by_instance
 from sexton.replication.replicas.model import Copy, Placement, Tablet
 from tests.integration.database.query_plans import (
     FILL,

@@ -22,11 +22,9 @@ from sexton.insight.metrics.model import (
 )
 from sexton.insight.views import RoundCounts, Running
 from sexton.marks.kept import count_by_reason
-from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.model import HALTS, ControlKind
 from sexton.protection.model import ProtectionEnd
 from sexton.storage.port import NOT_LISTED
-
-HALTS = (ControlKind.STOP, ControlKind.BLACKLIST, ControlKind.WHITELIST, ControlKind.WINDOW)
 
 RUNNING: Mapping[str, tuple[str, Callable[[Running], float | None]]] = {
     "elapsed_seconds": ("Seconds since the running round began.", lambda r: r.progress.elapsed_ms / 1000),

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from sexton.insight.wording import duration, human_bytes, utc, utc_column
+from sexton.insight.wording import duration, human_bytes, shown_names, utc, utc_column
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.tables import COMPUTED, COUNTS, EMPTY, FORMS, SENTENCES_OF
 from sexton.kernel.message import Page
@@ -84,7 +84,7 @@ def _parts(value: BaseModel, form: str, page: Any) -> Iterator[tuple[str, Any]]:
     form = form if form in FORMS else type(value).__name__
     words = FORMS.get(form, "").split()
     computed = COMPUTED[form](value, page) if form in COMPUTED else {}
-    fields = [f"{field.alias or name}={name}" for name, field in type(value).model_fields.items()]
+    fields = [f"{shown}={name}" for name, shown in shown_names(type(value)).items()]
     for word in words or fields:
         name, _, path = word.partition("=")
         if name in computed:

@@ -145,7 +145,6 @@ FORMS: Mapping[str, str] = {
     "KindReport": "kind due claimed removed deleted freed elapsed_ms",
     "KindVaultCounts": "kind vault deleted absent hidden failed freed estimated_bytes=bytes_estimated",
     "KindCounts": "kind due claimed removed planned estimated listed gone=objects",
-    "KindStatus": "kind marked=waiting due due_bytes oldest_at=oldest next_due_at=next_due note",
     "PlaceFigures": (
         "vault place keys/s=keys_per_second refused_at_keys/s=ceiling throttled workers last_refused_at=throttled_at"
     ),

@@ -3,7 +3,8 @@
 from starlette.responses import Response
 
 from sexton.insight.progress import read_running
-from sexton.insight.views import ALL_INSTANCES
+from sexton.insight.views import ALL_INSTANCES, KindStatus
+from sexton.insight.wording import shown_names
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
@@ -37,6 +38,7 @@ def overview(visit: CurrentVisit) -> Response:
         "overview",
         cli=f"sexton status {only}" if only else "sexton status",
         statuses=statuses,
+        columns=[(name, shown) for name, shown in shown_names(KindStatus).items() if name not in ("kind", "note")],
         uncounted=[name for name, answer in answers.items() if answer is None],
         running=running,
         blockers=None if listed is None else [b for b in listed.rows if b.instance in (*names, ALL_INSTANCES)],

@@ -21,7 +21,6 @@ from sqlalchemy import (
     not_,
     or_,
     select,
-    true,
     tuple_,
 )
 
@@ -331,35 +330,3 @@ def kinds_by_instance(
         for name, kind in c.execute(select(pair.c.instance, pair.c.kind).where(exists)):
             found[name].append(kind)
     return {name: FoundKinds(sorted(kinds), max(0, len(others[name]) - most)) for name, kinds in found.items()}
-
-
-class KindCount(NamedTuple):
-    """Unclaimed marks of one kind: how many wait, since when, and how many are due; instants in ms since 1970."""
-
-    waiting: int = 0
-    oldest: int | None = None
-    following: int | None = None
-    """When the retention of the first mark began that is not due yet; None: there is none."""
-    due: int = 0
-    due_bytes: int = 0
-
-
-def count_by_kind(
-    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], Cutoff | None]
-) -> Mapping[tuple[str, str], KindCount]:
-    """Return the counts of kinds by (instance, kind), each by two ranges of the index of due marks.
-
-    ``cutoffs``: which marks are due; None: none is.
-    """
-    mark = db.t.mark
-    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or NOTHING_DUE} for (i, kind), cutoff in cutoffs.items()]
-    pair = as_rows(pairs, instance=Text(), kind=Text(), cutoff=BigInteger())
-    by_now, started = is_due(mark, func.to_timestamp(pair.c.cutoff / 1000.0)), mark.c.retention_starts_at
-    waiting = and_(mark.c.instance == pair.c.instance, mark.c.kind == pair.c.kind, waits(mark))
-    following = func.min(started).filter(not_(by_now)).label("following")
-    # Without bytes, which are in no index: marks that are not due are counted in the index alone.
-    of_all = select(func.count().label("waiting"), func.min(started).label("oldest"), following).where(waiting)
-    of_due = select(func.count().label("due"), sum_of(mark.c.bytes).label("due_bytes"))
-    all_, due = of_all.lateral(), of_due.where(waiting, by_now).lateral()
-    query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
-    return {(instance, kind): KindCount(*counts) for instance, kind, *counts in c.execute(query)}

@@ -49,7 +49,7 @@ def test_undelete_and_discard_wait_for_a_request_after_a_release(
     order = prefix_in_second_pass(rig, root)
     opened = rig.rounds.open("shop", "second round", None, rig.policy)
     with stuck_attempt(rig, order, hang_once(monkeypatch)):
-        rig.rounds.release(opened, "paused")  # workflows/recycle.py on_pause
+        rig.rounds.release(opened, "paused")  # workflows/recycle.py on_wait
         with pytest.raises(BadInput):
             discard(rig)
 

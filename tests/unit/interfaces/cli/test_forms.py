@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
+from sexton.insight.views import KindStatus
 from sexton.insight.wording import (
     duration,
     first_line,
@@ -15,6 +16,7 @@ from sexton.insight.wording import (
     kept_counts,
     quantity,
     retention,
+    shown_names,
     time_left,
     utc,
     utc_column,
@@ -93,6 +95,12 @@ def test_a_retention_names_every_limit() -> None:
     assert retention(limits) == "records are kept for 90 s, no more than 1,000 of them, no more than 1.0 KiB"
     assert retention(LogRetention(ttl_seconds=None)) == "records are kept forever"
     assert retention(LogRetention(ttl_seconds=7 * 86_400)) == "records are kept for 7d"
+
+
+def test_a_status_names_its_columns_for_people() -> None:
+    names = ["kind", "marked", "due", "due_bytes", "oldest_at", "next_due_at", "note"]
+
+    assert list(shown_names(KindStatus).values()) == names
 
 
 COMPUTED_NAMES = {

@@ -7,7 +7,15 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind
-from sexton.operators.controls.policy import halt, is_open, opens_at, parse_window, vault_allowed, vault_whitelist
+from sexton.operators.controls.policy import (
+    all_halts,
+    halt,
+    is_open,
+    opens_at,
+    parse_window,
+    vault_allowed,
+    vault_whitelist,
+)
 
 
 def control(kind: ControlKind, name: str, since: int | None = 1) -> Control:
@@ -42,6 +50,29 @@ def test_halt_names_actor_reason_time_and_way_out() -> None:
     assert halted is not None
     assert str(halted) == "shop is stopped by ada: why; to resume: sexton start shop"
     assert halted.since == 7
+
+
+def test_every_halt_is_listed_with_its_scope_and_way_out() -> None:
+    controls = [
+        control(ControlKind.BLACKLIST, "shop"),
+        control(ControlKind.STOP, ALL),
+        control(ControlKind.STOP, "other"),
+        control(ControlKind.VAULT_WHITELIST, "cold"),
+        control(ControlKind.WHITELIST, "other"),
+        control(ControlKind.WINDOW, "mon 01:00-02:00"),
+        control(ControlKind.BLACKLIST, "shop", since=None),  # of the settings
+    ]
+
+    halts = list(all_halts(controls, "shop", at("2026-11-18T12:00")))
+
+    assert [(scope, halted.by, halted.todo) for scope, halted in halts] == [
+        ("shop", ControlKind.BLACKLIST, "to take it off: sexton lists remove blacklist shop"),
+        (ALL, ControlKind.STOP, "to resume: sexton start --all"),
+        ("shop", ControlKind.BLACKLIST, "see: sexton lists show"),
+        ("shop", ControlKind.WHITELIST, "to add it: sexton lists add whitelist shop"),
+        (ALL, ControlKind.WINDOW, "work resumes by itself when a window opens"),
+    ]
+    assert list(all_halts([], "shop", 0)) == []
 
 
 WINDOWS = {
