@@ -75,8 +75,10 @@ def test_crash_in_the_second_pass_loses_and_leaves_nothing(rig: Rig, tmp_path: P
         again = Rig(rig.url)
         again.later(61)
         again.round()
-
         assert listing(root) == needed, point
+        again.later(3_601)  # it found objects: it looks once more
+        again.round()
+
         assert again.count("mark") == again.count_files() == 0, point
 
 

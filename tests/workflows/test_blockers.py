@@ -118,7 +118,7 @@ async def test_a_schedule_that_temporal_lost_is_made_again(
 
 
 async def test_an_overdue_round_is_named_while_temporal_is_away(rig: Rig, settings: Settings) -> None:
-    at = service(rig, settings, "127.0.0.1:1", DEPLOYMENT)
+    at = service(rig.instance(), settings, "127.0.0.1:1", DEPLOYMENT)
     rig.later(301)
 
     listed = await asyncio.to_thread(list_blockers, at, None)

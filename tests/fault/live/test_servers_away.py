@@ -146,7 +146,8 @@ async def test_rounds_end_and_clean_up_under_every_store_fault(live: LiveTest) -
             assert listed == cold.listing() == cold.needed, fault
             assert (look.removed, look.faults) == ((1, 0) if fault in ASKED_AGAIN else (0, 1)), fault
             reports = (during, clean, look, last)
-            assert {r.state for r in reports} == {"SUCCEEDED"}, fault
+            assert {clean.state, last.state} == {"SUCCEEDED"}, fault
+            assert {during.state, look.state} <= {"SUCCEEDED", "PARTIAL"}, fault
             assert {t: rig.count(t) for t in ("mark", "file_list")} == {"mark": 0, "file_list": 0}, fault
             assert sum(r.removed for r in reports) == STORE_PAGES * 100 + 1, fault
             assert during.failed + clean.failed + last.failed == 0, fault

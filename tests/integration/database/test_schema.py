@@ -88,7 +88,7 @@ def test_inits_at_the_same_moment_make_one_schema(empty_url: str) -> None:
     schema.init(empty_url, OURS)
     database = Database.open(empty_url)
     schema.check(database, OURS)
-    assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0, "0001")]
+    assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0, "", "0001")]
     assert contents(database)[database.t.instance_guard.fullname] == [("*", 0)]
     database.close()
 
@@ -180,7 +180,7 @@ def test_the_clock_moves_forward_in_no_real_deployment(db: Database) -> None:
             c.execute(text(f"UPDATE {clock} SET offset_seconds = 1"))
         with pytest.raises(IntegrityError), db.write() as c:
             c.execute(text(f"INSERT INTO {clock} (one, deployment, offset_seconds) VALUES (false, 'test-x', 1)"))
-        assert contents(db)[clock] == [(True, deployment, 0, "0001")]
+        assert contents(db)[clock] == [(True, deployment, 0, "", "0001")]
     with db.write() as c:
         c.execute(text(f"UPDATE {clock} SET deployment = '{OURS}'"))
         before = db.now(c)

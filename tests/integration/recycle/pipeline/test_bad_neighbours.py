@@ -74,7 +74,7 @@ def test_a_prefix_that_cannot_be_listed_keeps_no_other_mark(
     assert (left(proxy, bucket), rig.count("mark")) == (set(), 0)
 
 
-def test_a_vault_whose_listings_all_fail_is_waited_for_a_few_times(
+def test_a_vault_whose_listings_all_fail_is_given_up(
     rig: Rig, proxy: FaultProxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolve, "MOST_UNANSWERED", 1)
@@ -117,7 +117,7 @@ def test_a_vault_that_refuses_every_delete_is_given_up(
     assert len([e for e in proxy.log if e.operation == "DeleteObjects"]) <= 8
 
 
-def test_a_store_without_a_request_for_several_keys_deletes_them_alone(
+def test_a_store_without_multi_delete_deletes_keys_alone(
     rig: Rig, proxy: FaultProxy, bucket: str
 ) -> None:
     mark_keys(rig)

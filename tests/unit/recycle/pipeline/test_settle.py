@@ -45,7 +45,7 @@ class World:
         active_lease = SimpleNamespace(
             keep_alive=lambda: self.calls.append(("alive", None)),
             retry_throttled=lambda request: request(),
-            add_fault=self.faults.__setitem__,
+            add_fault=lambda vault, reason, _detail: self.faults.update({vault: reason}),
         )
         token = SimpleNamespace(batch=7)
         self.work: Any = SimpleNamespace(token=token, active_lease=active_lease, instance="shop")
