@@ -10,13 +10,11 @@ from playwright.sync_api import Browser, Page
 
 from sexton.contract import NewMark
 from sexton.operators.access import policy
-from sexton.operators.access.store import TokenStore
-from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.embedded.ports import Ports, free_port
 from sexton.runtime.embedded.stack import NAMESPACE, TemporalServer
 from tests.servers.forked import Forked
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import DEPLOYMENT, Rig, put
+from tests.support.rig import Rig, put
 
 DUE_SECONDS = 10_801
 
@@ -53,7 +51,7 @@ class LiveConsole:
 
     def token(self, scope: str) -> str:
         """Return a new token of a scope."""
-        return TokenStore(self.rig.db).create(policy.scope(scope), 1, "test")[1]
+        return self.rig.all_stores.tokens.create(policy.scope(scope), 1, "test")[1]
 
     @contextmanager
     def page(self, browser: Browser, scope: str, **options: object) -> Iterator[Page]:
@@ -75,7 +73,7 @@ class LiveConsole:
         variables |= {
             "SEXTON_HOME": str(self._home / name),
             "SEXTON_DATABASE_URL": self.rig.url,
-            "SEXTON_DEPLOYMENT": DEPLOYMENT,
+            "SEXTON_DEPLOYMENT": self.rig.deployment,
             "SEXTON_TEMPORAL__ADDRESS": self.temporal.address,
             "SEXTON_TEMPORAL__NAMESPACE": NAMESPACE,
             "SEXTON_TEMPORAL__UI_URL": self.temporal.ui_url,
@@ -101,5 +99,5 @@ def dropped_table(
         rig.mark("dropped", NewMark(id=f"{name}{number}", vault="disk", keys=keys))
         files += [root / key for key in keys]
     rig.later(DUE_SECONDS)
-    PaceStore(rig.db).put_cap("shop/disk", cap, "a test watches", "test")
+    rig.all_stores.paces.put_cap("shop/disk", cap, "a test watches", "test")
     return files

@@ -10,9 +10,6 @@ from playwright.sync_api import Browser, sync_playwright
 from sexton.client import Sexton
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.settings import SettingStore
-from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.storage.kinds import vault_place
 from sexton.wal.model import Mode
@@ -79,8 +76,8 @@ def furnish(rig: Owned, api: Api, root: Path) -> dict[str, int]:
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "ada").id
     [spec] = rig.registry.vaults("shop")
     place = vault_place(spec, "")
-    exchange(PaceStore(rig.db), "worker-1", pace_report(2_750, place=place, keys=48_210, requests=51, throttled=3))
-    PaceStore(rig.db).put_cap("shop/disk", 3_000, "the bucket is shared", "ada")
+    exchange(rig.all_stores.paces, "worker-1", pace_report(2_750, place=place, keys=48_210, requests=51, throttled=3))
+    rig.all_stores.paces.put_cap("shop/disk", 3_000, "the bucket is shared", "ada")
     _topics(rig, api)
     binlogs = BinlogInstance(rig.db, BinlogSettings(free_records=3))
     binlogs.configure_log(86_400)
@@ -89,8 +86,8 @@ def furnish(rig: Owned, api: Api, root: Path) -> dict[str, int]:
     binlogs.commit(6)
     binlogs.service.consumers.register("shop", "lisbon", "sales", after=3)
     binlogs.cut_expired()
-    SettingStore(rig.db).put("recycle.max_delete_objects", "100000", "shop", "after the migration", "ada")
-    ControlStore(rig.db).put(ControlKind.STOP, "depot", "the bucket is being moved", "eve")
+    rig.all_stores.setting_rows.put("recycle.max_delete_objects", "100000", "shop", "after the migration", "ada")
+    rig.controls.put(ControlKind.STOP, "depot", "the bucket is being moved", "eve")
     return {"plan": plan, "round": round_}
 
 

@@ -9,7 +9,6 @@ from playwright.sync_api import Page, expect
 
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, Halted
-from sexton.operators.controls.store import ControlStore
 from tests.browser.conftest import NewPage
 from tests.browser.keyboard import tab_to
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
@@ -34,7 +33,7 @@ HOSTILE = (
 
 
 def _stops(rig: Rig) -> list[Any]:
-    return [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.STOP]
+    return [c for c in rig.controls.all() if c.kind is ControlKind.STOP]
 
 
 def _expect_figure(page: Page, name: str, value: str) -> None:
@@ -166,7 +165,7 @@ def test_an_ended_session_leads_to_the_login_and_back(new_page: NewPage, api: Ap
 def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@shop")
     page.click("#live details summary")
-    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
+    rig.controls.put(ControlKind.STOP, "shop", "odd deletes", by="eve")
     expect(page.locator("#lost")).to_contain_text("Not renewed while you read it")
     expect(page.locator("#banners")).to_contain_text("odd deletes")
     page.click("#live details summary")
@@ -226,7 +225,7 @@ def test_a_reader_is_offered_no_change_and_no_other_instance(new_page: NewPage, 
     other = Rig(rig.url)
     other.instance("depot")
     other.db.close()
-    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", by="eve")
+    rig.controls.put(ControlKind.STOP, "shop", "odd deletes", by="eve")
     reader = new_page("read@shop")
     expect(reader.locator(".banner")).to_contain_text("odd deletes")
     for path in PAGES:

@@ -9,10 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sexton.client import Sexton
-from sexton.operators.access.store import TokenStore
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.settings import SettingStore
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
 from tests.browser.conftest import NewPage, NewSession
 from tests.integration.protection.registrations import protect
@@ -32,7 +29,7 @@ def test_a_secret_is_shown_once(new_page: NewPage, api: Api, rig: Rig) -> None:
     page.fill("#note", "the <b>dashboard</b>")
     page.click("text=Create the token")
     secret = page.locator("#secret").inner_text()
-    [created] = [token for token in TokenStore(rig.db).all() if token.note]
+    [created] = [token for token in rig.all_stores.tokens.all() if token.note]
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {secret}"})
     assert answer.status_code == 200
 
@@ -44,7 +41,7 @@ def test_a_secret_is_shown_once(new_page: NewPage, api: Api, rig: Rig) -> None:
     assert secret not in page.content()
     page.click(f"text=Revoke {created.id}")
     expect(page.locator(".notice")).to_contain_text("is revoked")
-    [revoked] = [token for token in TokenStore(rig.db).all() if token.note]
+    [revoked] = [token for token in rig.all_stores.tokens.all() if token.note]
     assert revoked.revoked_at is not None
 
 
@@ -52,18 +49,18 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@*")
     page.goto(f"/console/settings?key={KEY}&value=1")
     expect(page.locator("main")).to_contain_text(re.compile("3600|3,600"))
-    assert SettingStore(rig.db).all() == []
+    assert rig.all_stores.setting_rows.all() == []
     page.goto("/console/settings")
     page.select_option("#setting", KEY)
     page.fill("#value", "864000")
     page.click("text=Show what it changes")
     expect(page.locator("main")).to_contain_text("4 marks less")
-    assert SettingStore(rig.db).all() == []
+    assert rig.all_stores.setting_rows.all() == []
 
     page.fill("#set-reason", "the audit")
     page.click(f"text=Set {KEY} to 864000 for all instances")
     expect(page.locator(".notice")).to_contain_text(f"{KEY} is 864000")
-    [row] = SettingStore(rig.db).all()
+    [row] = rig.all_stores.setting_rows.all()
     assert (row.key, row.value, row.instance, row.reason) == (KEY, "864000", "", "the audit")
     assert "operate@*" in row.set_by
 
@@ -71,13 +68,13 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     expect(page.locator("main")).to_contain_text("4 marks more")
     page.click("button.danger:has-text('Remove')")
     expect(page.locator(".notice")).to_contain_text(f"{KEY} is no longer set for all instances")
-    assert SettingStore(rig.db).all() == []
+    assert rig.all_stores.setting_rows.all() == []
 
 
 def test_each_scope_changes_only_what_it_may(operator: NewSession, rig: Rig) -> None:
     protect(rig, "copy:1", "data/a.dat")
     for scope in ("operate@*", "operate@shop", "read"):
-        session, known = operator(scope), TokenStore(rig.db).all()
+        session, known = operator(scope), rig.all_stores.tokens.all()
         answers = [
             session.http.get("/console/access"),
             session.send("access/tokens", scope="admin"),
@@ -89,8 +86,8 @@ def test_each_scope_changes_only_what_it_may(operator: NewSession, rig: Rig) -> 
 
         assert {answer.status_code for answer in answers} == {403}
         assert session.http.get("/console/settings").status_code == 200
-        assert {t.id for t in TokenStore(rig.db).all() if t.revoked_at is None} == {t.id for t in known}
-    assert SettingStore(rig.db).all() == []
+        assert {t.id for t in rig.all_stores.tokens.all() if t.revoked_at is None} == {t.id for t in known}
+    assert rig.all_stores.setting_rows.all() == []
     assert rig.count("protection") == 1
 
 
@@ -117,19 +114,19 @@ def test_a_window_is_checked_added_and_taken_off(new_page: NewPage, rig: Rig) ->
         page.fill("#entry", wrong)
         page.click("text=Add the entry")
         expect(page.locator("main")).to_contain_text("window")
-        assert ControlStore(rig.db).all() == ()
+        assert rig.controls.all() == ()
     page.goto("/console/blockers")
     page.select_option("#list", "windows")
     page.fill("#entry", "mon-sun 22:00-06:00")
     page.fill("#entry-reason", "quiet nights")
     page.click("text=Add the entry")
     expect(page.locator(".notice")).to_contain_text("is on the list windows")
-    [window] = [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.WINDOW]
+    [window] = [c for c in rig.controls.all() if c.kind is ControlKind.WINDOW]
     assert (window.name, window.reason) == ("mon-sun 22:00-06:00", "quiet nights")
 
     page.click("text=Take mon-sun 22:00-06:00 off")
     expect(page.locator(".notice")).to_contain_text("is off the list windows")
-    assert [c for c in ControlStore(rig.db).all() if c.kind is ControlKind.WINDOW] == []
+    assert [c for c in rig.controls.all() if c.kind is ControlKind.WINDOW] == []
 
 
 def test_a_log_names_the_consumer_that_blocks_it(new_page: NewPage, api: Api) -> None:

@@ -1,6 +1,5 @@
 """A complete check offers a repair, an incomplete one does not; a finding is accepted with a reason."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ __all__ = ["owned"]
 
 
 @pytest.fixture
-def rig(owned: Owned) -> Iterator[Owned]:
+def rig(owned: Owned) -> Owned:
     return owned
 
 

@@ -9,20 +9,19 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, ListName
-from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog.model import LogRetention
-from sexton.wal.policy import MapOrder
 from tests.browser.conftest import NewPage, NewSession
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.integration.protection.registrations import protect
 from tests.servers.api import Api
 from tests.support.rig import Rig, put
+from tests.support.topics import map_regions
 
 pytestmark = pytest.mark.slow
 
 
 def _stops(rig: Rig) -> list[str]:
-    return [c.reason for c in ControlStore(rig.db).all() if c.kind is ControlKind.STOP]
+    return [c.reason for c in rig.controls.all() if c.kind is ControlKind.STOP]
 
 
 def test_an_order_ends_only_the_stop_or_protection_shown(operator: NewSession, rig: Rig) -> None:
@@ -103,8 +102,7 @@ def test_lists_say_what_they_permit_and_name_no_other_tenant(
 
 def test_what_is_anothers_is_refused_like_what_is_absent(api: Api, rig: Rig) -> None:
     plan = rig.rounds.plans.plan_for_operator("shop", rig.policy, "anna").id
-    wal = api.app.state.service.stores.wal
-    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=()))
+    map_regions(rig.db, "orders", ())
     rig.instance("bank")
     headers = {"Authorization": f"Bearer {api.token('operate@bank')}"}
     for path, body, names in [

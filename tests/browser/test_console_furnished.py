@@ -6,21 +6,12 @@ import pytest
 
 from tests.browser.conftest import NewPage
 from tests.browser.pictures import PAGES, WIDTHS, furnish
+from tests.browser.test_console_checks import rig, root
 from tests.integration.check.conftest import Owned, owned
 from tests.servers.api import Api
 
-__all__ = ["owned"]
+__all__ = ["owned", "rig", "root"]
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
-
-
-@pytest.fixture
-def rig(owned: Owned) -> Owned:
-    return owned
-
-
-@pytest.fixture
-def root(owned: Owned) -> Path:
-    return owned.root
 
 
 @pytest.mark.slow

@@ -4,9 +4,6 @@ import httpx
 import pytest
 
 from sexton.interfaces.console.session import PATH
-from sexton.operators.call_log import CallStore
-from sexton.operators.controls.store import ControlStore
-from sexton.recycle.pacing.store import PaceStore
 from tests.browser.conftest import NewSession, Operator
 from tests.browser.test_console import PAGES
 from tests.servers.api import Api
@@ -26,10 +23,10 @@ def test_a_form_without_its_token_changes_nothing(operator: NewSession, rig: Rig
         assert ada.send("stop", form_token=token).status_code == 403
     ada.http.headers["Sec-Fetch-Site"] = "cross-site"
     assert ada.send("stop").status_code == 403
-    assert not ControlStore(rig.db).all()
+    assert not rig.controls.all()
     del ada.http.headers["Sec-Fetch-Site"]
     assert ada.send("stop").status_code == 303
-    assert ControlStore(rig.db).all()
+    assert rig.controls.all()
 
 
 def test_a_login_gives_new_secrets_and_a_logout_ends_them(operator: NewSession, api: Api) -> None:
@@ -52,13 +49,13 @@ def test_a_session_that_has_ended_only_leaves_a_trace(operator: NewSession, api:
     ada.http.cookies.clear()
     ended = ada.http.post(f"{PATH}/stop", data=sent, follow_redirects=True)
     assert "Nothing was done: your session had ended" in ended.text
-    assert not ControlStore(rig.db).all()
+    assert not rig.controls.all()
 
     tokens = api.tokens.all()
     for token in tokens:
         api.tokens.revoke(token.id, "bob")
     assert eve.http.get(f"{PATH}/rounds").status_code == 303
-    rows = [row for row in CallStore(rig.db).rows(0, 100) if row.action == f"GET {PATH}/rounds"]
+    rows = [row for row in rig.calls.rows(0, 100) if row.action == f"GET {PATH}/rounds"]
     assert [token.id for token in tokens for row in rows if token.id in row.who]
 
 
@@ -117,7 +114,7 @@ def test_an_equal_live_part_is_not_sent_again(operator: NewSession) -> None:
 
 def test_a_wrong_form_changes_nothing(operator: NewSession, rig: Rig) -> None:
     ada = operator()
-    PaceStore(rig.db).put_cap("shop/disk", 500)
+    rig.all_stores.paces.put_cap("shop/disk", 500)
     digits = "9" * 5_000
     lengths = ("9" * 5_000, "\u0663d", "0d", "-1d", "1e2", "99999d", "7")
     for action, fields, sentence in [
@@ -134,17 +131,17 @@ def test_a_wrong_form_changes_nothing(operator: NewSession, rig: Rig) -> None:
 
         assert (answer.status_code, sentence in answer.text) == (422, True), (action, fields)
         assert not rig.holds.active("shop")
-        assert [cap.keys_per_second for cap in PaceStore(rig.db).caps()] == [500]
-        assert ControlStore(rig.db).all() == ()
+        assert [cap.keys_per_second for cap in rig.all_stores.paces.caps()] == [500]
+        assert rig.controls.all() == ()
 
 
 def test_an_action_is_of_the_instance_that_its_form_names(operator: NewSession, rig: Rig) -> None:
     Rig(rig.url).instance("depot")
     admin = operator("admin")
     assert admin.http.post(f"{PATH}/stop", data={"form_token": admin.form_token()}).status_code == 422
-    assert ControlStore(rig.db).all() == ()
+    assert rig.controls.all() == ()
     assert admin.send("stop?instance=depot").status_code == 303
-    assert [control.name for control in ControlStore(rig.db).all()] == ["shop"]
+    assert [control.name for control in rig.controls.all()] == ["shop"]
 
 
 def test_the_console_trusts_the_proxies_of_the_api(rig: Rig, root: object) -> None:

@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from sexton.client import Sexton
 from sexton.contract import undrop
-from sexton.operators.call_log import CallStore
 from tests.browser.keyboard import tab_to
 from tests.browser.live_console import LiveConsole, dropped_table
 from tests.support.eventually import PATIENCE_SECONDS, eventually
@@ -180,7 +179,7 @@ def test_plans_are_applied_once_and_only_as_they_were_shown(live: LiveConsole, b
         expect(ada.locator(".notice")).to_be_visible()
         eventually("all files are deleted", lambda: not _left(many))
     assert foreign.exists()
-    applied = {call.who for call in CallStore(live.rig.db).rows(0, 100) if call.action == "apply"}
+    applied = {call.who for call in live.rig.calls.rows(0, 100) if call.action == "apply"}
     assert {"operate@shop" in who for who in applied} == {True}
 
 

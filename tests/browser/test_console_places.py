@@ -3,18 +3,13 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from sexton.operators.call_log import CallStore
-from sexton.recycle.pacing.store import PaceStore
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.storage.kinds import vault_place
-from sexton.wal.model import Topic
-from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
-from sexton.wal.sql.embedded_log import EmbeddedLog
 from tests.browser.conftest import NewPage
 from tests.integration.recycle.pacing.test_shared_rates import exchange, pace_report
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
-from tests.servers.api import Api
 from tests.support.rig import Rig
+from tests.support.topics import make_topic, map_regions
 
 pytestmark = pytest.mark.slow
 
@@ -22,12 +17,12 @@ DAY = 86_400
 
 
 def _actions(rig: Rig) -> list[tuple[str, str]]:
-    return [(call.action, call.subject) for call in CallStore(rig.db).rows(0, 100)]
+    return [(call.action, call.subject) for call in rig.calls.rows(0, 100)]
 
 
 def test_the_pace_of_a_vault_falls_is_capped_and_probed(new_page: NewPage, rig: Rig) -> None:
     [spec] = rig.registry.vaults("shop")
-    place, store = vault_place(spec, ""), PaceStore(rig.db)
+    place, store = vault_place(spec, ""), rig.all_stores.paces
     first = exchange(store, "w", pace_report(3_600, place=place)).shared[place]
     page = new_page()
     page.goto("/console/vaults")
@@ -58,7 +53,7 @@ def test_a_cap_that_is_set_during_a_round_is_drawn(new_page: NewPage, rig: Rig) 
     expect(page.locator("#rate .u-legend")).to_be_visible()
     expect(page.locator("#rate .u-legend")).not_to_contain_text("allowed")
 
-    PaceStore(rig.db).put_cap("shop/disk", 100)
+    rig.all_stores.paces.put_cap("shop/disk", 100)
 
     expect(page.locator("#rate .u-legend")).to_contain_text("allowed")
     expect(page.locator("#live")).to_contain_text("at most 100 keys per second, its cap")
@@ -88,45 +83,26 @@ def test_an_administrator_trusts_a_vault_after_a_restore(new_page: NewPage, rig:
     expect(page.locator(".chip")).to_contain_text("proved just now")
 
 
-def _mapped_topic(rig: Rig, api: Api) -> None:
-    """Create topic ``orders`` with 100 entries, of which region r1 has flushed 40 and region r2 ten."""
-    log, wal = EmbeddedLog(rig.db), api.app.state.service.stores.wal
-    log.create("orders")
-    mappings = tuple(RegionMapping(region=name, first=0, node="n1") for name in ("r1", "r2"))
-    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=mappings))
-    log.append("orders", [b"x"] * 100)
-    reports = [
-        LeaderReport(topic="orders", region=name, epoch=0, streams=(Stream(flushed=flushed),))
-        for name, flushed in (("r1", 40), ("r2", 10))
-    ]
-    wal.heartbeats.record_reports("shop", "n1", reports, "http://127.0.0.1:1")
-    wal.purger.preview(["orders"])  # as a worker does: now the end of the log is known
-
-
-def _topic(api: Api, name: str = "orders") -> Topic:
-    known: Topic = api.app.state.service.stores.wal.store.topic(name)
-    return known
-
-
-def test_a_topic_names_its_blockers_and_is_enabled_and_reset(new_page: NewPage, api: Api, rig: Rig) -> None:
-    maps = api.app.state.service.stores.wal.maps
-    maps.put(MapOrder(instance="shop", topic="unknown", generation=1, regions=()))
+def test_a_topic_names_its_blockers_and_is_enabled_and_reset(new_page: NewPage, rig: Rig) -> None:
+    wal = rig.all_stores.wal
+    map_regions(rig.db, "unknown", ())
     page = new_page()
     page.goto("/console/topics/unknown")  # the log lacks it
     page.click("text=Purge it from now on")
     expect(page.locator(".problem")).to_contain_text("unknown")
-    assert not _topic(api, "unknown").enabled
+    assert not wal.store.topic("unknown").enabled
 
-    _mapped_topic(rig, api)
+    make_topic(rig.db, "orders", 100, {"r1": 40, "r2": 10}, enabled=False)
+    wal.purger.preview(["orders"])  # as a worker does: now the end of the log is known
     page.goto("/console/topics")
     page.click("text=orders")
     expect(page.locator("[aria-label=Regions] tbody tr").first).to_contain_text("r2")
     page.click("text=Purge it from now on")
     expect(page.locator(".notice")).to_contain_text("is purged from now on")
-    assert _topic(api).enabled
+    assert wal.store.topic("orders").enabled
     page.click("text=Stop purging it")
     expect(page.locator(".notice")).to_contain_text("no longer purged")
-    assert not _topic(api).enabled
+    assert not wal.store.topic("orders").enabled
     assert {("wal enable", "orders"), ("wal disable", "orders")} <= set(_actions(rig))
 
     page.goto("/console/operations")  # an operation without a page has a form there

@@ -10,8 +10,6 @@ from sqlalchemy import update
 from sexton.contract import NewMark
 from sexton.marks.model import Ref
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.store import ControlStore
-from sexton.recycle.pacing.store import PaceStore
 from tests.browser.conftest import NewPage
 from tests.integration.interfaces.api.test_operating import quarantine
 from tests.integration.protection.registrations import protect
@@ -41,8 +39,8 @@ def _in_many_states(rig: Rig, root: Path) -> None:
     mark = rig.db.t.mark
     with rig.db.write() as c:
         c.execute(update(mark).where(mark.c.id == "fenced").values(state="FENCED"))
-    PaceStore(rig.db).put_cap("shop/disk", 500, "the bucket is shared", "eve")
-    ControlStore(rig.db).put(ControlKind.STOP, "shop", "odd deletes", "eve")
+    rig.all_stores.paces.put_cap("shop/disk", 500, "the bucket is shared", "eve")
+    rig.controls.put(ControlKind.STOP, "shop", "odd deletes", "eve")
 
 
 def test_the_page_tells_what_the_command_tells(

@@ -12,20 +12,15 @@ from typing import Any
 
 import pytest
 
-from sexton import contract
 from sexton.contract import NewMark
-from sexton.database import schema
-from sexton.database.engine import Database
 from sexton.interfaces.cli import main as cli
-from sexton.operators.registry.add_remove import add_vault
-from sexton.operators.registry.store import Registry
-from sexton.storage.model import VaultSpec
+from sexton.recycle.rounds.model import CloseOrder
 from tests.servers.forked import Forked
 from tests.servers.postgres import live_url, new_database, shared
 from tests.servers.temporal import DevServer
 from tests.support.cli_json import check_json
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import put
+from tests.support.rig import Rig, put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,14 +34,14 @@ def deployment_of(directory: Path) -> str:
     return f"test-{directory.name[-20:].replace('_', '-').strip('-').lower()}"
 
 
-def migrate(directory: Path) -> Database:
-    """Give a test a database with the schema, and open it."""
+def migrate(directory: Path) -> Rig:
+    """Give a test a database with the schema; return its rig."""
     name = ""
     if empty := DATABASES.get(directory):  # other fixtures have its URL
         shared().drop_database(empty)
         name = empty.rpartition("/")[2]
     DATABASES[directory] = new_database(deployment_of(directory), name)
-    return Database.open(DATABASES[directory], live_url=live_url(DATABASES[directory]))
+    return Rig(DATABASES[directory], deployment=deployment_of(directory))
 
 
 def settings(directory: Path, temporal: str) -> dict[str, str]:
@@ -122,17 +117,20 @@ def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Database:
-    """Create a database with instance ``shop``, vault ``disk`` and one due mark of one file."""
-    db = migrate(tmp_path)
-    Registry(db).add_instance("shop")
-    put(tmp_path / "v", "data/a.dat")
-    vault = VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path / "v"))
-    add_vault(Registry(db), vault, deployment_of(tmp_path), "")
-    with db.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
-    schema.move_clock(db, 10_801)
-    return db
+def shop(tmp_path: Path) -> Rig:
+    """Create a database with instance ``shop``, which only observes, vault ``disk`` and one due mark of one file."""
+    rig = migrate(tmp_path).instance(enable=False)
+    put(rig.local(tmp_path / "v"), "data/a.dat")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10))
+    rig.later(10_801)
+    return rig
+
+
+def ended_round(rig: Rig, run: str = "run", **order: Any) -> int:
+    """Open and close a round as its workflow does, with these fields of the order to close it; return its number."""
+    opened = rig.rounds.open("shop", run, None, rig.policy)
+    rig.rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", **order))
+    return opened.round
 
 
 def items(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

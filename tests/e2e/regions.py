@@ -7,7 +7,6 @@ from examples.minidb.maps import Maps
 from examples.minidb.node import Node
 from examples.minidb.regions import Rows
 from sexton.client import Facts, Sexton
-from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mode, WalSettings
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
@@ -41,7 +40,7 @@ class Regions:
     """Two topics, a node with regions, and Sexton, which purges."""
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
-        self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(flush_entries=10), ControlStore(rig.db))
+        self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(flush_entries=10), rig.controls)
         for topic in (A, B):
             self.log.create(topic)
             self.wal.store.enable(topic, Mode.DELETE, "shop")

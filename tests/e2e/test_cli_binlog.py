@@ -6,12 +6,11 @@ import json
 import pytest
 from temporalio.client import Client
 
-from sexton.database.engine import Database
-from sexton.operators.call_log import CallStore
 from sexton.replication.binlog.model import BinlogSettings, GcReport, GcRequest
 from sexton.runtime.temporal.client import CONVERTER
 from tests.e2e.conftest import Run, findings, items
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
+from tests.support.rig import Rig
 from workflows import ids
 
 pytestmark = pytest.mark.slow
@@ -20,9 +19,9 @@ DAY = 86_400
 
 
 @pytest.fixture
-def world(shop: Database) -> BinlogInstance:
+def world(shop: Rig) -> BinlogInstance:
     """Logs of ``sales``: records 1 to 3 of ``orders`` have expired, 4 has not; lisbon has all up to 2."""
-    world = BinlogInstance(shop, BinlogSettings(free_records=3))
+    world = BinlogInstance(shop.db, BinlogSettings(free_records=3))
     world.configure_log(7 * DAY)
     for seq in (1, 2, 3):
         world.commit(seq, world.now - 8 * DAY * 1000, orders={"p1": seq})
@@ -40,7 +39,7 @@ def waits(world: BinlogInstance) -> None:
     assert world.cut_expired().waiting == 1
 
 
-def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Rig, world: BinlogInstance) -> None:
     created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
     explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
     world.cut_expired()
@@ -69,14 +68,14 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     assert [(i["db"], i["enabled"], i["ttl_seconds"]) for i in json.loads(rest.stdout)["items"]] == [
         ("stock", False, DAY // 2)
     ]
-    by_command = [c for c in reversed(CallStore(shop).last(9)) if c.source.startswith("cli@")]
+    by_command = [c for c in reversed(shop.calls.last(9)) if c.source.startswith("cli@")]
     assert [(c.action, c.subject) for c in by_command] == [
         ("binlog set", "stock: ttl 43200, records 100, from 40"),
         ("binlog disable", "stock"),
     ]
 
 
-def test_a_cut_is_approved_up_to_the_record_that_was_shown(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_a_cut_is_approved_up_to_the_record_that_was_shown(offline: Run, shop: Rig, world: BinlogInstance) -> None:
     waits(world)
     status, held = offline("status"), items(offline("blockers", "--json"))
     doctor = findings(offline)
@@ -97,7 +96,7 @@ def test_a_cut_is_approved_up_to_the_record_that_was_shown(offline: Run, shop: D
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 
-def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: Rig, world: BinlogInstance) -> None:
     world.place("t1", "b1", "b2")
     typo = offline("binlog", "drop", "sails", "--yes")
     unconfirmed = offline("binlog", "drop", DB)
@@ -117,7 +116,7 @@ def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: D
     assert "DROPPED since" in explained.stdout
 
 
-def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Rig, world: BinlogInstance) -> None:
     world.cut_expired()
     held = items(offline("blockers", SHOP, "--json"))
     listed = offline("binlog", "consumers")
@@ -216,7 +215,7 @@ def test_gc_reports_its_cut_and_is_paused_and_resumed(
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
 
 
-def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Database) -> None:
+def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Rig) -> None:
     assert not findings(offline).keys() & {"binlogs", "replicas"}
     assert "binlogs:" not in offline("status").stdout
     assert "begin with: sexton binlog set" in offline("binlog", "list").stdout

@@ -2,11 +2,10 @@
 
 import pytest
 
-from sexton.database.engine import Database
 from sexton.interfaces.cli import tree
-from sexton.operators.registry.store import Registry
-from sexton.wal.sql.store import ensure_topic
 from tests.e2e.conftest import Run
+from tests.support.rig import Rig
+from tests.support.topics import map_regions
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 
@@ -17,11 +16,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "PATIENCE_SECONDS", 60)
 
 
-def test_names_are_completed_from_the_database(offline: Run, shop: Database) -> None:
-    Registry(shop).add_instance("show-room")
-    with shop.write() as c:
-        for topic in ("orders", "orders-2", "other"):
-            ensure_topic(shop, c, topic, "shop")
+def test_names_are_completed_from_the_database(offline: Run, shop: Rig) -> None:
+    shop.registry.add_instance("show-room")
+    for topic in ("orders", "orders-2", "other"):
+        map_regions(shop.db, topic, ())
     offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
     offline("plan", "shop")
     for typed, names in [

@@ -3,25 +3,16 @@
 import json
 
 import pytest
-from sqlalchemy import text
 
-from sexton.database.engine import Database
 from sexton.marks.kept import by_vault
-from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind, Halted
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Registry
-from sexton.operators.stores import operator_stores
 from sexton.recycle.pacing.model import PaceReport, Rate
-from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
-from sexton.recycle.rounds.sql.store import RoundStore
-from tests.e2e.conftest import Run, findings, items
-from tests.support.rig import GRACE, INTERVAL, RETENTION
+from tests.e2e.conftest import Run, ended_round, findings, items
+from tests.support.rig import Rig
 
 
-def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Database) -> None:
+def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Rig) -> None:
     window = "mon-fri 22:00-06:00 Europe/Berlin"
     added = [
         offline("lists", "add", "windows", window),
@@ -45,10 +36,10 @@ def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Databas
     assert f"environment {variable}" in people.stdout
     assert (refused.returncode, f"environment {variable}" in refused.stderr) == (1, True)
     assert (removed.returncode, "the list windows is empty now" in removed.stdout) == (0, True)
-    assert [c.name for c in ControlStore(shop).all()] == ["shop/disk"]
+    assert [c.name for c in shop.controls.all()] == ["shop/disk"]
 
 
-def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) -> None:
+def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Rig) -> None:
     plan = json.loads(offline("plan", "shop", "--json").stdout)["plan"]["plan"]
     observed = offline("apply", str(plan), "--yes")
     offline("enable", "shop")
@@ -70,15 +61,15 @@ def test_refused_apply_and_round_are_in_the_log(offline: Run, shop: Database) ->
     ]
 
 
-def test_a_stop_halts_the_instance_until_no_control_is_left(offline: Run, shop: Database) -> None:
+def test_a_stop_halts_the_instance_until_no_control_is_left(offline: Run, shop: Rig) -> None:
     stopped = offline("stop", "shop", "--reason", "restoring a backup")
     second = offline("stop", "shop", "--reason", "another drill")
     with pytest.raises(Halted, match="restoring a backup"):
-        ControlStore(shop).admit("shop")
+        shop.controls.admit("shop")
     status, planned = offline("status"), offline("plan", "shop")
     [blocker] = [b for b in items(offline("blockers", "shop", "--json")) if b["held_by"] == "stop"]
     started = offline("start", "shop")
-    admitted = ControlStore(shop).admit("shop")
+    admitted = shop.controls.admit("shop")
     all_stopped = offline("stop", "--all", "--reason", "drill")
     not_enough = offline("start", "shop")
     everything = offline("start", "--all", SEXTON_RECYCLE__RECYCLE_BLACKLIST="shop")
@@ -102,15 +93,15 @@ def test_a_stop_halts_the_instance_until_no_control_is_left(offline: Run, shop: 
     assert everything.returncode == 0
     assert "everything is started again" in everything.stdout
     assert "shop is still stopped: shop is on the blacklist" in everything.stdout
-    assert ControlStore(shop).all() == ()
+    assert shop.controls.all() == ()
 
 
-def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop: Database) -> None:
+def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop: Rig) -> None:
     observing = findings(offline)
     enabled, observed = offline("enable", "shop"), offline("instance", "observe", "shop")
     modes, blockers = items(offline("instance", "list", "--json")), offline("blockers", "shop", "--json")
     offline("enable", "shop")
-    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
+    shop.controls.put(ControlKind.STOP, "shop", "drill")
     variables = {"SEXTON_METRICS__LISTEN": "127.0.0.1:9464", "SEXTON_RECYCLE__MAX_DELETE_FRACTION": "1"}
     examined = offline("doctor", "--json", **variables)
 
@@ -135,12 +126,11 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
     assert "worker" not in found
 
 
-def test_the_pace_of_a_vault_is_shown_and_capped(offline: Run, shop: Database) -> None:
+def test_the_pace_of_a_vault_is_shown_and_capped(offline: Run, shop: Rig) -> None:
     nothing = offline("pace")
-    with shop.read() as c:
-        root = c.execute(shop.t.vault.select()).one().location
+    root = shop.registry.vault("shop", "disk").location
     place = f"file:{root}/data/"
-    PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
+    shop.all_stores.paces.exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
     free, free_json = offline("pace"), json.loads(offline("pace", "--json").stdout)
     put = offline("vault", "cap", "shop", "disk", "500", "--reason", "the disk is shared")
     capped, capped_json = offline("pace"), json.loads(offline("pace", "--json").stdout)
@@ -159,18 +149,16 @@ def test_the_pace_of_a_vault_is_shown_and_capped(offline: Run, shop: Database) -
         ("disk", 500, "the disk is shared")
     ]
     assert ["the cap of" in cleared[0].stdout, "had no cap" in cleared[1].stdout] == [True, True]
-    assert PaceStore(shop).caps() == []
+    assert shop.all_stores.paces.caps() == []
 
 
-def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Database) -> None:
-    with shop.read() as c:
-        root = c.execute(shop.t.vault.select()).one().location
+def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Rig) -> None:
+    root = shop.registry.vault("shop", "disk").location
     refused = [PaceReport(f"file:{root}/{folder}/", None, Rate(10, 3_500), True) for folder in ("a", "b")]
-    PaceStore(shop).exchange("w", [*refused, PaceReport(f"file:{root}/c/", None, Rate(3_500, 0), False)])
+    shop.all_stores.paces.exchange("w", [*refused, PaceReport(f"file:{root}/c/", None, Rate(3_500, 0), False)])
 
     rows = items(offline("blockers", "shop", "--json"))
-    with shop.write() as c:
-        c.execute(text("UPDATE sexton.pace SET throttled_at = throttled_at - interval '61 seconds'"))
+    shop.sql("UPDATE {}pace SET throttled_at = throttled_at - interval '61 seconds'")
     a_minute_later = offline("blockers", "shop")
 
     assert [(r["what"], r["way_out"]) for r in rows if r["held_by"] == "throttling"] == [
@@ -179,13 +167,10 @@ def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Datab
     assert "throttling" not in a_minute_later.stdout
 
 
-def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, shop: Database) -> None:
-    Registry(shop).enable("shop")
-    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
+def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, shop: Rig) -> None:
+    shop.registry.enable("shop")
     for fault, way_out in (("THROTTLED", "sexton pace"), ("NO_MARKER", "sexton vault list shop")):
-        opened = rounds.open("shop", fault, None, policy(RETENTION, GRACE))
-        kept = {by_vault("disk", fault): 1}
-        rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept, faults={"disk": fault}))
+        ended_round(shop, fault, kept={by_vault("disk", fault): 1}, faults={"disk": fault})
         listed, status, why = offline("round", "list"), offline("status"), offline("why", "t1")
         excluded = [b for b in items(offline("blockers", "--json")) if b["held_by"] == f"vault disk: {fault}"]
 
@@ -194,9 +179,9 @@ def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, s
         assert f"excluded vault disk: {fault}; see: {way_out}" in why.stdout
         assert {b["way_out"] for b in excluded} == {way_out}
 
-    opened = rounds.open("shop", "nothing due", None, policy(RETENTION, GRACE))
+    opened = shop.rounds.open("shop", "nothing due", None, shop.policy)
     opened = opened.model_copy(update={"excluded_vaults": {"disk": "NO_MARKER"}})
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
+    shop.rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
     blockers, status = items(offline("blockers", "--json")), offline("status")
 
     assert [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]] == [

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.servers.certificate import certificate
+from tests.support.rig import Rig
 
 BEYOND = "192.0.2.1:8470"
 """An address for documentation: no machine has it, so nothing listens there whatever the command decides."""
@@ -29,7 +29,7 @@ def test_doctor_and_vault_add_name_the_setting(offline: Run) -> None:
 
 
 @pytest.mark.slow
-def test_api_sends_clear_text_beyond_loopback_only_if_permitted(offline: Run, shop: Database, tmp_path: Path) -> None:
+def test_api_sends_clear_text_beyond_loopback_only_if_permitted(offline: Run, shop: Rig, tmp_path: Path) -> None:
     files, warning = certificate(tmp_path), "tokens are sent to 192.0.2.1 in clear text, because api.insecure is set"
     key = {"SEXTON_API__TLS_KEY": str(files.key)}
     in_vain = "cannot listen on 192.0.2.1:8470"

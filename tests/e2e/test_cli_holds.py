@@ -5,31 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark, mark
-from sexton.database.engine import Database
+from sexton.contract import NewMark
 from sexton.marks.kept import KeepReason, Kept, by_hold
-from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.call_log import CallStore
 from sexton.operators.controls.model import ControlKind
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.holds.store import HoldStore
-from sexton.operators.registry.store import Registry
-from sexton.operators.stores import operator_stores
-from sexton.recycle.model import RoundReport
-from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.model import CloseOrder
-from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run, items
 from tests.support.kept import kept_texts
 from tests.support.refusing import refuse_inserts
-from tests.support.rig import GRACE, INTERVAL, RETENTION, listing
+from tests.support.rig import Rig, listing
 
 REASON = ("--for", "7d", "--reason", "ticket 4711")
 
 
-def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, shop: Database) -> None:
-    with shop.write() as c:
-        mark(c, "shop", "dropped", [NewMark(id="p9", vault="disk", prefix="data/9/", parent=("table", "12"))])
+def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, shop: Rig) -> None:
+    shop.mark("dropped", NewMark(id="p9", vault="disk", prefix="data/9/", parent=("table", "12")))
 
     placed = [
         offline("hold", "add", "shop", *REASON, "--json"),
@@ -48,16 +37,15 @@ def test_each_kind_of_hold_is_placed_shown_by_why_and_released(offline: Run, sho
     assert [e.split()[3] for e in events] == ["1", "2", "3", "4"]
     assert all("ticket 4711" in e for e in events)
     assert released.returncode == 0
-    assert [h.id for h in HoldStore(shop).active("shop")] == [2, 3, 4]
+    assert [h.id for h in shop.holds.active("shop")] == [2, 3, 4]
 
 
-def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> None:
-    registry, controls = Registry(shop), ControlStore(shop)
-    registry.enable("shop")
-    registry.add_instance("two")
-    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
-    rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
+def test_blockers_lists_everything_that_blocks(offline: Run, shop: Rig) -> None:
+    shop.registry.enable("shop")
+    shop.registry.add_instance("two")
+    opened = shop.rounds.open("shop", "run-1", None, shop.policy)
+    shop.rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
+    controls = shop.controls
     controls.put(ControlKind.STOP, "*", "drill")
     controls.put(ControlKind.BLACKLIST, "two")
     controls.put(ControlKind.WHITELIST, "shop")
@@ -68,8 +56,8 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     of_two = offline("blockers", "two")
     status = offline("status")
 
-    blockers = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)["items"]]
-    assert blockers == [
+    blockers = items(everything)
+    assert [(k["instance"], k["held_by"]) for k in blockers] == [
         ("(all)", "stop"),
         ("shop", "backing off"),
         ("two", "observe"),
@@ -77,11 +65,8 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
         ("two", "blacklist"),
         ("two", "whitelist"),
     ]
-    [backing_off] = [k for k in json.loads(everything.stdout)["items"] if k["held_by"] == "backing off"]
-    assert (backing_off["why"], backing_off["way_out"]) == (
-        "backing off for 20 s: dropped: the disk is full",
-        "sexton round retry shop",
-    )
+    assert blockers[1]["why"] == "backing off for 20 s: dropped: the disk is full"
+    assert blockers[1]["way_out"] == "sexton round retry shop"
     assert of_two.returncode == 0
     assert "backing off" not in of_two.stdout
     assert "sexton hold release 1" in of_two.stdout
@@ -90,9 +75,9 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     assert "holds: 1" in status.stdout
 
 
-def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database) -> None:
+def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Rig) -> None:
     free = offline("why", "t1", "--json")
-    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
+    shop.controls.put(ControlKind.STOP, "shop", "drill")
     away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
     blocked = offline("why", "data/a.dat", "--json", **away)
 
@@ -107,15 +92,14 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
     assert "drill" in events["halted_stop"]
 
 
-def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database) -> None:
-    Registry(shop).enable("shop")
-    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Rig) -> None:
+    shop.registry.enable("shop")
+    opened = shop.rounds.open("shop", "run", None, shop.policy)
     offline("hold", "add", "shop", *REASON)
     offline("hold", "add", "--mark", "dropped/t1", *REASON)
     silent = Kept(KeepReason.OWNER_SILENT, detail="the live view cannot be read")
     kept = {by_hold(1): 1, by_hold(2): 1, silent: 1, Kept(KeepReason.PROTECTION, "copy"): 1}
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept))
+    shop.rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept))
     offline("hold", "release", "1")
 
     counted = [b for b in json.loads(offline("blockers", "--json").stdout)["items"] if "counted by" in b["why"]]
@@ -128,8 +112,8 @@ def test_blockers_name_past_holds_and_silent_owners(offline: Run, shop: Database
     assert "last success: never, 1 round without success since" in status.stdout
 
 
-def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) -> None:
-    refuse_inserts(shop, "call")
+def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Rig) -> None:
+    refuse_inserts(shop.db, "call")
 
     stopped = offline("stop", "shop", "--reason", "a restore")
     held = offline("hold", "add", "shop", "--for", "1h", "--reason", "audit")
@@ -140,8 +124,8 @@ def test_stop_and_hold_succeed_without_a_call_log(offline: Run, shop: Database) 
     assert "shop is stopped" in offline("status").stdout
 
 
-def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Database) -> None:
-    refuse_inserts(shop, "call", "NEW.begun_id IS NOT NULL")
+def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Rig) -> None:
+    refuse_inserts(shop.db, "call", "NEW.begun_id IS NOT NULL")
 
     created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")
@@ -152,11 +136,11 @@ def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Databa
     assert [c["outcome"] for c in calls] == ["asked", "asked"]
 
 
-def test_holds_say_what_they_cover_and_are_listed(offline: Run, shop: Database) -> None:
+def test_holds_say_what_they_cover_and_are_listed(offline: Run, shop: Rig) -> None:
     covering = offline("hold", "add", "--mark", "dropped/t1", "--for", "1d", "--reason", "reason 0")
     typo = offline("hold", "add", "--table", "no-such-table", "--for", "1d", "--reason", "reason 1")
-    with shop.write() as c:
-        c.execute(shop.t.mark.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
+    with shop.db.write() as c:
+        c.execute(shop.db.t.mark.update().values(state="CLAIMED", claimed_at=shop.db.now(c), batch=1, lease_epoch=1))
     late = offline("hold", "add", "shop", "--for", "1d", "--reason", "reason 2")
     refused = offline("hold", "add", "--mark", "dropped/t1", *REASON)
     offline("hold", "release", "2")
@@ -175,16 +159,16 @@ def test_holds_say_what_they_cover_and_are_listed(offline: Run, shop: Database) 
 
 @pytest.mark.slow
 def test_selftest_deletes_an_object_only_after_its_release(
-    shop: Database, worker: None, online: Run, tmp_path: Path
+    shop: Rig, worker: None, online: Run, tmp_path: Path
 ) -> None:
     observing = online("protection", "selftest", "shop", "--yes")
-    Registry(shop).enable("shop")
+    shop.registry.enable("shop")
     unconfirmed = online("protection", "selftest", "shop")
     silent = online("protection", "selftest", "shop", "--json")
-    newest = CallStore(shop).newest()
+    newest = shop.calls.newest()
 
     ran = online("protection", "selftest", "shop", "--yes", "--json")
-    calls = [row for row in CallStore(shop).rows(newest, 99) if row.begun_id is None]
+    calls = [row for row in shop.calls.rows(newest, 99) if row.begun_id is None]
 
     assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
     assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
@@ -194,9 +178,8 @@ def test_selftest_deletes_an_object_only_after_its_release(
     assert (result["passed"], result["objects"]) == (True, ["disk/data/a.dat"])
     assert (result["lost"], result["stayed"]) == ([], [])
     assert "data/a.dat" not in listing(tmp_path / "v")
-    with shop.read() as c:
-        rows = c.execute(shop.t.round.select().where(shop.t.round.c.id.in_(result["rounds"])).order_by("id")).all()
-    first, second = (RoundReport.model_validate(row.report) for row in rows)
+    second, first = shop.all_stores.reports.find_round("shop", last=2)
+    assert [first.round, second.round] == result["rounds"]
     assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
     assert items(online("protection", "list", "--json")) == []
     assert sorted((c.source.partition("@")[0], c.action) for c in calls) == [

@@ -11,20 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from sexton.check.model import FindingType
-from sexton.database.engine import Database
 from sexton.interfaces.cli.main import root
 from sexton.interfaces.cli.questions import QUESTIONS
 from sexton.operations.registry import Operation, operations
 from sexton.operators.call_log import CallRecord, CallStore
 from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
-from sexton.wal.sql.store import ensure_topic
 from tests.e2e.conftest import Run, items
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import stores_of
+from tests.support.rig import Rig
+from tests.support.topics import map_regions
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 SERVERS = {"up", "api", "console", "worker run", "after-restore", "contract test"}
@@ -70,20 +68,19 @@ def leaves(command: object, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 @pytest.fixture
-def filled(shop: Database) -> Database:
+def filled(shop: Rig) -> Rig:
     """Fill the database with what the examples name: a topic, a log, a backend; and a finding."""
-    stores = stores_of(shop)
-    with shop.write() as c:
-        ensure_topic(shop, c, "orders-wal", "shop")
+    stores = shop.all_stores
+    map_regions(shop.db, "orders-wal", ())
     stores.binlogs.configs.put("shop", "sales", "", LogRetention(ttl_seconds=60))
     tablet = Tablet(tablet="10021", part="p1", copies=(Copy(backend="be-3", uid="u1"),))
     stores.binlogs.placements.place("shop", Placement(db="sales", table="orders", tablets=(tablet,)))
     run = stores.checks.begin("shop", "run")
-    t = shop.t
-    with shop.write() as c:
-        c.execute(update(t.binlog_log).values(awaiting_seq=1))
-        finding = {"instance": "shop", "type": FindingType.ORPHAN, "vault": "disk", "key": "data/b.dat"}
-        c.execute(t.finding.insert().values(**finding, state="OPEN", first_seen=1, confirmed_at=1, seen_in=run.id))
+    shop.sql("UPDATE {}binlog_log SET awaiting_seq = 1")
+    finding = {"instance": "shop", "type": FindingType.ORPHAN, "vault": "disk", "key": "data/b.dat"}
+    with shop.db.write() as c:
+        values = {**finding, "state": "OPEN", "first_seen": 1, "confirmed_at": 1, "seen_in": run.id}
+        c.execute(shop.db.t.finding.insert().values(**values))
     return shop
 
 
@@ -97,9 +94,8 @@ def test_each_command_is_in_exactly_one_table() -> None:
 
 
 @pytest.mark.slow
-def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop: Database, tmp_path: Path) -> None:
-    calls = CallStore(shop)
-    old, new = (stored(calls, subject) for subject in ("old", "new"))
+def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop: Rig, tmp_path: Path) -> None:
+    old, new = (stored(shop.calls, subject) for subject in ("old", "new"))
     follower = subprocess.Popen(
         [sys.executable, "-m", "sexton", "log", "--follow", "--json", "--since", str(old)],
         env=environment,
@@ -109,7 +105,7 @@ def test_follow_streams_new_rows_until_ctrl_c(environment: dict[str, str], shop:
     )
     assert follower.stdout is not None
     first = json.loads(follower.stdout.readline())
-    stored(calls, "newest")
+    stored(shop.calls, "newest")
     second = json.loads(follower.stdout.readline())
     follower.send_signal(signal.SIGINT)
 
@@ -121,7 +117,7 @@ def stored(calls: CallStore, subject: str) -> int:
     return calls.append(CallRecord(who="ada", source="test", action="stop", subject=subject))
 
 
-def test_reason_and_instance_of_an_action_are_logged(offline: Run, shop: Database) -> None:
+def test_reason_and_instance_of_an_action_are_logged(offline: Run, shop: Rig) -> None:
     for words, action, instance in [
         ("enable shop", "enable", "shop"),
         ("start shop", "start", "shop"),
@@ -141,26 +137,26 @@ def test_reason_and_instance_of_an_action_are_logged(offline: Run, shop: Databas
 
 
 @pytest.mark.slow
-def test_each_command_is_logged_if_it_changes_something(offline: Run, filled: Database) -> None:
-    newest = CallStore(filled).newest()
+def test_each_command_is_logged_if_it_changes_something(offline: Run, filled: Rig) -> None:
+    newest = filled.calls.newest()
     for command, arguments in READS.items():
         ran = offline(*command.split(), *shlex.split(arguments), "--json")
-        assert (ran.returncode != 64, CallStore(filled).rows(newest, 9)) == (True, []), command
+        assert (ran.returncode != 64, filled.calls.rows(newest, 9)) == (True, []), command
 
-    stores_of(filled).registry.enable("shop")
+    filled.registry.enable("shop")
     for command in sorted(CHANGES, key=STARTS_A_ROUND.__ne__):  # before a window is closed, and all is stopped
         logged = [(command, USER), ("round run", USER)] if command == STARTS_A_ROUND else [(command, USER)]
-        before = CallStore(filled).newest()
+        before = filled.calls.newest()
 
         ran = offline(*command.split(), *shlex.split(CHANGES[command]), "--json")
 
-        rows = CallStore(filled).rows(before, 99)
+        rows = filled.calls.rows(before, 99)
         assert [(row.action, row.who) for row in rows if row.begun_id is None] == logged, ran.stderr
         assert rows[-1].outcome != "asked", command
         assert rows[0].source.startswith("cli@")
 
 
-def test_log_shows_filters_and_streams_who_did_what(offline: Run, shop: Database) -> None:
+def test_log_shows_filters_and_streams_who_did_what(offline: Run, shop: Rig) -> None:
     offline("stop", "shop", "--reason", "x", SUDO_USER="ada")
     offline("start", "shop", LOGNAME="mallory", USER="mallory", USERNAME="mallory", SUDO_USER="")
 

@@ -7,35 +7,29 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.database import schema
-from sexton.database.engine import Database
-from sexton.operators.registry.store import Registry
-from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run, items
 from tests.support.kept import kept_texts
-from tests.support.planned import limited_policy
+from tests.support.planned import limited_policy, waiting_plans
+from tests.support.rig import Rig
 
 RETENTION = "recycle.dropped_partition_retention_seconds"
 FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
 
 
 @pytest.fixture
-def waits(shop: Database) -> int:
+def waits(shop: Rig) -> int:
     """A plan that waits for a person: three dropped objects, where two may go."""
-    Registry(shop).enable("shop")
-    with shop.write() as c:
-        marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",), parent=("table", "12")) for n in (1, 2)]
-        contract.mark(c, "shop", "dropped", marks)
-    schema.move_clock(shop, 10_801)
-    store = PlanStore(shop, ())
-    store.plan_for_round("shop", limited_policy(objects=2), "scheduled")
-    with shop.read() as c:
-        [row] = store.approvals.waiting(c, "shop")
-    return row.id
+    shop.registry.enable("shop")
+    marks = [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",), parent=("table", "12")) for n in (1, 2)]
+    shop.mark("dropped", *marks)
+    shop.later(10_801)
+    shop.rounds.plans.plan_for_round("shop", limited_policy(objects=2), "scheduled")
+    [number] = waiting_plans(shop)
+    return number
 
 
 @pytest.mark.slow
-def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
+def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Rig, worker: None, waits: int) -> None:
     plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["plan"]["plan"]
 
     report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
@@ -45,12 +39,11 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, wor
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
 
 
-def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Database, waits: int) -> None:
-    with shop.write() as c:
-        contract.mark(c, "shop", "compacted", [NewMark(id="c", vault="disk", keys=("c.dat",))])
-    schema.move_clock(shop, 1_801)
+def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Rig, waits: int) -> None:
+    shop.mark("compacted", NewMark(id="c", vault="disk", keys=("c.dat",)))
+    shop.later(1_801)
     for _ in range(3):
-        PlanStore(shop, ()).plan_for_round("shop", limited_policy(objects=2), "scheduled")
+        shop.rounds.plans.plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
     listed = json.loads(offline("plan", "list", "shop", "--last", "2", "--json").stdout)["items"]
 
@@ -58,17 +51,15 @@ def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, sho
     assert len(listed) == 3
 
 
-def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -> None:
-    Registry(shop).add_instance("new")
+def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Rig) -> None:
+    shop.registry.add_instance("new")
     offline("enable", "new")
-    with shop.write() as c:
-        contract.mark(c, "new", "dropped", [NewMark(id="m", vault="disk", keys=("m/a.dat",))])
-    schema.move_clock(shop, 5_000)
+    shop.mark("dropped", NewMark(id="m", vault="disk", keys=("m/a.dat",)), instance="new")
+    shop.later(5_000)
 
-    shorter = limited_policy(objects=1_000).model_copy(
-        update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"}
-    )
-    plan = PlanStore(shop, ()).plan_for_round("new", shorter, "scheduled")
+    changes = {"retention_seconds": {"dropped": 3_600}, "version": "shorter"}
+    shorter = limited_policy(objects=1_000).model_copy(update=changes)
+    plan = shop.rounds.plans.plan_for_round("new", shorter, "scheduled")
 
     assert plan.marks == 0
     assert [k for k in kept_texts(plan) if k.startswith("approval of plan")]
@@ -100,9 +91,9 @@ def test_n3_plan_names_the_limit_that_is_not_in_force(offline: Run, waits: int) 
     assert "note:" not in without_fraction.stdout
 
 
-def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, shop: Database, waits: int) -> None:
-    Registry(shop).add_instance("empty")
-    Registry(shop).enable("empty")
+def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, shop: Rig, waits: int) -> None:
+    shop.registry.add_instance("empty")
+    shop.registry.enable("empty")
     nothing_due = json.loads(offline("plan", "empty", "--json").stdout)
     listed, none = offline("plan", "list"), items(offline("plan", "list", "empty", "--json"))
     programs = {p["plan"]: p for p in items(offline("plan", "list", "shop", "--json"))}
@@ -127,12 +118,12 @@ def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, shop:
     assert review["holds"][0]["reason"] == "audit"
 
 
-def test_apply_shows_the_cost_and_newer_holds_and_asks(offline: Run, shop: Database, waits: int) -> None:
+def test_apply_shows_the_cost_and_newer_holds_and_asks(offline: Run, shop: Rig, waits: int) -> None:
     plan = str(json.loads(offline("plan", "shop", "--json", **FEW).stdout)["plan"]["plan"])
     free = offline("apply", plan, **FEW)
     offline("hold", "add", "--mark", "dropped/m1", "--for", "1d", "--reason", "audit")
     held = offline("apply", plan, **FEW)
-    with shop.write() as c:
+    with shop.db.write() as c:
         contract.undrop(c, "shop", "dropped", ["m1"])
     outdated = offline("apply", plan, "--yes", **FEW)
 

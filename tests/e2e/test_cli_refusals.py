@@ -4,20 +4,15 @@ import re
 import shlex
 
 import pytest
-from sqlalchemy import update
 
-from sexton import contract
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.database.tables import METADATA
 from sexton.replication.binlog.model import LogRetention
 from sexton.replication.replicas.model import Copy, Placement, Tablet
-from sexton.wal.model import WalSettings
-from sexton.wal.policy import MapOrder, RegionMapping
-from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.sql.maps import MapStore
 from tests.e2e.conftest import Run
-from tests.support.rig import stores_of
+from tests.support.rig import Rig
+from tests.support.topics import make_topic
 
 REFUSED = 1
 WRONG_USAGE = 64
@@ -139,25 +134,20 @@ def everything(db: Database) -> dict[str, list[object]]:
 
 
 @pytest.fixture
-def filled(shop: Database) -> Database:
+def filled(shop: Rig) -> Rig:
     """Fill the database with a quarantined mark, a topic with a region, a binlog and a replica."""
-    with shop.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id="aside", vault="disk", keys=("b.dat",))])
-        mark = shop.t.mark
-        c.execute(update(mark).where(mark.c.id == "aside").values(quarantined_reason="DELETE_FAILED", failures=8))
-    EmbeddedLog(shop).create("orders")
-    EmbeddedLog(shop).append("orders", [b"x"] * 5)
-    regions = (RegionMapping(region="r1", first=0),)
-    MapStore(shop, WalSettings()).put(MapOrder(instance="shop", topic="orders", generation=1, regions=regions))
-    stores = stores_of(shop)
+    shop.mark("dropped", NewMark(id="aside", vault="disk", keys=("b.dat",)))
+    shop.sql("UPDATE {}mark SET quarantined_reason = 'DELETE_FAILED', failures = 8 WHERE id = 'aside'")
+    make_topic(shop.db, "orders", 5, {"r1": None}, enabled=False)
+    stores = shop.all_stores
     stores.binlogs.configs.put("shop", "sales", "", LogRetention(ttl_seconds=60))
     tablet = Tablet(tablet="t1", part="p1", copies=(Copy(backend="b1", uid="u1"),))
     stores.binlogs.placements.place("shop", Placement(db="sales", table="orders", tablets=(tablet,)))
     return shop
 
 
-def test_wrong_input_is_refused_and_changes_nothing(offline: Run, filled: Database, subtests: pytest.Subtests) -> None:
-    before = everything(filled)
+def test_wrong_input_is_refused_and_changes_nothing(offline: Run, filled: Rig, subtests: pytest.Subtests) -> None:
+    before = everything(filled.db)
 
     for words, code, sentence in REFUSALS:
         with subtests.test(words=words):
@@ -167,4 +157,4 @@ def test_wrong_input_is_refused_and_changes_nothing(offline: Run, filled: Databa
             assert sentence in " ".join(refused.stderr.split())
             assert not re.search("Traceback|Value error", refused.stderr)
             assert code == WRONG_USAGE or len(refused.stderr.splitlines()) == 1
-    assert everything(filled) == before
+    assert everything(filled.db) == before

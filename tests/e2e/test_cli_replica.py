@@ -5,18 +5,17 @@ import re
 
 import pytest
 
-from sexton.database.engine import Database
-from sexton.operators.call_log import CallStore
 from sexton.replication.agent.model import CutDone
 from sexton.replication.replicas.model import TabletReport
 from tests.e2e.conftest import Run, findings, items
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
+from tests.support.rig import Rig
 
 
 @pytest.fixture
-def world(shop: Database) -> BinlogInstance:
+def world(shop: Rig) -> BinlogInstance:
     """Tablet t1 on b1 (well), b2 (a gap at 3) and b3 (bad); cuts have come to version 5."""
-    world = BinlogInstance(shop)
+    world = BinlogInstance(shop.db)
     world.configure_log(10)
     world.place("t1", "b1", "b2", "b3")
     world.report_whole("t1", "b1", 5)
@@ -46,7 +45,7 @@ def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: Binlog
     assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["items"]]) == (0, "b3", [6, 3, 0])
 
 
-def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Rig, world: BinlogInstance) -> None:
     given_up = offline("replica", "full-copy", "t1", "b3", "--reason", "its disk is gone")
     explained, listed = offline("replica", "explain", "t1"), offline("replica", "list")
     granted = world.granted_cuts("b1")
@@ -58,7 +57,7 @@ def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Databas
     decision = "the replica on b2 decides: version 3 is missing; binlogs and files below version 3 may be deleted"
     assert decision in explained.stdout
     assert "its disk is gone" in listed.stdout
-    assert CallStore(shop).last(3)[-1].subject == "t1 on b3"
+    assert shop.calls.last(3)[-1].subject == "t1 on b3"
     assert "none of its replicas counts" in nobody.stdout
     assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
 

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import update
 
 from config.settings import Settings
-from sexton.database.engine import Database
 from sexton.interfaces.cli.doctor.surroundings import examine_issuer
 from sexton.operators.access import policy
-from sexton.operators.access.store import TokenStore
-from sexton.operators.call_log import CallStore
 from tests.e2e.conftest import Run, findings, items
 from tests.servers.issuer import Issuer
 from tests.servers.postgres import Cluster, driver_url
+from tests.support.rig import Rig
 
 UNDROP = b"SELECT sexton.undrop('shop', 'dropped', '{t}')"
 
@@ -178,9 +175,9 @@ def test_sextons_login_creates_the_login_of_a_view(offline: Run, postgres: Clust
     assert examined["roles"]["state"] == "OK"
 
 
-def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, shop: Database) -> None:
+def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, shop: Rig) -> None:
     def replace_view(column: str) -> None:
-        with shop.write() as c:
+        with shop.db.write() as c:
             c.exec_driver_sql("DROP VIEW IF EXISTS public.seen")
             c.exec_driver_sql(
                 f"CREATE VIEW public.seen AS SELECT 'f' AS kind, '1' AS id, 'disk' AS vault, 'k' AS {column}"
@@ -204,8 +201,8 @@ def test_live_view_that_cannot_be_read_is_warned_of(offline: Run, shop: Database
     assert listed[0]["live_view"] == "public.seen"
 
 
-def test_tokens_are_named_before_they_end_and_when_unreadable(offline: Run, shop: Database) -> None:
-    tokens = TokenStore(shop)
+def test_tokens_are_named_before_they_end_and_when_unreadable(offline: Run, shop: Rig) -> None:
+    tokens = shop.all_stores.tokens
     token, _ = tokens.create(policy.scope("sync:copy@shop"), 7, "test")
     spoiled, _ = tokens.create(policy.scope("admin"), 7, "test")
     before = offline("status").stdout
@@ -213,9 +210,8 @@ def test_tokens_are_named_before_they_end_and_when_unreadable(offline: Run, shop
     status, as_json = offline("status"), json.loads(offline("status", "--json").stdout)
     doctor = findings(offline)["tokens"]
     renewed = offline("token", "renew", token.id, "--days", "60")
-    calls, after = CallStore(shop).last(1), offline("status").stdout
-    with shop.write() as c:
-        c.execute(update(shop.t.token).where(shop.t.token.c.id == spoiled.id).values(scope="operate"))
+    calls, after = shop.calls.last(1), offline("status").stdout
+    shop.sql("UPDATE {}token SET scope = 'operate' WHERE id = :id", id=spoiled.id)
     listed, scopes = offline("token", "list"), {t["scope"] for t in items(offline("token", "list", "--json"))}
     revoked = offline("token", "revoke", spoiled.id)
 

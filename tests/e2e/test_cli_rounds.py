@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import listing
+from tests.support.rig import Rig, listing
 from workflows import ids
 
 
@@ -64,7 +63,7 @@ def told(online: Run, *words: str) -> None:
 
 @pytest.mark.slow
 def test_terminal_shows_a_paused_and_resumed_round(
-    online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    online: Run, shop: Rig, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")
@@ -86,7 +85,7 @@ def test_terminal_shows_a_paused_and_resumed_round(
     assert [(r["round"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
-def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database) -> None:
+def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Rig) -> None:
     none = online("schedules", "list", "--json")
     too_early = online("schedules", "pause", "--reason", "x")
     applied = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
@@ -111,7 +110,7 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database
 @pytest.mark.slow
 def test_round_is_followed_until_ctrl_c_termination_or_a_cancel(
     online: Run,
-    shop: Database,
+    shop: Rig,
     environment: dict[str, str],
     temporal_server: DevServer,
     tmp_path: Path,

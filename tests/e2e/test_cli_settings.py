@@ -8,33 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from sexton import contract
 from sexton.contract import NewMark
-from sexton.database import schema
-from sexton.database.engine import Database
-from sexton.operators.registry.store import Registry
-from sexton.operators.settings import SettingStore
-from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run, findings, items
 from tests.support.planned import limited_policy
+from tests.support.rig import Rig
 
 RETENTION = "recycle.dropped_partition_retention_seconds"
 
 
 @pytest.fixture
-def waits(shop: Database) -> None:
+def waits(shop: Rig) -> None:
     """An enabled instance with a mark that a retention of an hour makes due."""
-    Registry(shop).enable("shop")
-    with shop.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
-    schema.move_clock(shop, 4_000)
+    shop.registry.enable("shop")
+    shop.mark("dropped", NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048))
+    shop.later(4_000)
 
 
 def shown(offline: Run, *words: str, **extra: str) -> dict[str, dict[str, str]]:
     return {row["key"]: row for row in items(offline("settings", "show", "--json", *words, **extra))}
 
 
-def test_doctor_judges_the_limits_in_force(offline: Run, shop: Database) -> None:
+def test_doctor_judges_the_limits_in_force(offline: Run, shop: Rig) -> None:
     offline("settings", "set", "recycle.max_delete_fraction", "1", "--instance", "shop", "--yes")
     raised = findings(offline)
     offline("settings", "set", "recycle.max_delete_fraction", "0.2", "--yes")
@@ -60,14 +54,14 @@ def test_settings_are_utf8_in_every_locale(tmp_path: Path) -> None:
     assert b"\\u20ac" in shown_.stdout  # the euro sign, which ASCII lacks
 
 
-def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Database, waits: None) -> None:
+def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Rig, waits: None) -> None:
     longer = offline("settings", "set", RETENTION, "86400")
-    values = [row.value for row in SettingStore(shop).all()]
+    values = [row.value for row in shop.all_stores.setting_rows.all()]
     offline("settings", "unset", RETENTION, "--yes")
-    PlanStore(shop, ()).plan_for_round("shop", limited_policy(), "scheduled")
+    shop.rounds.plans.plan_for_round("shop", limited_policy(), "scheduled")
     previewed = offline("settings", "preview", RETENTION, "3600", "--instance", "shop")
     asked = offline("settings", "set", RETENTION, "3600", "--instance", "shop")
-    before = SettingStore(shop).all()
+    before = shop.all_stores.setting_rows.all()
     confirmed = offline("settings", "set", RETENTION, "3600", "--instance", "shop", "--reason", "full disk", "--yes")
 
     assert (longer.returncode, values) == (0, ["86400"])
@@ -79,7 +73,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
         assert "dropped 3h 1h 1 yes" in " ".join(shown_.stdout.split())
     assert confirmed.returncode == 0
     assert f"{RETENTION} is 3600 for shop\nworkers use it within 5 s" in confirmed.stdout
-    [row] = SettingStore(shop).all()
+    [row] = shop.all_stores.setting_rows.all()
     assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
     calls = items(offline("log", "--json"))
     assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=3600" for c in calls)
@@ -87,7 +81,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Databa
     assert [(k["kind"], k["marks"]) for k in planned["kinds"]] == [("dropped", 2)]
 
 
-def test_looser_safeguard_is_confirmed(offline: Run, shop: Database) -> None:
+def test_looser_safeguard_is_confirmed(offline: Run, shop: Rig) -> None:
     more, looser = "more may be deleted in 24 hours without approval", "this loosens a safeguard"
     for key, loose, strict, sentence in [
         ("recycle.max_delete_objects", "2000000", "5", more),
@@ -97,21 +91,21 @@ def test_looser_safeguard_is_confirmed(offline: Run, shop: Database) -> None:
         ("check.check_grace_seconds", "3600", "172800", looser),
     ]:
         asked, taken = offline("settings", "set", key, loose), offline("settings", "set", key, strict)
-        values = [row.value for row in SettingStore(shop).all()]
+        values = [row.value for row in shop.all_stores.setting_rows.all()]
         undone, confirmed = offline("settings", "unset", key), offline("settings", "unset", key, "--yes")
 
         assert (asked.returncode, taken.returncode, values) == (1, 0, [strict])
         assert (sentence in asked.stdout, sentence in undone.stdout) == (True, True)
-        assert (undone.returncode, confirmed.returncode, SettingStore(shop).all()) == (1, 0, [])
+        assert (undone.returncode, confirmed.returncode, shop.all_stores.setting_rows.all()) == (1, 0, [])
 
 
-def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Database, waits: None) -> None:
+def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Rig, waits: None) -> None:
     key = "recycle.recycle_interval_seconds"
     own = {"SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS": "20000"}
     offline("settings", "set", RETENTION, "86400")
     offline("settings", "set", RETENTION, "90000", "--instance", "shop", "--yes")
     offline("settings", "set", key, "600", "--instance", "shop")
-    SettingStore(shop).put("recycle.retention_seconds", "5", by="another program")
+    shop.all_stores.setting_rows.put("recycle.retention_seconds", "5", by="another program")
 
     of_all, of_shop = shown(offline, **own)[RETENTION], shown(offline, "--instance", "shop", **own)[RETENTION]
     people = offline("settings", "show", **own)
@@ -134,7 +128,7 @@ def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Database
     assert [r.returncode for r in (unset_all, unset_shop, again)] == [0, 0, 0]
 
 
-def test_refused_secret_is_not_in_the_log(offline: Run, shop: Database) -> None:
+def test_refused_secret_is_not_in_the_log(offline: Run, shop: Rig) -> None:
     refused = offline("settings", "set", "wal.flush_secret", "hunter2hunter2")
 
     assert (refused.returncode, "hunter2" in refused.stderr) == (1, False)

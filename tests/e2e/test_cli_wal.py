@@ -4,32 +4,18 @@ import json
 
 import pytest
 
-from sexton.database import schema
-from sexton.database.engine import Database
-from sexton.operators.call_log import CallStore
-from sexton.operators.registry.store import Registry
-from sexton.wal.model import WalSettings
-from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.sql.leaders import HeartbeatStore
-from sexton.wal.sql.maps import MapStore
-from sexton.wal.sql.store import WalStore
 from tests.e2e.conftest import Run, findings, items
+from tests.support.rig import Rig
+from tests.support.topics import make_topic
 
 TOPIC = "orders-wal"
 
 
 @pytest.fixture
-def topic(shop: Database) -> EmbeddedLog:
+def topic(shop: Rig) -> EmbeddedLog:
     """A topic of 300 entries, not enabled; region r1 has flushed up to 99, r2 up to 249, both told."""
-    log = EmbeddedLog(shop)
-    log.create(TOPIC)
-    log.append(TOPIC, [b"x" * 40] * 300)
-    regions = tuple(RegionMapping(region=r, first=0) for r in ("r1", "r2"))
-    MapStore(shop, WalSettings()).put(MapOrder(instance="shop", topic=TOPIC, generation=1, regions=regions))
-    flushed(shop, "r1", 99)
-    flushed(shop, "r2", 249)
-    return log
+    return make_topic(shop.db, TOPIC, 300, {"r1": 99, "r2": 249}, enabled=False, size=40)
 
 
 def start(log: EmbeddedLog) -> int:
@@ -37,12 +23,7 @@ def start(log: EmbeddedLog) -> int:
     return log.facts([TOPIC])[TOPIC].start  # type: ignore[union-attr]
 
 
-def flushed(db: Database, region: str, last: int) -> None:
-    report = LeaderReport(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
-    HeartbeatStore(db).record_reports("shop", "n1", [report])
-
-
-def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+def test_topic_commands_need_no_temporal(offline: Run, shop: Rig, topic: EmbeddedLog) -> None:
     off = offline("wal", "explain", TOPIC)
     enabled = offline("wal", "enable", TOPIC)
     people, as_json = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
@@ -57,12 +38,12 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     assert "topics: 1 purged, 300 entries kept" in status.stdout
     assert [(line["region"]["region"], line["entries"]) for line in as_json["lines"]] == [("r1", 200), ("r2", 50)]
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
-    assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
-    assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
+    assert (disabled.returncode, shop.all_stores.wal.store.topic(TOPIC).enabled, start(topic)) == (0, False, 0)
+    assert [c.action for c in shop.calls.last(2)] == ["wal disable", "wal enable"]
 
 
-def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
-    Registry(shop).add_instance("lake")
+def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Rig, topic: EmbeddedLog) -> None:
+    shop.registry.add_instance("lake")
 
     unnamed = offline("wal", "enable", TOPIC)
     other = offline("wal", "enable", TOPIC, "--instance", "lake")
@@ -75,15 +56,15 @@ def test_topic_is_enabled_for_one_instance_and_assigned(offline: Run, shop: Data
     assert (other.returncode, "sexton wal assign orders-wal lake" in other.stderr) == (1, True)
     assert (own.returncode, assigned.returncode) == (0, 0)
     assert [[t["name"] for t in topics] for topics in listed] == [[], [TOPIC]]
-    assert WalStore(shop).topic(TOPIC).mapped_at is None
-    [call] = CallStore(shop).last(1)
+    assert shop.all_stores.wal.store.topic(TOPIC).mapped_at is None
+    [call] = shop.calls.last(1)
     assert (call.instance, call.subject, call.outcome) == ("shop", f"{TOPIC} to lake", "ok")
     assert {b["instance"] for b in blockers} == {"lake"}
 
 
 @pytest.mark.slow
 def test_purge_reports_freed_entries_and_blocking_regions(
-    online: Run, shop: Database, topic: EmbeddedLog, worker: None
+    online: Run, shop: Rig, topic: EmbeddedLog, worker: None
 ) -> None:
     refused = online("wal", "purge", TOPIC)
     idle = [online("wal", word, TOPIC) for word in ("cancel", "progress")]
@@ -104,7 +85,7 @@ def test_purge_reports_freed_entries_and_blocking_regions(
     assert "201" in shown[1].stdout
 
 
-def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Rig, topic: EmbeddedLog) -> None:
     settings = {"SEXTON_WAL__TRIGGER_FLUSH_ENTRIES": "100"}
     offline("wal", "enable", TOPIC)
     offline("wal", "explain", TOPIC)
@@ -131,20 +112,17 @@ def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database,
     assert "QUARANTINED" in strange.stdout
     assert "QUARANTINED" in listed.stdout
     assert (anew.returncode, "must be sent again" in waits.stdout) == (0, True)
-    assert [(c.action, c.subject, c.reason) for c in reversed(CallStore(shop).last(2))] == [
+    assert [(c.action, c.subject, c.reason) for c in reversed(shop.calls.last(2))] == [
         ("wal reset", f"{TOPIC} r1", "a test"),
         ("wal reset", TOPIC, "made anew for the test"),
     ]
 
 
-def test_doctor_names_unhealthy_topics_until_their_maps_return(
-    offline: Run, shop: Database, topic: EmbeddedLog
-) -> None:
+def test_doctor_names_unhealthy_topics_until_their_maps_return(offline: Run, shop: Rig, topic: EmbeddedLog) -> None:
     none = findings(offline)
     offline("wal", "enable", TOPIC)
-    with shop.write() as c:
-        c.execute(shop.t.wal_log.update().values(compacted=True))
-    schema.move_clock(shop, 2 * 86_400)
+    shop.sql("UPDATE {}wal_log SET compacted = true")
+    shop.later(2 * 86_400)
     offline("wal", "explain", TOPIC)
     found = findings(offline)
     restored = offline("wal", "restored", "--reason", "from last night")

@@ -6,38 +6,26 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from sexton.database.engine import Database
-from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.registry.store import Registry
-from sexton.operators.stores import operator_stores
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.writer import AuditLocations, ParquetAudit
-from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.model import CloseOrder
-from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.storage.vaults import ProvenVaults
-from tests.e2e.conftest import Run, items, settings
-from tests.support.rig import GRACE, INTERVAL, RETENTION, listing
+from tests.e2e.conftest import Run, ended_round, items
+from tests.support.rig import Rig, listing
 
 
 @pytest.fixture
-def told(shop: Database, tmp_path: Path) -> int:
+def told(shop: Rig) -> int:
     """The number of a round that deleted two objects of a mark that SQL has forgotten, and failed at one of ``t1``."""
-    registry = Registry(shop)
-    registry.enable("shop")
-    rounds = RoundStore(shop, LeaseStore(shop), operator_stores(shop), INTERVAL)
-    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
-    with shop.read() as c:
-        row = AuditRow(shop.now(c), "shop", opened.round, 1, 1, "dropped", "old", "disk", "data/old", 7, "deleted", "")
-    vaults = ProvenVaults(registry.vault, settings(tmp_path, "")["SEXTON_DEPLOYMENT"])
+    shop.registry.enable("shop")
+    number = ended_round(shop)
+    with shop.db.read() as c:
+        row = AuditRow(shop.db.now(c), "shop", number, 1, 1, "dropped", "old", "disk", "data/old", 7, "deleted", "")
     other = row._replace(seq=2, key="data/öld")
     failed = row._replace(seq=3, id="t1", key="data/a.dat", outcome="failed", reason="AccessDenied", bytes=None)
-    ParquetAudit(AuditLocations(vaults, registry.vaults), 400).write([row, other, failed])
-    return opened.round
+    ParquetAudit(AuditLocations(shop.vaults, shop.registry.vaults), 400).write([row, other, failed])
+    return number
 
 
-def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Database, told: int) -> None:
+def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Rig, told: int) -> None:
     unknown, shallow = offline("why", "no/such/key", "--json"), offline("why", "data/old")
     deep = offline("why", "data/old", "--deep", "--last", "1d")
     [story] = items(offline("why", "old", "--deep", "--json"))
@@ -56,14 +44,13 @@ def test_why_finds_an_expired_history_with_deep(offline: Run, shop: Database, to
 
 
 def test_deletions_prints_each_object_from_its_configured_place(
-    offline: Run, shop: Database, told: int, tmp_path: Path
+    offline: Run, shop: Rig, told: int, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
-    registry, deployment, url = Registry(shop), settings(tmp_path, "")["SEXTON_DEPLOYMENT"], f"{tmp_path}/elsewhere"
-    vaults = ProvenVaults(registry.vault, deployment)
-    places = AuditLocations(vaults, registry.vaults, audit_url=url, deployment=deployment)
-    with shop.read() as c:
-        row = AuditRow(shop.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
+    url = f"{tmp_path}/elsewhere"
+    places = AuditLocations(shop.vaults, shop.registry.vaults, audit_url=url, deployment=shop.deployment)
+    with shop.db.read() as c:
+        row = AuditRow(shop.db.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
     ParquetAudit(places, 400).write([row])
 
     both = offline("deletions", str(told), SEXTON_AUDIT__AUDIT_URL=f"file://{url}")
@@ -80,17 +67,17 @@ def test_deletions_prints_each_object_from_its_configured_place(
     assert (unreadable.returncode, unreadable.stdout, "vault disk: NO_" in unreadable.stderr) == (1, "", True)
 
 
-def test_quarantined_mark_is_listed_retried_and_discarded(offline: Run, shop: Database, tmp_path: Path) -> None:
-    mark = shop.t.mark
+def test_quarantined_mark_is_listed_retried_and_discarded(offline: Run, shop: Rig, tmp_path: Path) -> None:
+    mark = shop.db.t.mark
     poison = {"quarantined_reason": "DELETE_FAILED", "failures": 8, "last_error": "AccessDenied: no"}
     discard = ("quarantine", "discard", "shop", "dropped/t1", "--reason", "kept by hand")
 
     def set_aside(**values: object) -> None:
-        with shop.write() as c:
+        with shop.db.write() as c:
             c.execute(mark.update().values(**values))
 
     def reasons() -> list[str | None]:
-        with shop.read() as c:
+        with shop.db.read() as c:
             return list(c.execute(select(mark.c.quarantined_reason)).scalars())
 
     set_aside(**poison)
@@ -98,8 +85,8 @@ def test_quarantined_mark_is_listed_retried_and_discarded(offline: Run, shop: Da
     other = offline("quarantine", "list", "--reason", "BAD_KEY", "--json")
     retried = offline("quarantine", "retry", "shop", "dropped/t1")
     after_retry, nothing = reasons(), offline("quarantine", "retry", "shop", "--all")
-    with shop.read() as c:
-        set_aside(first_pass_at=shop.now(c))
+    with shop.db.read() as c:
+        set_aside(first_pass_at=shop.db.now(c))
     second_pass = offline(*discard)
     set_aside(first_pass_at=None, **poison)
     unanswered, between = offline(*discard), reasons()

@@ -7,18 +7,16 @@ from collections import Counter
 
 import pytest
 
-from sexton import contract
 from sexton.check.model import FindingType
 from sexton.contract import NewMark
-from sexton.database.engine import Database
 from sexton.interfaces.cli.output import show_table
 from sexton.operators.access import policy
-from sexton.operators.call_log import CallRecord, CallStore
+from sexton.operators.call_log import CallRecord
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection
 from tests.e2e.conftest import Run, items
-from tests.support.rig import stores_of
+from tests.support.rig import Rig
 
 HOSTILE = "".join(
     chr(n) for n in (*range(1, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028)
@@ -51,12 +49,10 @@ def text(name: str) -> str:
 
 
 @pytest.fixture
-def hostile(shop: Database) -> Database:
+def hostile(shop: Rig) -> Rig:
     """Fill the database with names, keys and reasons of an owner and of operators that have every such character."""
-    stores = stores_of(shop)
-    with shop.write() as c:
-        marks = [NewMark(id="mark", vault="disk", keys=(text("data/b"),), bytes=10)]
-        contract.mark(c, "shop", "dropped", marks)
+    stores = shop.all_stores
+    shop.mark("dropped", NewMark(id="mark", vault="disk", keys=(text("data/b"),), bytes=10))
     stores.controls.put(ControlKind.STOP, "shop", text("reason"), by=text("user"))
     stores.holds.place(
         Hold(instance="shop", scope="mark", mark_kind="table", mark_id=text("t"), reason=text("hold")), 60
@@ -65,9 +61,9 @@ def hostile(shop: Database) -> Database:
     protection = Protection(instance="shop", job="copy", owner="ada", digest="0" * 64)
     stores.protections.open(protection, 60)
     run = stores.checks.begin("shop", "run", text("by"))
-    t = shop.t
+    t = shop.db.t
     finding = {"instance": "shop", "type": FindingType.ORPHAN, "vault": "disk", "key": text("key"), "detail": text("d")}
-    with shop.write() as c:
+    with shop.db.write() as c:
         c.execute(t.check_run.update().values(missing_inputs=[text("input")], state="PARTIAL", ended_at=1))
         c.execute(t.finding.insert().values(**finding, state="OPEN", first_seen=1, seen_in=run.id))
         c.execute(t.protection.update().values(owner=text("owner"), description=text("why")))
@@ -75,7 +71,7 @@ def hostile(shop: Database) -> Database:
     call = CallRecord(
         who=text("who"), source=text("from"), action=text("did"), subject=text("what"), reason=text("why")
     )
-    CallStore(shop).append(call)
+    shop.calls.append(call)
     return shop
 
 
@@ -136,7 +132,7 @@ def test_a_piped_table_ignores_the_width_of_a_terminal(
     assert [line.split() for line in printed.splitlines()[2:]] == [["hold", str(n), "12", "marks"] for n in range(3)]
 
 
-def test_no_command_prints_what_steers_a_terminal_except_as_json(offline: Run, hostile: Database) -> None:
+def test_no_command_prints_what_steers_a_terminal_except_as_json(offline: Run, hostile: Rig) -> None:
     calls = items(offline("log", "--json"))
     stream = [json.loads(line) for line in offline("log", "--json", "--since", "0").stdout.splitlines()]
     for command in COMMANDS:

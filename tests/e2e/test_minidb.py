@@ -229,16 +229,9 @@ def test_minidb_imports_only_the_public_modules() -> None:
 
 @pytest.mark.slow
 def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
-    minidb: MiniDB,
-    sexton: Database,
-    database_url: str,
-    vault: Vault,
-    s3_server: RunningS3,
-    monkeypatch: pytest.MonkeyPatch,
+    minidb: MiniDB, sexton: Database, database_url: str, vault: Vault, s3_server: RunningS3
 ) -> None:
-    for module in ("support.rig", "servers.api"):
-        monkeypatch.setattr(f"tests.{module}.DEPLOYMENT", "test-minidb")
-    rig = Rig(database_url, endpoint_url=s3_server.endpoint_url)
+    rig = Rig(database_url, endpoint_url=s3_server.endpoint_url, deployment="test-minidb")
     rig.s3(vault.bucket, "hot", INSTANCE, prefix=vault.prefix)
     mirror = Vault("mirror", s3_server.create_bucket(), "", vault.client)
     minidb.drop_table("t")

@@ -34,7 +34,7 @@ def environment(environment: dict[str, str], package: Path) -> dict[str, str]:
 
 @pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
-    migrate(tmp_path).close()
+    migrate(tmp_path).db.close()
     command, log = [sys.executable, "-m", "sexton", "worker", "run"], tmp_path / "worker.log"
     with log.open("wb") as output, subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=output) as process:
         yield

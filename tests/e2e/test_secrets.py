@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import boto3
 import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -25,6 +24,7 @@ from sexton.runtime.embedded.stack import Stack
 from sexton.runtime.spark.server import ConnectServer, properties
 from tests.servers.kafka import Broker
 from tests.servers.postgres import Cluster, live_url, new_database
+from tests.servers.s3 import client_of
 from tests.support.eventually import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -109,14 +109,7 @@ def used(tmp_path_factory: pytest.TempPathFactory, postgres: Cluster, kafka_jars
 
 def _use(used: Used) -> None:
     """Register a vault, run a round and a check, log in over the API, and be refused there."""
-    bucket, env = f"b-{secrets.token_hex(4)}", used.stack.environment()
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=env["SEXTON_S3__ENDPOINT_URL"],
-        region_name=env["AWS_DEFAULT_REGION"],
-        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
-    )
+    bucket, s3 = f"b-{secrets.token_hex(4)}", client_of(used.stack.environment())
     s3.create_bucket(Bucket=bucket)
     for name in "abc":
         s3.put_object(Bucket=bucket, Key=f"data/{name}.dat", Body=b"x")

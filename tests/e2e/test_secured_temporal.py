@@ -7,19 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sexton.database.engine import Database
-from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Registry
-from sexton.wal.model import Mode, WalSettings
-from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
-from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.wal import WalService
 from tests.e2e.conftest import Run
 from tests.servers.certificate import Certificate, certificate
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
 from tests.servers.temporal_gateway import TemporalGateway
-from tests.support.rig import put
+from tests.support.rig import Rig, put
+from tests.support.topics import make_topic
 
 KEY = "key-0123456789"
 LOGINS = ["certificate", "key", "profile"]
@@ -73,7 +67,7 @@ def secured(request: pytest.FixtureRequest, own: Certificate, temporal_server: D
 
 @pytest.fixture
 def served(
-    secured: Secured, environment: dict[str, str], shop: Database, sexton: Run, tmp_path: Path
+    secured: Secured, environment: dict[str, str], shop: Rig, sexton: Run, tmp_path: Path
 ) -> Iterator[Callable[..., str]]:
     """A function that runs a command beside a worker, both with the login, and returns what it prints."""
     worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, environment | secured.variables)
@@ -89,32 +83,17 @@ def served(
     assert KEY not in worker.log.read_text()
 
 
-def topic_with_work(shop: Database) -> None:
-    """Enable a topic of the embedded log whose only region has flushed half of it."""
-    log, wal = EmbeddedLog(shop), WalService(shop, WalSettings(), ControlStore(shop))
-    log.create("orders")
-    regions = (RegionMapping(region="r1", first=0),)
-    wal.maps.put(MapOrder(instance="shop", topic="orders", generation=1, regions=regions))
-    log.append("orders", [b"entry"] * 20)
-    wal.store.enable("orders", Mode.DELETE, "shop")
-    wal.purger.preview(["orders"])
-    report = LeaderReport(topic="orders", region="r1", epoch=0, streams=(Stream(flushed=9),))
-    wal.heartbeats.record_reports("shop", "n1", [report])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("secured", LOGINS, indirect=True)
 def test_a_round_a_check_and_a_purge_run_behind_a_login(
-    secured: Secured, served: Callable[..., str], shop: Database, tmp_path: Path
+    secured: Secured, served: Callable[..., str], shop: Rig, tmp_path: Path
 ) -> None:
-    Registry(shop).enable("shop")
-    with shop.write() as c:
-        c.exec_driver_sql(
-            "CREATE VIEW public.sexton_live AS SELECT 'f' AS kind, 'b' AS id, 'disk' AS vault, 'b.dat' AS \"key\""
-        )
-    Registry(shop).set_live_view("shop", "public.sexton_live")
+    shop.registry.enable("shop")
+    shop.sql("CREATE VIEW public.sexton_live AS SELECT 'f' AS kind, 'b' AS id, 'disk' AS vault, 'b.dat' AS \"key\"")
+    shop.registry.set_live_view("shop", "public.sexton_live")
     put(tmp_path / "v", "b.dat")
-    topic_with_work(shop)
+    make_topic(shop.db, "orders", 20, {"r1": 9})
+    shop.all_stores.wal.purger.preview(["orders"])  # now the end of the log is known
 
     assert "round 1 of shop: SUCCEEDED" in served("round", "run", "shop")
     assert "check 1 of shop: WHOLE" in served("check", "run", "shop")
@@ -128,11 +107,7 @@ WRONG: list[Any] = [
     ("certificate", {"TLS_CERT": "", "TLS_KEY": ""}, "probably demands a client certificate; set temporal.tls_cert"),
     ("certificate", {"TLS_CERT": "other", "TLS_KEY": "other"}, "probably refuses the client certificate; replace"),
     ("certificate", {"TLS_CA": "other"}, "is not accepted; set temporal.tls_ca to the certificate of its authority"),
-    (
-        "certificate",
-        {"TLS_CERT": "other"},
-        "are no valid certificate and its key",
-    ),
+    ("certificate", {"TLS_CERT": "other"}, "are no valid certificate and its key"),
     ("certificate", {"TLS_CA": "/nowhere"}, "temporal.tls_ca = /nowhere cannot be read: No such file or directory"),
     ("certificate", {"TLS_KEY": ""}, "tls_cert and tls_key belong together; set both or none"),
     ("key", {"API_KEY": ""}, "refuses a client without an API key; set one: SEXTON_TEMPORAL__API_KEY"),
@@ -143,7 +118,7 @@ WRONG: list[Any] = [
 
 @pytest.mark.parametrize(("secured", "wrong", "said"), WRONG, indirect=["secured"])
 def test_a_wrong_login_is_one_sentence_with_a_way_out(
-    secured: Secured, wrong: dict[str, str], said: str, other: Certificate, in_process: Run, shop: Database
+    secured: Secured, wrong: dict[str, str], said: str, other: Certificate, in_process: Run, shop: Rig
 ) -> None:
     others = {"TLS_CA": other.authority, "TLS_CERT": other.cert, "TLS_KEY": other.key}
     changed = {name: str(others[name]) if value == "other" else value for name, value in wrong.items()}
@@ -169,7 +144,7 @@ def test_a_wrong_login_is_one_sentence_with_a_way_out(
     ],
 )
 def test_no_command_takes_a_missing_namespace_for_idle(
-    temporal_server: DevServer, in_process: Run, shop: Database, words: tuple[str, ...]
+    temporal_server: DevServer, in_process: Run, shop: Rig, words: tuple[str, ...]
 ) -> None:
     ended = in_process(temporal_server.address, *words, SEXTON_TEMPORAL__NAMESPACE="nowhere")
 
@@ -179,7 +154,7 @@ def test_no_command_takes_a_missing_namespace_for_idle(
 
 
 def test_tls_towards_a_plain_server_is_named(
-    temporal_server: DevServer, own: Certificate, in_process: Run, shop: Database
+    temporal_server: DevServer, own: Certificate, in_process: Run, shop: Rig
 ) -> None:
     ended = in_process("", "round", "run", "shop", **login("certificate", temporal_server.address, own))
 
@@ -187,9 +162,7 @@ def test_tls_towards_a_plain_server_is_named(
 
 
 @pytest.mark.parametrize("profile", ["nobody", "empty"])
-def test_a_profile_that_names_no_server_is_refused(
-    profile: str, tmp_path: Path, in_process: Run, shop: Database
-) -> None:
+def test_a_profile_that_names_no_server_is_refused(profile: str, tmp_path: Path, in_process: Run, shop: Rig) -> None:
     file = tmp_path / "temporal.toml"
     file.write_text('[profile.empty]\nnamespace = "a"\n')
     variables = {"TEMPORAL_CONFIG_FILE": str(file), "SEXTON_TEMPORAL__PROFILE": profile}

@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
 
 from sexton.runtime.embedded.child import Child, EmbeddedError, stop_leftovers
 from sexton.runtime.embedded.stack import SPARK_WORKER, Stack
 from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
+from tests.servers.s3 import client_of
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.surroundings import variables
 
@@ -24,17 +23,6 @@ pytestmark = pytest.mark.slow
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
-
-
-def _client(stack: Stack) -> Any:
-    env = stack.environment()
-    return boto3.client(
-        "s3",
-        endpoint_url=env["SEXTON_S3__ENDPOINT_URL"],
-        region_name=env["AWS_DEFAULT_REGION"],
-        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
-    )
 
 
 def _start(home: Path) -> Stack:
@@ -104,12 +92,18 @@ def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
     assert messages[1].startswith("worker started again")
 
 
+def _doomed(home: Path, worker: str) -> Stack:
+    """Return a stack of one worker, which dies soon after each start."""
+    stack = Stack(home)
+    command = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
+    stack.children[worker] = Child(worker, command, home, {})
+    stack.children[worker].start(lambda: True, 10)
+    return stack
+
+
 def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
     messages: list[str] = []
-    stack = Stack(tmp_path)
-    doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
-    stack.children["worker"] = Child("worker", doomed, tmp_path, {})
-    stack.children["worker"].start(lambda: True, 10)
+    stack = _doomed(tmp_path, "worker")
 
     with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
         StackSupervisor(stack, messages.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
@@ -123,10 +117,7 @@ def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
 
 def test_spark_worker_that_keeps_dying_leaves_the_rest(tmp_path: Path) -> None:
     messages: list[str] = []
-    stack = Stack(tmp_path)
-    doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
-    stack.children[SPARK_WORKER] = Child(SPARK_WORKER, doomed, tmp_path, {})
-    stack.children[SPARK_WORKER].start(lambda: True, 10)
+    stack = _doomed(tmp_path, SPARK_WORKER)
     watch = StackSupervisor(stack, messages.append, first_wait_seconds=0.01)
 
     while stack.children:
@@ -178,13 +169,13 @@ def test_keys_are_readable_by_their_owner_only(running: Stack) -> None:
 def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
     first = _start(tmp_path)
     before = first.environment()
-    _client(first).create_bucket(Bucket="kept")
-    _client(first).put_object(Bucket="kept", Key="a/b", Body=b"here")
+    client_of(before).create_bucket(Bucket="kept")
+    client_of(before).put_object(Bucket="kept", Key="a/b", Body=b"here")
     first.stop()
 
     second = _start(tmp_path)
     try:
-        assert _client(second).get_object(Bucket="kept", Key="a/b")["Body"].read() == b"here"
+        assert client_of(second.environment()).get_object(Bucket="kept", Key="a/b")["Body"].read() == b"here"
         assert second.environment() == before
         assert re.fullmatch(r"demo-[0-9a-f]{8}", before["SEXTON_DEPLOYMENT"])
     finally:

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from sexton import contract
 from sexton.contract import NewMark
-from sexton.database import schema
-from sexton.database.engine import Database
 from tests.e2e.conftest import Run, findings, items
 from tests.servers.forked import Forked
 from tests.support.eventually import eventually
-from tests.support.rig import put
+from tests.support.rig import Rig, put
 
 pytestmark = pytest.mark.slow
 
@@ -36,21 +33,18 @@ def workers(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
             }
             process = Forked(f"worker{number}", "worker", [], tmp_path, environment | own)
             process.start(lambda log=process.log: "is polling" in log.read_text())
-            stack.callback(process.stop, 30)
+            stack.callback(process.stop)
         yield
 
 
-def mark_due(shop: Database, root: Path, name: str) -> None:
+def mark_due(shop: Rig, root: Path, name: str) -> None:
     """Mark an object, and let three hours pass."""
     put(root, f"data/{name}")
-    with shop.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id=name, vault="disk", keys=(f"data/{name}",), bytes=10)])
-    schema.move_clock(shop, 10_801)
+    shop.mark("dropped", NewMark(id=name, vault="disk", keys=(f"data/{name}",), bytes=10))
+    shop.later(10_801)
 
 
-def test_workers_and_the_schedule_follow_the_database(
-    online: Run, shop: Database, workers: None, tmp_path: Path
-) -> None:
+def test_workers_and_the_schedule_follow_the_database(online: Run, shop: Rig, workers: None, tmp_path: Path) -> None:
     assert online("enable", "shop").returncode == 0
     by_files = json.loads(online("round", "run", "shop", "--json").stdout)
     assert online("settings", "set", RETENTION, "10800", "--yes").returncode == 0
@@ -64,8 +58,8 @@ def test_workers_and_the_schedule_follow_the_database(
         mark_due(shop, tmp_path / "v", f"n{number}")
         deleted.append(json.loads(online("round", "run", "shop", "--json").stdout)["deleted"])
 
-    t = shop.t.plan
-    with shop.read() as c:
+    t = shop.db.t.plan
+    with shop.db.read() as c:
         policies = [body["policy"] for body in c.execute(select(t.c.body)).scalars()]
     assert (by_files["deleted"], applied["deleted"], deleted) == (0, 1, [1] * ROUNDS)
     assert {p["retention_seconds"]["dropped"] for p in policies} == {10_800}

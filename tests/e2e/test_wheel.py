@@ -184,20 +184,25 @@ def bare(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Installation:
     return Installation(tmp_path_factory.mktemp("bare"), wheel, set())
 
 
-def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None:
-    variables = {
+def deployed(temporal: str) -> dict[str, str]:
+    """Return the environment of a new deployment."""
+    return {
         "SEXTON_DEPLOYMENT": "test-wheel",
         "SEXTON_DATABASE_URL": new_database("test-wheel"),
-        "SEXTON_TEMPORAL__ADDRESS": "127.0.0.1:1",
+        "SEXTON_TEMPORAL__ADDRESS": temporal,
         "SEXTON_NODE_TOKEN": "x",
     }
 
+
+def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None:
+    environment = deployed("127.0.0.1:1")
+
     def printed(line: str) -> str:
-        done = run(bare, application, "sexton", *line.split(), **variables)
+        done = run(bare, application, "sexton", *line.split(), **environment)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), (line, done.stderr)
         return done.stderr
 
-    assert run(bare, application, "sexton", "init", **variables).returncode == 0
+    assert run(bare, application, "sexton", "init", **environment).returncode == 0
     assert printed("api") == "error: uvicorn is not installed; run: pip install 'sexton[api]'\n"
     assert "pip install 'sexton[embedded]'" in printed("up")
     assert "pip install 'sexton[backend]'" in printed("worker run --role backend --backend-id 7 --data-dir .")
@@ -207,14 +212,10 @@ def test_a_missing_extra_is_named(bare: Installation, application: Path) -> None
 def test_a_spark_worker_without_spark_names_the_extra(
     bare: Installation, application: Path, temporal_server: DevServer
 ) -> None:
-    variables = {
-        "SEXTON_DEPLOYMENT": "test-wheel",
-        "SEXTON_DATABASE_URL": new_database("test-wheel"),
-        "SEXTON_TEMPORAL__ADDRESS": temporal_server.address,
-    }
-    run(bare, application, "sexton", "init", **variables)
+    environment = deployed(temporal_server.address)
+    run(bare, application, "sexton", "init", **environment)
 
-    ended = run(bare, application, "sexton", "worker", "run", "--role", "spark", **variables)
+    ended = run(bare, application, "sexton", "worker", "run", "--role", "spark", **environment)
 
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
     assert "is not installed; run: pip install 'sexton[spark]'" in ended.stderr

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.database.engine import Database
 from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
 
@@ -39,9 +39,7 @@ def variables(directory: Path, temporal: str, **extra: str) -> dict[str, str]:
     return settings(directory, temporal) | {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd())} | extra
 
 
-def test_worker_without_its_server_ends_with_a_sentence(
-    shop: Database, tmp_path: Path, temporal_server: DevServer
-) -> None:
+def test_worker_without_its_server_ends_with_a_sentence(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
     nowhere = {"SEXTON_TEMPORAL__NAMESPACE": "nowhere"}
     for module, arguments, env, sentences in [
         ("sexton", ["worker", "run"], variables(tmp_path, "127.0.0.1:1"), ("cannot reach Temporal at 127.0.0.1:1;",)),
@@ -75,7 +73,7 @@ def test_failed_program_skips_the_interpreters_exit(error: str, printed: str) ->
     assert ended.stderr.endswith(printed)
 
 
-def test_worker_and_temporals_sdk_log_json(shop: Database, tmp_path: Path, temporal_server: DevServer) -> None:
+def test_worker_and_temporals_sdk_log_json(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
     """The worker says that no schedule runs; when its server is lost, the SDK says so."""
     with cuttable(temporal_server.address) as (address, cut):
         env = variables(tmp_path, address, SEXTON_LOG__FORMAT="json")
@@ -126,9 +124,7 @@ def cuttable(address: str) -> Iterator[tuple[str, Callable[[], None]]]:
         cut()
 
 
-def test_two_workers_of_a_machine_share_the_default_port(
-    shop: Database, tmp_path: Path, temporal_server: DevServer
-) -> None:
+def test_two_workers_of_a_machine_share_the_default_port(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
     """The first one serves metrics and health; the second one logs one warning, and works."""
     port = free_port()
     env = variables(tmp_path, temporal_server.address, SEXTON_METRICS__LISTEN=f"127.0.0.1:{port}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 
 from sexton.marks.model import ClaimRequest, ClaimResult
 from sexton.marks.sql.prepared import PreparedKeeper
@@ -23,6 +23,7 @@ from sexton.storage.vaults import ProvenVaults
 from tests.fault import operations as op
 from tests.fault.histories import History, histories, play
 from tests.fault.shop import Shop
+from tests.fault.test_random_histories import ALL
 from tests.fault.witness import Violation
 from tests.fault.world import World
 
@@ -182,14 +183,7 @@ def test_known_history_detects_a_missing_safety_piece(name: str, monkeypatch: py
 def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*NO_RETENTION)
 
-    @settings(
-        max_examples=100,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(ALL, max_examples=100, derandomize=True, phases=(Phase.generate,))
     @given(histories())
     def every_promise_holds(history: History) -> None:
         play(history)

@@ -12,7 +12,6 @@ from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.pacer import SharedPacer
-from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.rounds.sql.reports import Reports
 from tests.fault.conftest import Faulty
 from tests.servers.fault_proxy import FaultProxy, _Fault
@@ -82,7 +81,7 @@ def stormy(s3_server: RunningS3, bucket: str) -> Iterator[tuple[Rig, Storm]]:
     """One instance with a vault ``cold`` behind the proxy, and due marks whose keys nobody wrote: S3 deletes those."""
     with Storm(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         rig = Rig(new_database(), endpoint_url=proxy.url).instance()
-        rig.deleter.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
+        rig.deleter.pacer = SharedPacer(rig.all_stores.paces, rig.registry.vault, proxy.url)
         rig.vaults._clock = time.monotonic  # the rig's own clock passes quickly where several threads look at it
         rig.s3(bucket)
         names = [tuple(f"data/{mark}/{n}.dat" for n in range(KEYS)) for mark in range(MARKS)]
@@ -97,7 +96,7 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(stormy: tuple[Rig, St
     proxy.begin(3_600)
 
     def slowest() -> int:
-        return min((f.keys_per_second for f in PaceStore(rig.db).figures()), default=int(policy.FIRST_RATE))
+        return min((f.keys_per_second for f in rig.all_stores.paces.figures()), default=int(policy.FIRST_RATE))
 
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(rig.round)
@@ -109,11 +108,11 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(stormy: tuple[Rig, St
     assert (report.removed, report.failed, report.waiting, report.faults) == (MARKS, 0, 0, 0), report
     assert report.vaults == {"cold": "normal"}
     assert 0 < len(refused) <= 20
-    [figures] = PaceStore(rig.db).figures()
+    [figures] = rig.all_stores.paces.figures()
     rig.deleter.pacer.reserve(
         {figures.place: 1}, time.monotonic() + 3
     )  # it tells what it learned with its next request
-    [figures] = PaceStore(rig.db).figures()
+    [figures] = rig.all_stores.paces.figures()
     assert figures.keys_per_second > 2 * rate
     assert figures.throttled > 0
 

@@ -18,12 +18,6 @@ def rows(rig: Rig, query: str) -> Rows:
         return connection.execute(query.replace("{}", "sexton.").encode()).fetchall()
 
 
-def lock_waiters(rig: Rig) -> int:
-    """Return how many sessions wait for a lock in the rig's database."""
-    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    return len(rows(rig, f"{waiting} AND backend_type = 'client backend'"))
-
-
 def marks(rig: Rig) -> dict[str, str]:
     """Return id → state of every mark."""
     return {str(r[0]): str(r[1]) for r in rows(rig, "SELECT id, state FROM {}mark")}

@@ -6,7 +6,8 @@ the prepared mark of its files, so after a lost answer the database alone says w
 
 from sexton import contract
 from tests.integration.check.conftest import Owned
-from tests.support.rig import DAY, GRACE
+from tests.museum.tables import run_clean_rounds
+from tests.support.rig import DAY
 from tests.support.transactions import owner_write
 
 
@@ -18,8 +19,6 @@ def test_clickhouse_112081_a_lost_answer_deletes_no_commit(owned: Owned) -> None
         contract.commit(c, "shop", ["landed"])
     # Whatever the writer believes now, it does nothing more.
     owned.later(10 * DAY)
-    for _ in range(2):
-        owned.round()
-        owned.later(GRACE + 1)
+    run_clean_rounds(owned)
 
     assert (landed.exists(), lost.exists()) == (True, False)

@@ -18,8 +18,8 @@ from sexton.kernel import crash_points
 from sexton.operators.holds.model import Hold
 from sexton.operators.holds.store import TooLate
 from sexton.recycle.model import RoundReport
-from tests.museum.tables import check_sums, deleted_ids, lock_waiters, marks, rows, run_clean_rounds
-from tests.support.eventually import eventually
+from tests.museum.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
+from tests.support.locks import wait_until_blocked_or_ended
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
 
@@ -48,7 +48,7 @@ class Meanwhile:
     def _come(self, name: str, point: str) -> None:
         if name == point and self._thread.ident is None:
             self._thread.start()
-            eventually("they are done or must wait", lambda: not self._thread.is_alive() or lock_waiters(self._rig))
+            wait_until_blocked_or_ended(self._rig.db, self._thread)
 
     def _run(self) -> None:
         try:

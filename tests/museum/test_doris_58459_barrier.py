@@ -16,8 +16,9 @@ from sqlalchemy import event
 from sexton.contract import Collected
 from sexton.kernel.errors import SextonError
 from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
-from tests.museum.tables import deleted_ids, lock_waiters, marks
+from tests.museum.tables import deleted_ids, marks
 from tests.support.eventually import eventually
+from tests.support.locks import lock_waiters
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 130
@@ -62,7 +63,7 @@ class Committers:
             eventually("each is committed or waits for the barrier", self._none_runs)
 
     def _none_runs(self) -> bool:
-        return lock_waiters(self._shop) >= sum(thread.is_alive() for thread in self._threads)
+        return lock_waiters(self._shop.db) >= sum(thread.is_alive() for thread in self._threads)
 
     def _run(self, txn: str) -> None:
         try:

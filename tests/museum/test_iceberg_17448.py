@@ -8,7 +8,8 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from tests.integration.check.conftest import Owned
-from tests.support.rig import GRACE, listing
+from tests.museum.tables import run_clean_rounds
+from tests.support.rig import listing
 
 
 def test_iceberg_17448_a_dropped_table_takes_no_sibling_along(owned: Owned) -> None:
@@ -18,8 +19,6 @@ def test_iceberg_17448_a_dropped_table_takes_no_sibling_along(owned: Owned) -> N
         owned.mark("dropped", NewMark(id="t", vault="disk", prefix="ns/my-table"))
     owned.mark("dropped", NewMark(id="t", vault="disk", prefix="ns/my-table/"))
     owned.later(10_801)
-    for _ in range(2):
-        owned.round()
-        owned.later(GRACE + 1)
+    run_clean_rounds(owned)
 
     assert set(listing(owned.root)) == {"ns/my-table-2/a.dat", "ns/my-table2/a.dat"}

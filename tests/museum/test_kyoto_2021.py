@@ -15,10 +15,10 @@ from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
 from tests.integration.check.conftest import Owned
-from tests.museum.tables import deleted_ids, marks
+from tests.museum.tables import deleted_ids, marks, run_clean_rounds
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.rig import GRACE, Rig, listing, put
+from tests.support.rig import Rig, listing, put
 
 UNSET = ""
 """What a shell makes of a variable that nobody set."""
@@ -39,15 +39,15 @@ REFUSED = (
 )
 """Prefixes that no mark can have: each is empty, a root, or would mean more than one thing."""
 WORDS = (
-    f"hold vault-prefix cold/{UNSET} --for 1h --reason x",
-    "hold vault-prefix / --for 1h --reason x",
-    "hold vault-prefix '' --for 1h --reason x",
-    f"hold vault-prefix {UNSET}/data/1/ --for 1h --reason x",
-    "hold instance '' --for 1h --reason x",
-    "hold table '' --for 1h --reason x",
-    f"hold mark dropped/{UNSET} --for 1h --reason x",
-    f"hold mark {UNSET}/t1 --for 1h --reason x",
-    "hold mark dropped/t1 --for 1h --reason ''",
+    f"hold add shop --prefix cold/{UNSET} --for 1h --reason x",
+    "hold add shop --prefix / --for 1h --reason x",
+    "hold add shop --prefix '' --for 1h --reason x",
+    f"hold add shop --prefix {UNSET}/data/1/ --for 1h --reason x",
+    "hold add '' --for 1h --reason x",
+    "hold add shop --table '' --for 1h --reason x",
+    f"hold add shop --mark dropped/{UNSET} --for 1h --reason x",
+    f"hold add shop --mark {UNSET}/t1 --for 1h --reason x",
+    "hold add shop --mark dropped/t1 --for 1h --reason ''",
     "undelete shop --vault cold --prefix '' --yes",
     "undelete shop --vault cold --prefix / --yes",
     "undelete shop --vault '' --prefix data/1/ --yes",
@@ -68,7 +68,8 @@ WORDS = (
     "quarantine retry shop ''",
     "quarantine retry shop --reason ''",
     f"quarantine discard shop dropped/{UNSET} --reason x --yes",
-    "pace '' 5/s",
+    "vault cap '' cold 5",
+    "vault cap shop '' 5",
     "vault add shop more --s3 ''",
     "vault add shop more --s3 /",
     "vault add shop more --s3 s3://",
@@ -76,7 +77,7 @@ WORDS = (
     "vault add shop more --local ''",
     "vault add '' more --s3 elsewhere",
     "vault add shop '' --s3 elsewhere",
-    "vault trust shop '' --yes",
+    "vault trust shop '' --reason x --yes",
     "vault probe shop ''",
 )
 
@@ -144,9 +145,7 @@ def test_kyoto_2021_key_or_star_never_deletes_objects_below_it(cold: Faulty) -> 
     cold.rig.later(10_801)
     marker, requests = cold.vault.read_marker(), len(cold.proxy.log)
 
-    for _ in range(2):
-        cold.rig.round()
-        cold.rig.later(GRACE + 1)
+    run_clean_rounds(cold.rig)
 
     assert set(cold.listing()) == set(STAGES)
     assert [e for e in cold.proxy.log[requests:] if e.operation.startswith("List")] == []
@@ -156,9 +155,7 @@ def test_kyoto_2021_key_or_star_never_deletes_objects_below_it(cold: Faulty) -> 
     stars = ("*", "stage/*", "stage/u?/", "*/")
     cold.rig.mark("dropped", *(NewMark(id=f"star{n}", vault="cold", prefix=star) for n, star in enumerate(stars)))
     cold.rig.later(10_801)
-    for _ in range(2):
-        cold.rig.round()
-        cold.rig.later(GRACE + 1)
+    run_clean_rounds(cold.rig)
 
     assert set(cold.listing()) == set(STAGES)
     assert deleted_ids(cold.rig) >= {"star0", "star1", "star2", "star3"}

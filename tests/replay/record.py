@@ -19,34 +19,32 @@ from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
 
 from activities import RecycleActivities
-from config.settings import Settings
-from sexton.check.model import CheckRequest
+from sexton.check.model import CheckReport, CheckRequest
 from sexton.contract import NewMark
 from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
-from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.engine import Engine
 from sexton.runtime.temporal import search_attributes
-from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence
 from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer, start_local
-from tests.support.door import door_at
-from tests.support.eventually import happened
 from tests.support.rig import DEPLOYMENT, Rig, put
-from tests.workflows.conftest import Served
+from tests.workflows.conftest import Served, changed, settings_of
 from tests.workflows.test_binlog import Gc
 from tests.workflows.topics import Topics
 from workflows import ids, options
 
 HISTORIES = Path(__file__).parent / "histories"
+SPARK = {"spark_threshold_objects": 0}
+"""Each kind and each check is Spark's."""
 
 
-async def record(scratch: Path) -> dict[str, str]:
+async def record_rounds(served: Served, scratch: Path) -> dict[str, Any]:
     """Return histories by file name: a round that was paused, the tick that started one, and checks."""
-    rig = Rig(new_database()).instance()
+    rig, client = served.rig.instance(), served.client
     root = rig.local(scratch / "v")
     for n in range(3):
         put(root, f"data/{n}/a.dat")
@@ -54,18 +52,14 @@ async def record(scratch: Path) -> dict[str, str]:
         rig.mark("compacted", NewMark(id=f"k{n}", vault="disk", keys=(f"k/{n}.dat",)))
     rig.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("x",)))
     rig.later(10_801)
-    environment = await start_local()
-    client = await DevServer(environment).connect()
     await search_attributes.register(client)
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     broken = iter([True])
 
     def once(name: str) -> None:
         if name == "claim.guarded" and next(broken, False):
             raise BadInput("broken once")
 
-    async with await control.build(client, settings, rig.db):
-        served = Served(rig, client)
+    async with await control.build(client, settings_of(rig), rig.db):
         with installed(once):
             handle = await served.start("shop")
             await served.until(handle, lambda p: p.doing == "BACKING_OFF")
@@ -75,10 +69,7 @@ async def record(scratch: Path) -> dict[str, str]:
             await handle.result()
         found = {"recycle-instance-paused": await handle.fetch_history()}
         rig.later(3_601)
-        request = TickRequest(deployment=DEPLOYMENT)
-        ticked = await client.start_workflow(
-            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
-        )
+        ticked = await served.tick()
         await ticked.result()
         scheduled = client.get_workflow_handle(ids.recycle(DEPLOYMENT, "shop"))
         await scheduled.result()
@@ -87,46 +78,38 @@ async def record(scratch: Path) -> dict[str, str]:
         checked = client.get_workflow_handle(ids.check(DEPLOYMENT, "shop"))
         await checked.result()
         found["check-instance-scheduled"] = await checked.fetch_history()
-    heavy = settings.model_copy(update={"spark": settings.spark.model_copy(update={"spark_threshold_objects": 0})})
     rig.mark("compacted", *(NewMark(id=f"h{n}", vault="disk", keys=(f"h/{n}.dat",)) for n in range(3)))
     rig.later(10_801)
     with mock.patch.object(options, "SPARK_WAIT", dt.timedelta(seconds=1)):
-        async with await control.build(await DevServer(environment).connect(), heavy, rig.db):
-            served = Served(rig, client)
+        async with await control.build(client, settings_of(rig, spark=SPARK), rig.db):
             handle = await served.start("shop")
             await handle.result()
             found["recycle-instance-no_spark_worker"] = await handle.fetch_history()
-            WorkerStore(rig.db).report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))
+            rig.all_stores.workers.report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))
             rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
             rig.later(10_801)
             handle = await served.start("shop")
             await handle.result()
             found["recycle-instance-spark_worker_gone"] = await handle.fetch_history()
-            name, queue = ids.check(DEPLOYMENT, "shop"), ids.control_queue(DEPLOYMENT)
-            checking = await client.start_workflow(ids.CHECK, CheckRequest(instance="shop"), id=name, task_queue=queue)
+            request, name = CheckRequest(instance="shop"), ids.check(DEPLOYMENT, "shop")
+            checking = await served.begin(ids.CHECK, request, name, CheckReport)
             await checking.result()
             found["check-instance-nobody_polls"] = await checking.fetch_history()
-    await environment.shutdown()
-    return _texts(found)
+    return found
 
 
-async def record_endings(scratch: Path) -> dict[str, str]:
+async def record_endings(served: Served, scratch: Path) -> dict[str, Any]:
     """Return histories by file name: rounds that are cancelled, fail, lose a lease, continue as new, or use Spark."""
-    rig = Rig(new_database()).instance()
+    rig, client = served.rig.instance(), served.client
     root = rig.local(scratch / "v")
-    environment = await start_local(["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"])
-    client = await DevServer(environment).connect()
     await search_attributes.register(client)
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    settings = settings_of(rig)
     rig.policy = settings.policy()
     found: dict[str, Any] = {}
 
     def fill(marks: int, prefix: str) -> None:
         for n in range(marks):
-            put(root, f"{prefix}/{n}.dat")
-        rig.mark(
-            "dropped", *(NewMark(id=f"{prefix}{n}", vault="disk", keys=(f"{prefix}/{n}.dat",)) for n in range(marks))
-        )
+            rig.drop(root, f"{prefix}/{n}.dat", f"{prefix}{n}")
         rig.later(10_801)
 
     def lose_lease(name: str) -> None:
@@ -143,11 +126,8 @@ async def record_endings(scratch: Path) -> dict[str, str]:
         for patch in [*small, mock.patch.object(options, "FIRST_BACKOFF_SECONDS", 0.05)]:
             patched.enter_context(patch)
         async with await control.build(client, settings, rig.db):
-            served = Served(rig, client)
             fill(30, "a")
-            with door_at("claim.committed") as door:
-                handle = await served.start("shop")
-                await happened(door.reached)
+            async with served.held("shop") as (handle, door):
                 await handle.signal("cancel")
                 door.open()
                 await handle.result()
@@ -170,29 +150,25 @@ async def record_endings(scratch: Path) -> dict[str, str]:
                 handle.id, run_id=first
             ).fetch_history()
             found["recycle-instance-carried"] = await client.get_workflow_handle(handle.id).fetch_history()
-    heavy = settings.model_copy(update={"spark": settings.spark.model_copy(update={"spark_threshold_objects": 0})})
+    heavy = changed(settings, spark=SPARK)
     engine = Engine(rig.db, heavy.engine_settings())
     by_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), heavy.policy())
     queue, threads = ids.spark_queue(DEPLOYMENT), ThreadPoolExecutor(2)
     spark = Worker(client, task_queue=queue, activities=[by_spark.recycle_range], activity_executor=threads)
     async with await control.build(client, heavy, rig.db), spark:
-        WorkerStore(rig.db).report(WorkerPresence(worker="spark", role="spark", slots=2, busy=0))
+        rig.all_stores.workers.report(WorkerPresence(worker="spark", role="spark", slots=2, busy=0))
         fill(3, "d")
-        handle = await Served(rig, client).start("shop")
+        handle = await served.start("shop")
         await handle.result()
         found["recycle-instance-on_spark"] = await handle.fetch_history()
-    await environment.shutdown()
-    return _texts(found)
+    return found
 
 
-async def record_purges(scratch: Path) -> dict[str, str]:
+async def record_purges(served: Served, _: Path) -> dict[str, Any]:
     """Return histories by file name: a purge that waits, is paused, and purges; a round; the tick that started one."""
-    rig = Rig(new_database()).instance()
-    environment = await start_local()
-    client = await DevServer(environment).connect()
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    settings = usual.model_copy(update={"wal": usual.wal.model_copy(update={"trigger_flush_entries": 50})})
-    topics = Topics(Served(rig, client), settings)
+    rig, client = served.rig.instance(), served.client
+    settings = settings_of(rig, wal={"trigger_flush_entries": 50})
+    topics = Topics(served, settings)
     name = topics.make(200, "r1", name="orders-wal")
     async with await control.build(client, settings, rig.db):
         with flushing_node(lambda _: 202) as url:
@@ -208,26 +184,19 @@ async def record_purges(scratch: Path) -> dict[str, str]:
         found: dict[str, Any] = {"purge-wal-told": await handle.fetch_history()}
         topics.flushed(name, "r1", 180)
         rig.later(1_801)
-        request = TickRequest(deployment=DEPLOYMENT)
-        ticked = await client.start_workflow(
-            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
-        )
+        ticked = await served.tick()
         await ticked.result()
         round_ = client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT))
         await round_.result()
         found["recycle-tick-topics"] = await ticked.fetch_history()
         found["purge-wal-round-scheduled"] = await round_.fetch_history()
-    await environment.shutdown()
-    return _texts(found)
+    return found
 
 
-async def record_binlogs(scratch: Path) -> dict[str, str]:
+async def record_binlogs(served: Served, scratch: Path) -> dict[str, Any]:
     """Return histories by file name: a look at binlogs that is paused and meets a dead backend; its tick."""
-    rig = Rig(new_database())
-    environment = await start_local()
-    client = await DevServer(environment).connect()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    gc = Gc(Served(rig, client), settings, scratch)
+    rig, client, settings = served.rig, served.client, settings_of(served.rig)
+    gc = Gc(served, settings, scratch)
     gc.disks["b2"].sweeper().sweep(lambda: None)
     async with await control.build(client, settings, rig.db), gc.worker("b1"):
         gc.commit(1, 2)
@@ -238,15 +207,11 @@ async def record_binlogs(scratch: Path) -> dict[str, str]:
             await handle.result()
         found: dict[str, Any] = {"gc-binlog-told": await handle.fetch_history()}
         rig.later(400)
-        request = TickRequest(deployment=DEPLOYMENT)
-        ticked = await client.start_workflow(
-            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
-        )
+        ticked = await served.tick()
         await ticked.result()
         await client.get_workflow_handle(ids.gc_binlog(DEPLOYMENT, "shop")).cancel()
         found["recycle-tick-binlogs"] = await ticked.fetch_history()
-    await environment.shutdown()
-    return _texts(found)
+    return found
 
 
 def _texts(found: dict[str, Any]) -> dict[str, str]:
@@ -256,12 +221,28 @@ def _texts(found: dict[str, Any]) -> dict[str, str]:
     return {name: re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', text) for name, text in texts.items()}
 
 
-RECORDERS = {"rounds": record, "endings": record_endings, "purges": record_purges, "binlogs": record_binlogs}
+RECORDERS = {
+    "rounds": record_rounds,
+    "endings": record_endings,
+    "purges": record_purges,
+    "binlogs": record_binlogs,
+}
+OPTIONS = {"endings": ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"]}
+
+
+async def record(what: str, scratch: Path) -> dict[str, str]:
+    """Return the texts of histories by file name, recorded on a server of their own."""
+    environment = await start_local(OPTIONS.get(what, []))
+    rig = Rig(new_database())
+    found = await RECORDERS[what](Served(rig, await DevServer(environment).connect()), scratch)
+    await environment.shutdown()
+    return _texts(found)
+
 
 if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
     for what in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as scratch:
-            recorded = asyncio.run(RECORDERS[what](Path(scratch)))
+            recorded = asyncio.run(record(what, Path(scratch)))
         for name, text in recorded.items():
             (HISTORIES / f"{name}.json").write_text(text + "\n")

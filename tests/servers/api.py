@@ -12,8 +12,7 @@ from sexton.interfaces.api import app
 from sexton.interfaces.api.serve import AccessLog
 from sexton.interfaces.console.app import beside
 from sexton.operators.access import policy
-from sexton.operators.access.store import TokenStore
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import Rig
 
 app.operations.router = functools.cache(app.operations.router)  # half of what a server's start takes
 
@@ -22,9 +21,9 @@ class Api:
     """A running API server; `url` is its address, `token()` creates a token."""
 
     def __init__(self, rig: Rig, *, console: bool = False, **sections: object) -> None:
-        settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **sections)
+        settings = Settings(deployment=rig.deployment, database_url=rig.url, **sections)
         self.app = app.create(settings, rig.db)
-        self.tokens = TokenStore(rig.db)
+        self.tokens = rig.all_stores.tokens
         served = AccessLog(beside(self.app) if console else self.app)
         options = {"http": "h11", "log_config": None, "access_log": False, "proxy_headers": False}
         config = uvicorn.Config(served, host="127.0.0.1", port=0, **options)

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Self
 
 from sexton.operators.access import policy
-from sexton.operators.access.store import TokenStore
 from sexton.runtime.embedded.ports import free_port
 from tests.servers.forked import Forked
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import Rig
 
 
 class ApiProcess:
@@ -22,8 +21,8 @@ class ApiProcess:
             environment: settings.
         """
         self.address = ("127.0.0.1", free_port())
-        self._tokens = TokenStore(rig.db)
-        env = {"SEXTON_HOME": str(home), "SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": DEPLOYMENT}
+        self._tokens = rig.all_stores.tokens
+        env = {"SEXTON_HOME": str(home), "SEXTON_DATABASE_URL": rig.url, "SEXTON_DEPLOYMENT": rig.deployment}
         self._secure = "SEXTON_API__TLS_CERT" in environment
         env |= {"SEXTON_API__LISTEN": f"127.0.0.1:{self.address[1]}"} | environment
         self._process = Forked("api", "sexton", ["api"], home, env)

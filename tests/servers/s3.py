@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,12 @@ def client(endpoint_url: str, access_key: str, secret_key: str) -> S3Client:
         aws_secret_access_key=secret_key,
         config=Config(s3={"addressing_style": "path"}),
     )
+
+
+def client_of(environment: Mapping[str, str]) -> S3Client:
+    """Return the client of the server that environment variables name."""
+    names = ("SEXTON_S3__ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    return client(*(environment[name] for name in names))
 
 
 @dataclass

@@ -6,6 +6,7 @@
 - ``crashes``: die at a named crash point
 - ``door``: hold a process at one
 - ``eventually``: wait for a condition
+- ``topics``: topics of the embedded log, with regions
 - ``places``: buckets and directories, written without Sexton
 - ``reader``: directories and databases, read without Sexton
 - ``command``: run `sexton` in the test's process

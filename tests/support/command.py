@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from sexton.interfaces.cli import main as cli
-from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.rig import Rig
 
 
 @dataclass
@@ -24,7 +24,7 @@ def run(rig: Rig, capsys: pytest.CaptureFixture[str], *words: str) -> Printed:
     with pytest.MonkeyPatch.context() as m:
         m.setenv("SEXTON_DATABASE_URL", rig.url)
         m.setenv("SEXTON_LIVE_DATABASE_URL", rig.live_url)
-        m.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
+        m.setenv("SEXTON_DEPLOYMENT", rig.deployment)
         m.setenv("SEXTON_S3__ENDPOINT_URL", rig.endpoint_url)
         m.setattr(sys, "argv", ["sexton", *words])
         m.setattr(sys, "stdin", io.StringIO())

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
-from importlib.metadata import distribution
+from importlib.metadata import distribution, requires
 from pathlib import Path
 from sysconfig import get_path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.unit.project.test_locked_versions import needed
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +47,16 @@ class Installation:
                 continue
             if not link.exists():
                 link.symlink_to(target)
+
+
+def needed(name: str, extras: set[str]) -> set[tuple[str, frozenset[str]]]:
+    """Return what a package needs here, each with the extras that are asked of it."""
+    wanted = [Requirement(text) for text in requires(name) or ()]
+    return {
+        (canonicalize_name(r.name), frozenset(r.extras))
+        for r in wanted
+        if r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in {"", *extras})
+    }
 
 
 def all_needed(extras: set[str]) -> set[str]:

@@ -68,6 +68,7 @@ class Rig:
         audit: ParquetAudit | None = None,
         clock_step_seconds: float = 1.7,
         live_url: str | None = None,
+        deployment: str = "",
     ) -> None:
         """Open the database and wire everything that a worker has.
 
@@ -80,17 +81,19 @@ class Rig:
             audit: by default a list, ``Rig.audit_list``.
             clock_step_seconds: added to the clock of vault proofs at each reading; from 2.5 on no proof is used twice.
             live_url: the database with the logins that read live views; None: the usual ones; empty: there are none.
+            deployment: that of the database; empty: the one of ``new_database``.
         """
         self.url, self.endpoint_url = url, endpoint_url
         self.live_url = live_url_of(url) if live_url is None else live_url
         self.db = open_database(url, self.live_url)
-        settings = EngineSettings(DEPLOYMENT, endpoint_url, check=CheckSettings(grace_seconds=DAY))
-        stores = DeploymentStores(self.db, settings)
+        self.deployment = deployment or DEPLOYMENT
+        settings = EngineSettings(self.deployment, endpoint_url, check=CheckSettings(grace_seconds=DAY))
+        self.all_stores = stores = DeploymentStores(self.db, settings)
         self.operators, self.protections = stores.operators, stores.protections
-        self.registry, self.controls, self.holds, _ = self.operators
+        self.registry, self.controls, self.holds, self.calls = self.operators
         clock = SteppingClock(clock_step_seconds)
         self.vaults = stores.vaults = SerializedVaults(
-            self.registry.vault, DEPLOYMENT, endpoint_url, clock=clock, records=stores.markers
+            self.registry.vault, self.deployment, endpoint_url, clock=clock, records=stores.markers
         )
         self.owner = stores.owners = owner or SqlOwner(OwnerContext(self.db, self.registry))
         engine = Engine(self.db, settings, stores)
@@ -124,13 +127,13 @@ class Rig:
         """Add a vault in a directory; return the directory."""
         root.mkdir(parents=True, exist_ok=True)
         spec = VaultSpec(instance=instance, name=name, kind="local", location=str(root))
-        add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
+        add_vault(self.registry, spec, self.deployment, self.endpoint_url)
         return root
 
     def s3(self, bucket: str, name: str = "cold", instance: str = "shop", prefix: str = "") -> Vault:
         """Add a vault in a bucket; return the vault."""
         spec = VaultSpec(instance=instance, name=name, kind="s3", location=bucket, prefix=prefix)
-        add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
+        add_vault(self.registry, spec, self.deployment, self.endpoint_url)
         return self.vaults.get(instance, name)
 
     def mark(self, kind: str, *marks: contract.NewMark, instance: str = "shop") -> None:

@@ -1,8 +1,8 @@
 """A rig with a real Temporal server and a worker in this process, built by the composition root."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,11 +15,12 @@ from sexton.contract import NewMark
 from sexton.interfaces.worker import control
 from sexton.recycle.model import PlanRefused, RoundReport
 from sexton.recycle.pipeline import ranges
-from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
+from sexton.recycle.rounds.model import DueInstances, RecycleRequest, RoundProgress, TickRequest
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
-from tests.support.eventually import eventually_async
-from tests.support.rig import DEPLOYMENT, Rig, put
+from tests.support.door import Door, door_at
+from tests.support.eventually import eventually_async, happened
+from tests.support.rig import Rig, put
 from workflows import ids
 
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
@@ -33,6 +34,7 @@ class Progress(Protocol):
 
 
 P = TypeVar("P", bound=Progress)
+R = TypeVar("R")
 
 
 class Served:
@@ -47,18 +49,42 @@ class Served:
         fill(self.rig, root, instance, marks)
         return root
 
-    async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[Any, RoundReport]:
+    async def begin(
+        self, workflow: str, request: object, id_: str, result: type[R], signal: str | None = None
+    ) -> WorkflowHandle[Any, R]:
+        """Start a workflow; ``signal`` is delivered before its first step."""
+        return await self.client.start_workflow(
+            workflow,
+            request,
+            id=id_,
+            task_queue=ids.control_queue(self.rig.deployment),
+            result_type=result,
+            start_signal=signal,
+        )
+
+    async def tick(self) -> WorkflowHandle[Any, DueInstances]:
+        """Start what the schedule starts."""
+        request, name = TickRequest(deployment=self.rig.deployment), ids.tick(self.rig.deployment)
+        return await self.begin(ids.TICK, request, f"{name}/{uuid.uuid4().hex}", DueInstances)
+
+    async def start(
+        self, instance: str, plan: int | None = None, signal: str | None = None
+    ) -> WorkflowHandle[Any, RoundReport]:
         if plan is not None:
             with suppress(PlanRefused):  # its round is started all the same
                 self.rig.approve(plan, instance)
         request = RecycleRequest(instance=instance, plan=plan, requested_by="test")
-        return await self.client.start_workflow(
-            ids.RECYCLE,
-            request,
-            id=ids.recycle(DEPLOYMENT, instance),
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=RoundReport,
-        )
+        return await self.begin(ids.RECYCLE, request, ids.recycle(self.rig.deployment, instance), RoundReport, signal)
+
+    @asynccontextmanager
+    async def held(
+        self, instance: str, point: str = "claim.committed", visit: int = 1
+    ) -> AsyncIterator[tuple[WorkflowHandle[Any, RoundReport], Door]]:
+        """Start a round and wait until it is held at a crash point; the end of the block opens the door."""
+        with door_at(point, visit) as door:
+            handle = await self.start(instance)
+            await happened(door.reached)
+            yield handle, door
 
     async def round(self, instance: str, plan: int | None = None) -> RoundReport:
         handle = await self.start(instance, plan)
@@ -100,10 +126,21 @@ def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> 
     rig.later(10_801)
 
 
+def settings_of(rig: Rig, **sections: Mapping[str, object]) -> Settings:
+    """Return the settings of a rig's deployment, with these values in sections."""
+    usual = Settings(deployment=rig.deployment, database_url=rig.url)
+    return changed(usual, **sections)
+
+
+def changed(usual: Settings, **sections: Mapping[str, object]) -> Settings:
+    """Return settings with other values in sections."""
+    return usual.model_copy(update={s: getattr(usual, s).model_copy(update=values) for s, values in sections.items()})
+
+
 def heavy_from(rig: Rig, objects: int) -> Settings:
     """Return settings with a Spark threshold of ``objects``."""
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url, live_database_url=rig.live_url)
-    return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": objects})})
+    heavy = settings_of(rig, spark={"spark_threshold_objects": objects})
+    return heavy.model_copy(update={"live_database_url": rig.live_url})
 
 
 async def until_doing(handle: WorkflowHandle[Any, Any], doing: str, progress: type[P]) -> P:
@@ -149,7 +186,7 @@ def shop() -> str:
 
 @pytest.fixture
 def settings(rig: Rig) -> Settings:
-    return Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    return settings_of(rig)
 
 
 @pytest.fixture
@@ -160,8 +197,13 @@ async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> As
         yield Served(rig, client)
 
 
+def limit_ranges(monkeypatch: pytest.MonkeyPatch, marks: int) -> None:
+    """Let a range be of so many marks, which are claimed together."""
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, marks)
+
+
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of 100 marks, claimed 100 at a time."""
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 100)
+    """Ranges of 100 marks."""
+    limit_ranges(monkeypatch, 100)

@@ -14,7 +14,6 @@ from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
 from sexton.kernel.errors import GuardBusy
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.model import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
 from tests.integration.replication.binlog_instance import INTERVAL, SHOP, BinlogInstance
@@ -57,14 +56,8 @@ class Gc:
 
     async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
         """Start a binlog GC; ``signal`` is delivered before its first step."""
-        return await self.served.client.start_workflow(
-            ids.GC_BINLOG,
-            GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),
-            id=ids.gc_binlog(DEPLOYMENT, SHOP),
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=GcReport,
-            start_signal=signal,
-        )
+        request = GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test")
+        return await self.served.begin(ids.GC_BINLOG, request, ids.gc_binlog(DEPLOYMENT, SHOP), GcReport, signal)
 
     async def until(self, handle: WorkflowHandle[Any, GcReport], doing: str) -> GcProgress:
         return await until_doing(handle, doing, GcProgress)
@@ -127,10 +120,7 @@ async def test_tick_starts_a_due_binlog_run_once(gc: Gc) -> None:
     gc.commit(1)
 
     async def tick() -> None:
-        request = TickRequest(deployment=DEPLOYMENT)
-        queue = ids.control_queue(DEPLOYMENT)
-        ticked = await gc.served.client.start_workflow(ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=queue)
-        await ticked.result()
+        await (await gc.served.tick()).result()
         await gc.served.client.get_workflow_handle(ids.gc_binlog(DEPLOYMENT, SHOP)).result()
 
     await tick()

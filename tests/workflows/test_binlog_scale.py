@@ -1,11 +1,9 @@
 """A binlog GC over thousands of tablets is affordable, and a dead backend delays it little."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from config.settings import Settings
 from sexton.interfaces.worker.control import build_backend
@@ -15,6 +13,7 @@ from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Ta
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.postgres import new_database
 from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.transactions import recorded_transactions
 from tests.workflows.conftest import Served
 from tests.workflows.test_binlog import AWAY
 from workflows import ids, options
@@ -80,36 +79,18 @@ class Field:
 
     async def round(self) -> tuple[GcReport, list[int]]:
         """Run one; return its report and the bytes of each event of its history."""
-        handle = await self.served.client.start_workflow(
-            ids.GC_BINLOG,
-            GcRequest(deployment=DEPLOYMENT, instance=SHOP),
-            id=ids.gc_binlog(DEPLOYMENT, SHOP),
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=GcReport,
-        )
+        request = GcRequest(deployment=DEPLOYMENT, instance=SHOP)
+        handle = await self.served.begin(ids.GC_BINLOG, request, ids.gc_binlog(DEPLOYMENT, SHOP), GcReport)
         report = await handle.result()
         return report, [e.ByteSize() async for e in handle.fetch_history_events()]
 
 
-@contextmanager
-def counted(rig: Rig) -> Iterator[list[str]]:
-    """Collect every statement of the control worker's."""
-    statements: list[str] = []
-
-    def note(*told: object) -> None:
-        statements.append(str(told[2]))
-
-    event.listen(rig.db.engine, "before_cursor_execute", note)
-    yield statements
-    event.remove(rig.db.engine, "before_cursor_execute", note)
-
-
-def cut_in(field: Field) -> int:
-    """Return how many statements it takes to cut what has expired, whoever lets go of it later."""
+def cut_in(field: Field) -> list[int]:
+    """Return how many statements each transaction has that cuts what has expired, whoever lets go of it later."""
     field.commit()
-    with counted(field.served.rig) as statements:
+    with recorded_transactions(field.served.rig.db) as transactions:
         assert field.world.cut_expired().cut == 1
-    return len(statements)
+    return [len(transaction) for transaction in transactions]
 
 
 @pytest.mark.slow

@@ -22,17 +22,16 @@ from sexton.runtime.temporal.client import pollers
 from sexton.runtime.temporal.waiting import temporal_blockers
 from sexton.wal.messages import PurgeRequest
 from tests.servers.temporal import DevServer
-from tests.support.door import door_at
-from tests.support.eventually import eventually_async, happened
+from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig, put
-from tests.workflows.conftest import Served
+from tests.workflows.conftest import Served, changed
 from workflows import ids
 from workflows.search_attributes import Capability, at_start
 
 
 def service(rig: Rig, settings: Settings, address: str, deployment: str) -> Deployment:
-    temporal = settings.temporal.model_copy(update={"address": address})
-    return Deployment(settings.model_copy(update={"temporal": temporal, "deployment": deployment}), rig.db)
+    at = changed(settings, temporal={"address": address})
+    return Deployment(at.model_copy(update={"deployment": deployment}), rig.db)
 
 
 @pytest.fixture
@@ -186,9 +185,7 @@ async def test_round_paused_by_temporals_button_is_named(
     rig.mark("dropped", NewMark(id="a", vault="disk", prefix="a/"), instance=shop)
     rig.later(10_801)
     at = service(rig, settings, temporal_server.address, DEPLOYMENT)
-    with door_at("files.deleted") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop, "files.deleted") as (handle, door):
         execution = WorkflowExecution(workflow_id=handle.id)
         which: dict[str, Any] = {"namespace": served.client.namespace, "execution": execution, "type": "recycle_range"}
         await served.client.workflow_service.pause_activity(PauseActivityRequest(**which))

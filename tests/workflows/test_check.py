@@ -20,19 +20,16 @@ from sexton.check.checker import Checker
 from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckProgress, CheckReport, CheckRequest, RunState
 from sexton.interfaces.worker import control
-from sexton.recycle.rounds.model import DueInstances, TickRequest
-from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence
 from tests.integration.check.conftest import Owned, file_keys
 from tests.servers.postgres import new_database
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async, happened
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.support.transactions import owner_write
-from tests.workflows.conftest import Served, at_rest, fill, until_doing
+from tests.workflows.conftest import Served, at_rest, settings_of, until_doing
 from workflows import ids, options
-from workflows.check import CheckInstance
 from workflows.options import COMPARISONS_AT_ONCE
-from workflows.tick import RecycleTick
 
 
 @pytest.fixture
@@ -50,8 +47,7 @@ def threshold() -> int:
 
 @pytest.fixture
 def settings(rig: Rig, threshold: int) -> Settings:
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": threshold})})
+    return settings_of(rig, spark={"spark_threshold_objects": threshold})
 
 
 def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
@@ -76,13 +72,8 @@ def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
 
 
 async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]:
-    return await served.client.start_workflow(
-        CheckInstance.run,
-        CheckRequest(instance=shop, requested_by="test"),
-        id=ids.check(DEPLOYMENT, shop),
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=CheckReport,
-    )
+    request = CheckRequest(instance=shop, requested_by="test")
+    return await served.begin(ids.CHECK, request, ids.check(DEPLOYMENT, shop), CheckReport)
 
 
 @pytest.mark.slow
@@ -94,12 +85,7 @@ async def test_k12_each_of_ten_instances_is_checked_once(
     async with more[0], more[1]:
 
         async def whole_checks() -> int:
-            due: DueInstances = await served.client.execute_workflow(
-                RecycleTick.run,
-                TickRequest(deployment=DEPLOYMENT),
-                id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex}",
-                task_queue=ids.control_queue(DEPLOYMENT),
-            )
+            due = await (await served.tick()).result()
             assert len(due.checks) <= 4
             return served.rig.count("check_run", state="WHOLE")
 
@@ -211,7 +197,7 @@ async def test_control_worker_does_a_heavy_check_without_spark(
     monkeypatch.setattr("sexton.insight.progress.ABSENT_MS", 3_600_000)
     [shop] = shops(served.rig, tmp_path, 1)
     for busy, sentence in ((1, "no Spark worker is free"), (0, "no Spark worker took it within 1 s")):
-        WorkerStore(served.rig.db).report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
+        served.rig.all_stores.workers.report(WorkerPresence(worker="nobody", role="spark", slots=1, busy=busy))
 
         report = await (await started(served, shop)).result()
 
@@ -225,8 +211,7 @@ async def test_rounds_run_beside_more_comparisons_than_slots(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = shops(served.rig, tmp_path, COMPARISONS_AT_ONCE + 2)
-    rig = served.rig.instance(shop)
-    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, 1)
+    served.filled(shop, tmp_path, 1)
     compare, may_end, begun = Checker.compare, threading.Event(), threading.Semaphore(0)
 
     def waiting(self: Checker, *order: Any) -> Any:

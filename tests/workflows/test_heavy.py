@@ -19,7 +19,7 @@ from sexton.recycle.planning import policy as planning
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.session import SparkFailed
-from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
+from sexton.runtime.worker_rows import WorkerPresence
 from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
@@ -49,7 +49,7 @@ async def test_round_does_not_wait_for_absent_or_busy_spark_workers(served: Serv
 
     report = await served.round(shop)
     beside = served.filled(f"{shop}-2", tmp_path / "2", THRESHOLD + 1)
-    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=2, busy=2))
+    rig.all_stores.workers.report(WorkerPresence(worker="one", role="spark", slots=2, busy=2))
     busy = await served.round(f"{shop}-2")
 
     assert (report.state, report.deleted, report.leases) == ("SUCCEEDED", 2 * THRESHOLD + 1, 1)
@@ -72,9 +72,8 @@ async def test_control_worker_deletes_if_no_spark_worker_starts(
 
     monkeypatch.setattr(Recycler, "recycle", noting)
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
-    rig = served.rig.instance(shop)
-    fill(rig, root := rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
-    WorkerStore(rig.db).report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))  # it died a moment ago
+    rig, root = served.rig, served.filled(shop, tmp_path, THRESHOLD + 1)
+    rig.all_stores.workers.report(WorkerPresence(worker="gone", role="spark", slots=2, busy=0))  # it died a moment ago
 
     report = await served.round(shop)
 
@@ -100,10 +99,9 @@ async def test_control_worker_deletes_the_rest_after_a_spark_error(
     monkeypatch.setitem(
         BATCH_DELETE, "retry_policy", RetryPolicy(initial_interval=dt.timedelta(milliseconds=10), maximum_attempts=3)
     )
-    rig = served.rig.instance(shop)
-    fill(rig, root := rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
+    rig, root = served.rig, served.filled(shop, tmp_path, THRESHOLD + 1)
     queue = ids.spark_queue(DEPLOYMENT)
-    WorkerStore(rig.db).report(WorkerPresence(worker="broken", role="spark", slots=2, busy=0))
+    rig.all_stores.workers.report(WorkerPresence(worker="broken", role="spark", slots=2, busy=0))
     async with Worker(served.client, task_queue=queue, activities=[Broken().recycle_range]):
         report = await served.round(shop)
 
@@ -130,11 +128,11 @@ def scaled_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_ten_million_objects_need_few_events(
     served: Served, shop: str, settings: Settings, tmp_path: Path
 ) -> None:
-    rig = served.rig.instance(shop)
-    fill(rig, rig.local(tmp_path / "v", instance=shop), shop, MARKS)
+    rig = served.rig
+    served.filled(shop, tmp_path, MARKS)
     engine = Engine(rig.db, settings.engine_settings())
     as_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), settings.policy())
-    WorkerStore(rig.db).report(WorkerPresence(worker="one", role="spark", slots=4, busy=0))
+    rig.all_stores.workers.report(WorkerPresence(worker="one", role="spark", slots=4, busy=0))
     with ThreadPoolExecutor(4) as threads:
         async with Worker(
             served.client,

@@ -14,10 +14,8 @@ from sexton.runtime.temporal import tracing
 from sexton.runtime.temporal.client import connect
 from tests.servers.otlp import Collector, collecting
 from tests.servers.temporal import DevServer
-from tests.support.door import door_at
-from tests.support.eventually import happened
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.workflows.conftest import Served
+from tests.workflows.conftest import Served, changed
 
 
 class Lines(logging.Handler):
@@ -62,12 +60,8 @@ async def served(
     rig: Rig, settings: Settings, temporal_server: DevServer, collector: Collector
 ) -> AsyncIterator[Served]:
     """A worker and a client, connected as real ones are, with the setting `telemetry.otlp_endpoint`."""
-    at = settings.model_copy(
-        update={
-            "temporal": settings.temporal.model_copy(update={"address": temporal_server.address}),
-            "telemetry": settings.telemetry.model_copy(update={"otlp_endpoint": f"{collector.url}/"}),
-        }
-    )
+    endpoint = {"otlp_endpoint": f"{collector.url}/"}
+    at = changed(settings, temporal={"address": temporal_server.address}, telemetry=endpoint)
     client = await connect(at)
     rig.policy = settings.policy()
     async with await control.build(client, settings, rig.db):
@@ -111,9 +105,7 @@ async def test_pause_and_cancel_log_no_traceback(
 ) -> None:
     served.filled(shop, tmp_path, 300)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         await handle.signal("pause")
         door.open()
         await served.waiting_reason(shop)

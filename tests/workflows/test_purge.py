@@ -14,7 +14,6 @@ from sexton.wal.messages import (
     PurgeOutcome,
     PurgeRoundProgress,
 )
-from sexton.wal.model import Mode
 from sexton.wal.policy import MapOrder, RegionMapping
 from sexton.wal.port import LogFault
 from sexton.wal.purger import PurgeRounds
@@ -271,12 +270,7 @@ async def test_retry_ends_the_backoff_of_a_round(topics: Topics, monkeypatch: py
 
 @pytest.mark.slow
 async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> None:
-    name = "wal-many"
-    topics.log.create(name)
-    regions = tuple(RegionMapping(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
-    topics.wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=regions))
-    topics.log.append(name, [b"entry"] * 20)
-    topics.wal.store.enable(name, Mode.DELETE, "shop")
+    name = topics.make(20, *(f"greptime-public-monitoring-region-{n:030d}" for n in range(30_000)))
 
     report = await (await topics.start(name)).result()
 

@@ -1,10 +1,7 @@
 """A round starts a purge for each due topic that has work, and a tick starts the round."""
 
-import uuid
-
 import pytest
 
-from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import TopicCounts
 from sexton.wal.model import BlockReason, Mode
 from sexton.wal.policy import MapOrder, RegionMapping
@@ -76,15 +73,8 @@ async def test_forty_of_two_thousand_topics_have_work(topics: Topics) -> None:
 async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
-    client = topics.served.client
-    due: DueInstances = await client.execute_workflow(
-        ids.TICK,
-        TickRequest(deployment=DEPLOYMENT),
-        id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=DueInstances,
-    )
-    await client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT)).result()
+    due = await (await topics.served.tick()).result()
+    await topics.served.client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT)).result()
     await topics.purge_of(name).result()
 
     assert due.topics

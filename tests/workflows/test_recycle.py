@@ -12,12 +12,10 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from config import live
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
-from sexton.operators.settings import SettingStore
 from sexton.recycle.planning import policy
-from tests.support.door import door_at
 from tests.support.eventually import PATIENCE_SECONDS, eventually, happened
 from tests.support.rig import listing, put
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served
 
 
 async def test_plan_is_applied_once_and_deletes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
@@ -50,9 +48,7 @@ async def test_shards_of_one_kind_are_deleted_beside_each_other(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy, "SHARD_OBJECTS", 10)
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 40)
+    rig, root = served.rig, served.filled(shop, tmp_path, 40)
     both_resolved = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     def visit(point: str) -> None:
@@ -129,9 +125,7 @@ async def test_cancel_at_the_end_of_an_activity_stops_the_round(
 ) -> None:
     root = served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         await handle.cancel()
         door.open()
         with pytest.raises(WorkflowFailureError):
@@ -147,10 +141,8 @@ RETENTION = "recycle.dropped_partition_retention_seconds"
 async def test_raised_retention_protects_within_a_round(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 300)
-    store, clock = SettingStore(rig.db), SimpleNamespace(monotonic=lambda: now)
+    root = served.filled(shop, tmp_path, 300)
+    store, clock = served.rig.all_stores.setting_rows, SimpleNamespace(monotonic=lambda: now)
     now = 1_000.0
     monkeypatch.setattr(live, "time", clock)
 

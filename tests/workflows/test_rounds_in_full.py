@@ -12,12 +12,11 @@ from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.sql.due_marks import DueMarkStore
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served, fill, limit_ranges, settings_of
 
 pytestmark = pytest.mark.slow
 
@@ -96,10 +95,9 @@ async def short_histories(
     rig: Rig, suggesting_server: DevServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Served]:
     """Rounds of small ranges on that server."""
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 20)
+    limit_ranges(monkeypatch, 20)
     client = await suggesting_server.connect()
-    async with await control.build(client, Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db):
+    async with await control.build(client, settings_of(rig), rig.db):
         yield Served(rig, client)
 
 
@@ -133,15 +131,13 @@ class TestOneSlot:
 
     @pytest.fixture
     def settings(self, rig: Rig) -> Settings:
-        usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-        return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
+        return settings_of(rig, recycle={"recycle_concurrency": 1})
 
     async def test_concurrent_rounds_are_limited(self, served: Served, shop: str, tmp_path: Path) -> None:
         rig = served.rig
         shops = [f"{shop}-{n}" for n in range(3)]
-        roots = [rig.instance(s).local(tmp_path / s, instance=s) for s in shops]
-        for s, root in zip(shops, roots, strict=True):
-            fill(rig, root, s, 5)
+        for s in shops:
+            served.filled(s, tmp_path / s, 5)
         most: list[int] = []
 
         with installed(

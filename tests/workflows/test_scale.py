@@ -12,14 +12,14 @@ import pytest
 from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.contract import NewMark
 from sexton.interfaces.worker import control
 from sexton.kernel.crash_points import installed
 from sexton.recycle.planning import policy as planning
 from sexton.runtime.temporal.client import CONVERTER
+from tests.fault.live.test_intervals import garbage
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually_async
-from tests.support.rig import DEPLOYMENT, Rig, listing, put
+from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
 
 MIB = 1 << 20
@@ -58,12 +58,7 @@ async def test_worker_memory_and_history_stay_small(
     rig: Rig, worker_process: int, temporal_server: DevServer, shop: str, tmp_path: Path, marks: int
 ) -> None:
     rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    put(root, "live/keep.dat")
-    for n in range(marks):
-        put(root, f"data/{n % 100}/{n}.dat", 1)
-    every = (NewMark(id=f"t{n}", vault="disk", keys=(f"data/{n % 100}/{n}.dat",), bytes=1) for n in range(marks))
-    rig.mark("dropped", *every, instance=shop)
+    garbage(rig, root := tmp_path / "v", shop, marks)
     rig.later(10_801)
     client = await temporal_server.connect()
     handle = await Served(rig, client).start(shop)

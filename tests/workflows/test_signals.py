@@ -14,7 +14,7 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.pipeline.sql.claim import ClaimStore
-from tests.support.door import Door, door_at
+from tests.support.door import Door
 from tests.support.eventually import eventually_async, happened
 from tests.support.rig import listing
 from tests.workflows.conftest import Served, at_rest
@@ -36,9 +36,7 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
 ) -> None:
     root = served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         await handle.signal("cancel")
         door.open()
         report = await handle.result()
@@ -56,9 +54,7 @@ async def test_paused_round_has_no_lease_and_deletes_nothing(
 ) -> None:
     root = served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         await handle.signal("pause")
         await handle.signal("pause")
         door.open()
@@ -172,9 +168,7 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 0.2)
     root = served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         served.rig.controls.put(ControlKind.STOP, "*", "a test", "the tester")
         door.open()
         report = await handle.result()
@@ -194,9 +188,7 @@ async def test_stop_ends_the_round_and_start_allows_the_next_one(
 async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
     served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed", visit=3) as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop, visit=3) as (handle, door):
         progress = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
         door.open()
         report = await handle.result()
@@ -224,9 +216,7 @@ async def test_pause_and_resume_within_a_page_costs_only_a_lease(
 ) -> None:
     root = served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed") as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop) as (handle, door):
         await handle.signal("pause")
         await handle.query("progress")  # is answered after the workflow has seen the signal
         await handle.signal("resume")
@@ -272,9 +262,7 @@ async def test_round_set_to_observe_while_paused_fails(
 ) -> None:
     rig, root = served.rig, served.filled(shop, tmp_path, 500)
 
-    with door_at("claim.committed", visit=3) as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop, visit=3) as (handle, door):
         await handle.signal("pause")
         door.open()
         await served.until(handle, lambda p: p.doing == "PAUSED")

@@ -23,7 +23,7 @@ from sexton.recycle.rounds.recycler import Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.support.door import Door
 from tests.support.orders import HANDLERS
-from tests.support.rig import DEPLOYMENT, Rig, listing, put
+from tests.support.rig import Rig, listing, put
 from tests.workflows.conftest import Served, fill
 from workflows import ids
 
@@ -104,9 +104,7 @@ async def test_h1_no_signal_deletes_what_rows_keep(
 
 
 async def test_h1_a_stranger_applies_no_plan(served: Served, shop: str, tmp_path: Path) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 10)
+    rig, root = served.rig, served.filled(shop, tmp_path, 10)
     plan = rig.rounds.plans.plan_for_operator(shop, rig.policy, "anna")
 
     with pytest.raises(WorkflowFailureError):
@@ -118,9 +116,7 @@ async def test_h1_a_stranger_applies_no_plan(served: Served, shop: str, tmp_path
 
 @pytest.mark.parametrize("halt", ["observe", "stop"])
 async def test_h1_a_forged_round_deletes_nothing(served: Served, shop: str, tmp_path: Path, halt: str) -> None:
-    rig = served.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 10)
+    rig, root = served.rig, served.filled(shop, tmp_path, 10)
     plan = rig.plan(shop)
     rig.rounds.open(shop, "cut off", None, rig.policy)
     if halt == "observe":
@@ -146,11 +142,5 @@ def carried(rig: Rig, shop: str, plan: Plan) -> Carried:
 
 async def start(served: Served, request: RecycleRequest) -> RoundReport:
     """Start a round under an id of one's own and return its report."""
-    handle = await served.client.start_workflow(
-        ids.RECYCLE,
-        request,
-        id=f"stranger/{request.instance}",
-        task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=RoundReport,
-    )
+    handle = await served.begin(ids.RECYCLE, request, f"stranger/{request.instance}", RoundReport)
     return await handle.result()

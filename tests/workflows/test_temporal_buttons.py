@@ -19,7 +19,6 @@ from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.rounds.recycler import Recycler
-from tests.support.door import door_at
 from tests.support.eventually import eventually, eventually_async, happened
 from tests.support.rig import Rig, listing, put
 from tests.workflows.conftest import Served
@@ -83,9 +82,7 @@ async def test_r50_terminate_soon_ends_deletes_and_next_round_finishes(
             at_work["ended"] += 1
 
     monkeypatch.setattr(Recycler, "recycle", counted)
-    with door_at("files.deleted", visit=3) as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop, "files.deleted", visit=3) as (handle, door):
         await handle.terminate("by hand")
         door.open()
         await eventually_async("the ranges under way end", lambda: at_work["begun"] == at_work["ended"])
@@ -139,9 +136,7 @@ async def test_paused_activity_stops_between_pages_and_continues(
 async def test_reset_run_continues_under_its_lease_and_loses_nothing(served: Served, shop: str, tmp_path: Path) -> None:
     rig, root = served.rig, filled(served, shop, tmp_path)
 
-    with door_at("files.deleted", visit=3) as door:
-        handle = await served.start(shop)
-        await happened(door.reached)
+    async with served.held(shop, "files.deleted", visit=3) as (handle, door):
         history = await handle.fetch_history()
         tasks = [e.event_id for e in history.events if e.HasField("workflow_task_completed_event_attributes")]
         reset = await served.client.workflow_service.reset_workflow_execution(

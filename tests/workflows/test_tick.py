@@ -5,18 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.servers.postgres import new_database
 from tests.servers.temporal import schedule_rests
 from tests.support.eventually import eventually_async
 from tests.support.rig import Rig, listing
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served, changed, settings_of
 from workflows import ids
-from workflows.tick import RecycleTick
 
 
 @pytest.fixture
@@ -26,33 +23,21 @@ def deployment() -> str:
 
 
 @pytest.fixture
-def rig(deployment: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr("tests.support.rig.DEPLOYMENT", deployment)
-    rig = Rig(new_database(deployment))
+def rig(deployment: str) -> Iterator[Rig]:
+    rig = Rig(new_database(deployment), deployment=deployment)
     yield rig
     rig.db.close()
 
 
 @pytest.fixture
-def settings(rig: Rig, deployment: str) -> Settings:
-    usual = Settings(deployment=deployment, database_url=rig.url)
-    return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 2})})
+def settings(rig: Rig) -> Settings:
+    return settings_of(rig, recycle={"recycle_concurrency": 2})
 
 
 @pytest.fixture
 def fast(settings: Settings) -> Settings:
     """Settings that let the schedule tick every other second; the worker's rounds have the usual interval."""
-    return settings.model_copy(update={"recycle": settings.recycle.model_copy(update={"recycle_interval_seconds": 10})})
-
-
-async def tick(client: Client, deployment: str) -> tuple[str, ...]:
-    due: DueInstances = await client.execute_workflow(
-        RecycleTick.run,
-        TickRequest(deployment=deployment),
-        id=f"{ids.tick(deployment)}/by-hand",
-        task_queue=ids.control_queue(deployment),
-    )
-    return due.instances
+    return changed(settings, recycle={"recycle_interval_seconds": 10})
 
 
 async def until_ended(rig: Rig, rounds: int) -> None:
@@ -64,24 +49,18 @@ async def until_ended(rig: Rig, rounds: int) -> None:
 
 
 @pytest.mark.slow
-async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_path: Path) -> None:
-    rig, queue = served.rig, ids.control_queue(deployment)
+async def test_paused_rounds_take_no_slots(served: Served, tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d"):
-        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
-    paused = [
-        await served.client.start_workflow(
-            ids.RECYCLE, {"instance": n}, id=ids.recycle(deployment, n), task_queue=queue, start_signal="pause"
-        )
-        for n in ("a", "b")
-    ]
+        served.filled(name, tmp_path / name, 2)
+    paused = [await served.start(name, signal="pause") for name in ("a", "b")]
 
-    started = await tick(served.client, deployment)
+    due = await (await served.tick()).result()
     for handle in paused:
         await handle.signal("cancel")
         await handle.result()
-    await until_ended(rig, 2)
+    await until_ended(served.rig, 2)
 
-    assert started == ("c", "d")
+    assert due.instances == ("c", "d")
 
 
 async def test_applying_the_schedule_again_keeps_a_pause(
@@ -113,7 +92,7 @@ async def test_schedule_starts_every_instance_unless_paused(
 ) -> None:
     rig = served.rig
     for name in ("a", "b", "c"):
-        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+        served.filled(name, tmp_path / name, 2)
 
     await schedules.apply(served.client, fast)
     await until_ended(rig, 3)
@@ -146,10 +125,9 @@ class TestOneSlotAndRareTicks:
     """A tick every quarter of an hour, one slot."""
 
     @pytest.fixture
-    def settings(self, rig: Rig, deployment: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    def settings(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Settings:
         monkeypatch.setattr(schedules, "LONGEST_TICK_SECONDS", 900)
-        usual = Settings(deployment=deployment, database_url=rig.url)
-        return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
+        return settings_of(rig, recycle={"recycle_concurrency": 1})
 
     @pytest.mark.slow
     async def test_the_end_of_a_round_starts_the_next_one(
@@ -157,7 +135,7 @@ class TestOneSlotAndRareTicks:
     ) -> None:
         rig = served.rig
         for name in ("a", "b", "c"):
-            fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+            served.filled(name, tmp_path / name, 2)
 
         await schedules.apply(served.client, settings)
         await schedules.nudge(served.client, deployment)

@@ -33,36 +33,27 @@ from tests.servers.temporal import DevServer
 from tests.support.door import door_at
 from tests.support.eventually import eventually_async, happened
 from tests.support.rig import Rig, listing
-from tests.workflows.conftest import fill
+from tests.workflows.conftest import fill, settings_of
 
 pytestmark = pytest.mark.slow
 
 OLD, NEW = "1.0.0", "1.1.0"
 
 
-class BuildsRig(Rig):
-    """A rig of a deployment of its own: the current build is a fact of a whole deployment."""
-
-    deployment: str
-
-
 @pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildsRig]:
+def rig() -> Iterator[Rig]:
+    """A rig of a deployment of its own: the current build is a fact of a whole deployment."""
     deployment = f"test-{uuid.uuid4().hex[:8]}"
-    monkeypatch.setattr("tests.support.rig.DEPLOYMENT", deployment)
-    rig = BuildsRig(new_database(deployment))
-    rig.deployment = deployment
+    rig = Rig(new_database(deployment), deployment=deployment)
     yield rig
     rig.db.close()
 
 
-def of_build(rig: BuildsRig, build: str) -> Settings:
-    usual = Settings(deployment=rig.deployment, database_url=rig.url)
-    versioned = {"worker_versioning": True, "build_id": build}
-    return usual.model_copy(update={"temporal": usual.temporal.model_copy(update=versioned)})
+def of_build(rig: Rig, build: str) -> Settings:
+    return settings_of(rig, temporal={"worker_versioning": True, "build_id": build})
 
 
-async def worker_of(rig: BuildsRig, temporal_server: DevServer, build: str) -> AbstractAsyncContextManager[None]:
+async def worker_of(rig: Rig, temporal_server: DevServer, build: str) -> AbstractAsyncContextManager[None]:
     return await control.build(await temporal_server.connect(), of_build(rig, build), rig.db)
 
 
@@ -95,7 +86,7 @@ def expand(db: Database) -> None:
 
 
 async def test_round_moves_to_the_new_build_and_ends_once(
-    rig: BuildsRig, temporal_server: DevServer, shop: str, tmp_path: Path, small_ranges: None
+    rig: Rig, temporal_server: DevServer, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 1_000)
@@ -123,7 +114,7 @@ async def test_round_moves_to_the_new_build_and_ends_once(
 
 
 async def test_new_workflows_begin_on_the_current_build(
-    rig: BuildsRig, temporal_server: DevServer, shop: str, tmp_path: Path
+    rig: Rig, temporal_server: DevServer, shop: str, tmp_path: Path
 ) -> None:
     rig.instance(shop).local(tmp_path / "v", instance=shop)
     client, settings = await temporal_server.connect(), of_build(rig, OLD)
@@ -148,7 +139,7 @@ async def test_new_workflows_begin_on_the_current_build(
     assert after[OLD] in (BuildState.DRAINING, BuildState.DRAINED)
 
 
-async def test_build_without_a_worker_is_not_promoted(rig: BuildsRig, temporal_server: DevServer) -> None:
+async def test_build_without_a_worker_is_not_promoted(rig: Rig, temporal_server: DevServer) -> None:
     """Temporal would accept it, and then give work to no worker."""
     client, settings = await temporal_server.connect(), of_build(rig, OLD)
     async with await worker_of(rig, temporal_server, OLD), in_background(versions.promote_first(client, settings)):
@@ -169,7 +160,7 @@ async def test_build_without_a_worker_is_not_promoted(rig: BuildsRig, temporal_s
     assert explain_no_tasks(queue._replace(current=Build())) == ""
 
 
-async def test_workers_that_get_no_tasks_are_named(rig: BuildsRig, temporal_server: DevServer) -> None:
+async def test_workers_that_get_no_tasks_are_named(rig: Rig, temporal_server: DevServer) -> None:
     client, settings = await temporal_server.connect(), of_build(rig, NEW)
     none = SetWorkerDeploymentCurrentVersionRequest(namespace="default", deployment_name=rig.deployment)
     async with await worker_of(rig, temporal_server, NEW):
@@ -187,7 +178,7 @@ async def test_workers_that_get_no_tasks_are_named(rig: BuildsRig, temporal_serv
     assert "no build of workers is current" in after.detail
 
 
-async def test_ramping_build_without_a_worker_is_named(rig: BuildsRig, temporal_server: DevServer) -> None:
+async def test_ramping_build_without_a_worker_is_named(rig: Rig, temporal_server: DevServer) -> None:
     """A round's id decides whether it begins on that build: the same instances would have no round, again and again."""
     client, settings = await temporal_server.connect(), of_build(rig, NEW)
     ramp = SetWorkerDeploymentRampingVersionRequest(

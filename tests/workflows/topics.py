@@ -17,13 +17,12 @@ from sexton.wal.messages import (
     PurgeRoundRequest,
     TopicCounts,
 )
-from sexton.wal.model import Mode, Topic
-from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
-from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.model import Topic
 from sexton.wal.wal import WalService
 from tests.integration.wal.flushing_node import FlushedRegions
 from tests.support.rig import DEPLOYMENT, Rig
-from tests.workflows.conftest import Served, until_doing
+from tests.support.topics import make_topic, report_flushed
+from tests.workflows.conftest import Served, settings_of, until_doing
 from workflows import ids
 
 LAG = 50
@@ -31,9 +30,8 @@ LAG = 50
 
 @pytest.fixture
 def settings(rig: Rig) -> Settings:
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     small = {"trigger_flush_entries": LAG, "flush_timeout_seconds": 60, "purge_trigger_entries": 300}
-    return usual.model_copy(update={"wal": usual.wal.model_copy(update=small)})
+    return settings_of(rig, wal=small)
 
 
 class Topics:
@@ -41,19 +39,12 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = (
-            EmbeddedLog(self.rig.db),
-            WalService(self.rig.db, settings.wal_settings(), self.rig.controls),
-        )
+        self.wal = WalService(self.rig.db, settings.wal_settings(), self.rig.controls)
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Create an enabled topic with regions that need all of its entries."""
         name = name or f"wal-{uuid.uuid4().hex[:8]}"
-        self.log.create(name)
-        mapped = tuple(RegionMapping(region=r, first=0) for r in regions)
-        self.wal.maps.put(MapOrder(instance="shop", topic=name, generation=1, regions=mapped))
-        self.log.append(name, [b"entry"] * entries)
-        self.wal.store.enable(name, Mode.DELETE, "shop")
+        make_topic(self.rig.db, name, entries, dict.fromkeys(regions))
         return name
 
     def copy(self, topic: str, names: Sequence[str]) -> None:
@@ -69,31 +60,19 @@ class Topics:
                 c.execute(text(copies), {"names": list(names), "topic": topic})
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
-        report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
-        self.wal.heartbeats.record_reports("shop", "n1", [report], url)
+        report_flushed(self.rig.db, topic, region, last, url)
 
     def topic(self, name: str) -> Topic:
         return self.wal.store.topic(name)
 
     async def start(self, topic: str, signal: str | None = None) -> WorkflowHandle[Any, PurgeReport]:
         """Start the purge of a topic; ``signal`` is delivered before its first step."""
-        return await self.served.client.start_workflow(
-            ids.PURGE_WAL,
-            PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by="test"),
-            id=ids.purge_wal(DEPLOYMENT, topic),
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=PurgeReport,
-            start_signal=signal,
-        )
+        request = PurgeRequest(topic=topic, deployment=DEPLOYMENT, instance="shop", requested_by="test")
+        return await self.served.begin(ids.PURGE_WAL, request, ids.purge_wal(DEPLOYMENT, topic), PurgeReport, signal)
 
     async def start_round(self) -> WorkflowHandle[Any, TopicCounts]:
-        return await self.served.client.start_workflow(
-            ids.PURGE_WAL_ROUND,
-            PurgeRoundRequest(deployment=DEPLOYMENT),
-            id=f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=TopicCounts,
-        )
+        name = f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}"
+        return await self.served.begin(ids.PURGE_WAL_ROUND, PurgeRoundRequest(deployment=DEPLOYMENT), name, TopicCounts)
 
     async def round(self, *topics: str) -> TopicCounts:
         """Run a round, await the purges of these topics, and return the round's counts."""

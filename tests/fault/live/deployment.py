@@ -16,14 +16,13 @@ from temporalio.worker import Worker
 from config.settings import Settings
 from sexton.interfaces.worker import control
 from sexton.recycle.model import RoundReport
-from sexton.recycle.rounds.model import RecycleRequest
 from sexton.runtime.temporal.client import CONVERTER
 from tests.fault.live.store import Bucket
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, Rig
-from workflows import ids
+from tests.workflows.conftest import Served
 
 ROOT = Path(__file__).parents[3]
 SHOP = "shop"
@@ -121,15 +120,9 @@ class Deployment:
         settings = Settings(deployment=DEPLOYMENT, database_url=self.rig.url)
         return await control.build(self.client, settings, self.rig.db)
 
-    async def start(self) -> WorkflowHandle[object, RoundReport]:
+    async def start(self) -> WorkflowHandle[Any, RoundReport]:
         """Start a round."""
-        return await self.client.start_workflow(
-            ids.RECYCLE,
-            RecycleRequest(instance=SHOP, requested_by="test"),
-            id=ids.recycle(DEPLOYMENT, SHOP),
-            task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=RoundReport,
-        )
+        return await Served(self.rig, self.client).start(SHOP)
 
     async def round(self) -> RoundReport:
         """Start a round and return its report."""

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.contract import NewMark
-from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.temporal import schedules
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.deployment import SHOP, Deployment
@@ -33,7 +32,8 @@ FEW = {
 KEEP = {"live/keep.dat": 10}
 
 
-def _garbage(rig: Rig, root: Path, instance: str, marks: int) -> None:
+def garbage(rig: Rig, root: Path, instance: str, marks: int) -> None:
+    """Make a vault with a needed file and so many marks of one file each."""
     rig.local(root, instance=instance)
     put(root, "live/keep.dat")
     for n in range(marks):
@@ -108,11 +108,11 @@ async def test_r29_each_instance_has_one_round_in_an_interval(live: LiveTest, ma
     """
     async with live.deployment(cold=False) as deployment:
         rig = deployment.rig
-        await asyncio.to_thread(_garbage, rig, live.home / SHOP, SHOP, marks)
+        await asyncio.to_thread(garbage, rig, live.home / SHOP, SHOP, marks)
         if cap:
-            PaceStore(rig.db).put_cap(f"{SHOP}/disk", cap)
+            rig.all_stores.paces.put_cap(f"{SHOP}/disk", cap)
         for name in TENANTS:
-            _garbage(rig.instance(name), live.home / name, name, 5)
+            garbage(rig.instance(name), live.home / name, name, 5)
         rig.later(10_801)
         await asyncio.gather(*(deployment.worker(f"worker {n}", **FEW) for n in range(3)))
 

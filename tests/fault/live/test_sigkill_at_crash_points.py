@@ -5,39 +5,19 @@ import time
 
 import pytest
 
-from sexton.operators.controls.store import ControlStore
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRoundRequest
-from sexton.wal.model import Mode, WalSettings
-from sexton.wal.policy import LeaderReport, MapOrder, RegionMapping, Stream
-from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
-from sexton.wal.wal import WalService
 from tests.fault.live.concurrent_tests import LiveTest, side_by_side
 from tests.fault.live.deployment import Deployment
 from tests.fault.test_crashes import fill
 from tests.support.crashes import OF_ROUNDS, OF_WAL
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT, listing
+from tests.support.topics import make_topic
 from workflows import ids
 
 TOPICS = ("orders", "users")
 ENTRIES, FLUSHED = 200, 119
-
-
-def _fill_topics(deployment: Deployment) -> EmbeddedLog:
-    """Make topics of which a region needs what is above FLUSHED."""
-    db = deployment.rig.db
-    log, wal = EmbeddedLog(db), WalService(db, WalSettings(), ControlStore(db))
-    for name in TOPICS:
-        log.create(name)
-        wal.maps.put(
-            MapOrder(instance="shop", topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),))
-        )
-        log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
-        wal.store.enable(name, Mode.DELETE, "shop")
-        report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
-        wal.heartbeats.record_reports("shop", "n1", [report])
-    return log
 
 
 async def _purge_all(deployment: Deployment) -> list[PurgeReport]:
@@ -57,7 +37,7 @@ async def _purge_all(deployment: Deployment) -> list[PurgeReport]:
 @side_by_side(20)
 async def test_purges_of_a_killed_worker_delete_no_needed_entry(live: LiveTest, point: str) -> None:
     async with live.deployment(cold=False) as deployment:
-        log = _fill_topics(deployment)
+        logs = {name: make_topic(deployment.rig.db, name, ENTRIES, {"r1": FLUSHED}) for name in TOPICS}
         dying = await deployment.worker("dying", dies_at=point)
 
         ending = asyncio.ensure_future(_purge_all(deployment))
@@ -69,7 +49,7 @@ async def test_purges_of_a_killed_worker_delete_no_needed_entry(live: LiveTest, 
         assert dying.exit_code() == -9
         assert len(reports) == len(TOPICS)
         assert {report.outcome for report in reports} <= {PurgeOutcome.PURGED, PurgeOutcome.NOTHING}
-        for name in TOPICS:
+        for name, log in logs.items():
             assert [id_ for id_, _ in log.read(name, FLUSHED)] == list(range(FLUSHED, ENTRIES))
             assert [(p.floor, p.log_start, p.freed) for p in store.purges(name)] == [(FLUSHED + 1, FLUSHED, FLUSHED)]
             assert store.topic(name).freed == FLUSHED

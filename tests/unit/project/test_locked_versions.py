@@ -1,15 +1,14 @@
 """An installation gets what `requirements.lock` pins by hash, and the packages of the top below ``sexton``."""
 
 import re
-from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from build_hooks.notices import notices
 from build_hooks.reroot import MOVED, PACKAGE, UnclearImport, rerooted
+from tests.support.installation import all_needed
 
 ROOT = Path(__file__).parents[3]
 EXTRAS = {"api", "client", "console", "embedded", "kafka", "otel", "spark"}
@@ -26,29 +25,15 @@ def lock() -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-def needed(name: str, extras: set[str]) -> set[tuple[str, frozenset[str]]]:
-    """Return what a package needs here, each with the extras that are asked of it."""
-    wanted = [Requirement(text) for text in requires(name) or ()]
-    return {
-        (canonicalize_name(r.name), frozenset(r.extras))
-        for r in wanted
-        if r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in {"", *extras})
-    }
-
-
 def test_lock_pins_the_tested_version_of_all_that_is_needed() -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     tested = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
     entries = lock()
-    seen, left = set[tuple[str, frozenset[str]]](), needed("sexton", EXTRAS)
-    while left:
-        seen.add(package := left.pop())
-        left |= needed(package[0], set(package[1])) - seen
 
     assert all(re.fullmatch(r"--hash=sha256:\w{64}", h) for _, hashes in entries.values() for h in hashes)
     assert all(hashes for _, hashes in entries.values())
     assert {name: version for name, (version, _) in entries.items()} == {name: tested[name] for name in entries}
-    assert {name for name, _ in seen} - {"sexton"} == set(entries)  # an extra may include another one
+    assert all_needed(EXTRAS) == set(entries)
 
 
 def test_notices_name_the_licence_of_each_package() -> None:

@@ -117,9 +117,7 @@ def test_a_vault_that_refuses_every_delete_is_given_up(
     assert len([e for e in proxy.log if e.operation == "DeleteObjects"]) <= 8
 
 
-def test_a_store_without_multi_delete_deletes_keys_alone(
-    rig: Rig, proxy: FaultProxy, bucket: str
-) -> None:
+def test_a_store_without_multi_delete_deletes_keys_alone(rig: Rig, proxy: FaultProxy, bucket: str) -> None:
     mark_keys(rig)
     proxy.fails_about = {"?delete": 501}
 
