@@ -1,4 +1,4 @@
-"""Let the process under test die at a named crash point."""
+"""Let the process under test die at a named crash point, or something else happen there."""
 
 from collections.abc import Callable
 
@@ -16,5 +16,15 @@ def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
         remaining -= name == point
         if name == point and not remaining:
             raise Crash(point)
+
+    return hook
+
+
+def at_point(point: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Return a hook for ``crash_points.installed`` that does something each time a point is reached."""
+
+    def hook(name: str) -> None:
+        if name == point:
+            act()
 
     return hook
