@@ -1,5 +1,6 @@
 """Claim and settle marks over a ``Rig``'s database directly, without a vault or a file."""
 
+from sexton.contract import NewMark
 from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, WriteToken
 from sexton.recycle.pipeline.model import RangeOrder
 from tests.support.rig import Rig
@@ -31,6 +32,11 @@ def token(
     write_token = rig.stores.batches.open(order, attempt)[0]
     drop_unclaimed(rig, write_token)
     return write_token
+
+
+def mark_keys(rig: Rig, *names: str) -> None:
+    """Mark the key ``NAME.dat`` for each name."""
+    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
 
 
 def drop_unclaimed(rig: Rig, write_token: WriteToken) -> None:

@@ -1,4 +1,4 @@
-"""List the crash points that the code names, and let the process under test die at one."""
+"""List the crash points that the code names; let the process under test die, or something else happen, at one."""
 
 from collections.abc import Callable
 
@@ -58,5 +58,15 @@ def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
         remaining -= name == point
         if name == point and not remaining:
             raise Crash(point)
+
+    return hook
+
+
+def at_point(point: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Return a hook for ``crash_points.installed`` that does something each time a point is reached."""
+
+    def hook(name: str) -> None:
+        if name == point:
+            act()
 
     return hook

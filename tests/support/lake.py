@@ -73,10 +73,14 @@ class AttachedLake:
         with self.rig.db.read() as c:
             return {keys[0]: kind for keys, kind in c.execute(select(t.c["keys"], t.c.kind))}
 
+    def run_and_expire(self, *statements: str) -> None:
+        """Run statements of the lake, and let all its snapshots but the newest expire."""
+        self.db.run(*statements)
+        self.db.expire()
+
     def round(self, seconds: int = LATER) -> RoundReport:
         """Run a round after a time."""
-        self.rig.later(seconds)
-        return self.rig.round()
+        return self.rig.round(after=seconds)
 
     def close(self) -> None:
         """End the DuckDB process."""

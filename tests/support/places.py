@@ -43,9 +43,9 @@ class Bucket:
     endpoint_url: str
     name: str
 
-    def vault(self, prefix: str = "wh/", location: str = "", profile: str = "") -> Vault:
+    def vault(self, prefix: str = "wh/", location: str = "", **options: Any) -> S3Vault:
         spec = VaultSpec(instance="i1", name="hot", kind="s3", location=location or self.name, prefix=prefix)
-        return S3Vault(spec.model_copy(update={"profile": profile}), self.endpoint_url)
+        return S3Vault(spec.model_copy(update=options), self.endpoint_url)
 
     def put(self, path: str, body: bytes = b"x") -> None:
         self.client.put_object(Bucket=self.name, Key=path, Body=body)

@@ -50,12 +50,19 @@ class Limited(Rig):
         with self.db.write() as c:
             self.rounds.plans.agree_plan(c, plan)
 
-    def garbage(self, kind: str, many: int, name: str = "", *, keys: int = 1) -> list[str]:
-        """Make ``many`` marks of a kind with ``keys`` keys each; return their ids."""
+    def garbage(self, kind: str, many: int, name: str = "", *, keys: int = 1, later: int = 0) -> list[str]:
+        """Make ``many`` marks of a kind with ``keys`` keys each, then move the clock forward; return their ids."""
         ids = [f"{kind}-{name}{n}" for n in range(many)]
         keys_by_id = {i: tuple(f"data/{i}/{k}.dat" for k in range(keys)) for i in ids}
         self.mark(kind, *(NewMark(id=i, vault="disk", keys=keys_by_id[i], bytes=10 * keys) for i in ids))
+        if later:
+            self.later(later)
         return ids
+
+    def agree(self, **retention: int) -> None:
+        """Plan with other retentions, which therefore count as approved."""
+        self.policy = limited_policy(**retention)
+        self.plan()
 
     def record_deletions(self, objects: int) -> None:
         """Record that a number of objects of limited kinds was claimed just now."""
@@ -72,9 +79,7 @@ class Limited(Rig):
 
 def thousands_due(shop: Limited) -> list[str]:
     """Let 30 marks of 3,000 objects be due; return their ids."""
-    ids = shop.garbage("dropped", 30, keys=100)
-    shop.later(10_801)
-    return ids
+    return shop.garbage("dropped", 30, keys=100, later=10_801)
 
 
 def awaited(shop: Limited) -> int:

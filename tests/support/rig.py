@@ -5,11 +5,11 @@ same database.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, insert, select, text, update
 
 from config.settings import EngineSettings
 from sexton import contract
@@ -141,12 +141,33 @@ class Rig:
         with self.db.write() as c:
             contract.mark(c, instance, kind, marks)
 
+    def prepare(self, *ids: str, vault: str = "disk", ttl: int = 60) -> None:
+        """Announce a load that writes below ``data/ID/`` for each id, as an owner does."""
+        with self.db.write() as c:
+            contract.prepare(c, "shop", "load", ids, vault, [f"data/{id_}/" for id_ in ids], ttl)
+
+    def commit(self, *ids: str) -> None:
+        """Commit what was prepared, in a transaction of its own."""
+        with self.db.write() as c:
+            contract.commit(c, "shop", ids)
+
+    def undrop_marks(self, kind: str, *ids: str) -> int:
+        """Remove marks in a transaction of their own, as an undrop does; return their number."""
+        with self.db.write() as c:
+            return contract.undrop(c, "shop", kind, ids)
+
     def drop(self, root: Path, key: str, id_: str, *, later: int = 0) -> None:
         """Write a file of the vault ``disk`` and mark it as dropped; then move the clock forward."""
         put(root, key)
         self.mark("dropped", contract.NewMark(id=id_, vault="disk", keys=(key,)))
         if later:
             self.later(later)
+
+    def drop_files(self, root: Path, id_: str, *keys: str, prefix: str | None = None) -> None:
+        """Write files of the vault ``disk``, and mark them as dropped by their keys, or all by a prefix."""
+        for key in keys:
+            put(root, key)
+        self.mark("dropped", contract.NewMark(id=id_, vault="disk", keys=None if prefix else keys, prefix=prefix))
 
     def mark_file(self, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
         """Write the file ``ID.dat`` of the vault ``disk`` and mark it."""
@@ -157,14 +178,40 @@ class Rig:
         """Move the database's clock forward."""
         schema.move_clock(self.db, seconds)
 
+    def now(self) -> int:
+        """Return the database's time, in ms since 1970."""
+        with self.db.read() as c:
+            return self.db.now(c)
+
     def set_year_ahead(self, table: str, column: str) -> None:
         """Set a column of times to a year from now, as a database clock does that was wrong for a moment."""
+        self.update(table, **{column: self.now() + 365 * DAY * 1000})
+
+    def insert(self, table: str, **values: object) -> None:
+        """Insert a row into one of Sexton's tables."""
+        with self.db.write() as c:
+            c.execute(insert(getattr(self.db.t, table)).values(values))
+
+    def update(self, table: str, where: Mapping[str, object] | None = None, **values: object) -> None:
+        """Change the rows of one of Sexton's tables that have some values, by default all."""
         t = getattr(self.db.t, table)
         with self.db.write() as c:
-            c.execute(update(t).values({column: self.db.now(c) + 365 * DAY * 1000}))
+            c.execute(update(t).where(*[t.c[k] == v for k, v in (where or {}).items()]).values(values))
 
-    def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
-        """Run a whole round as the workflow does, with a given plan or a new one; return its report."""
+    def rows(self, table: str) -> Sequence[Any]:
+        """Return all rows of one of Sexton's tables."""
+        with self.db.read() as c:
+            return c.execute(select(getattr(self.db.t, table))).all()
+
+    def round(
+        self, instance: str = "shop", *, after: int = 0, plan: int | None = None, run: str | None = None
+    ) -> RoundReport:
+        """Run a whole round as the workflow does, with a given plan or a new one; return its report.
+
+        ``after``: first move the database's clock forward by so many seconds.
+        """
+        if after:
+            self.later(after)
         if plan is not None and not self.count("round", run_id=run or ""):
             self.approve(plan, instance)
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
@@ -215,8 +262,12 @@ class Rig:
         """Plan as a round does; return the plan."""
         return self.rounds.plan(instance, self.policy, "test")
 
-    def check(self, compare: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
-        """Check once, as the workflow does; return the report."""
+    def check(
+        self, compare: Compare | None = None, *, after: int = 0, run: str | None = None, instance: str = "shop"
+    ) -> CheckReport:
+        """Check once after so many seconds, as the workflow does; return the report."""
+        if after:
+            self.later(after)
         order = self.checker.begin(CheckRequest(instance=instance, requested_by="test"), run or uuid.uuid4().hex).order
         evidence = self.checker.compare(compare or self.direct, order, lambda: None)
         evidence = self.checker.check_again(order, evidence, lambda: None)

@@ -69,8 +69,7 @@ class Owned(Rig):
         for key in keys:
             self.write_old(key)
         self.check()
-        self.later(DAY + 60)
-        self.check()
+        self.check(after=DAY + 60)
 
 
 def file_keys(n: int, tablet: str = "t1") -> Sequence[str]:

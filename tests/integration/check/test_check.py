@@ -49,8 +49,7 @@ def test_k02_k04_k08_objects_without_a_record_are_orphans(owned: Owned) -> None:
     owned.write_old("data/t9/young_0.dat", age=DAY / 2)
     owned.write_old("tmp/readme.txt")
     first = owned.check()
-    owned.later(DAY + 60)
-    second = owned.check()
+    second = owned.check(after=DAY + 60)
 
     assert first.found == {"ORPHAN": 1, "UNKNOWN_KIND": 1}
     assert first.confirmed == {}
@@ -118,8 +117,7 @@ def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
     owned.write_live(*file_keys(20))
     owned.check()
     owned.forget(*file_keys(20))
-    owned.later(DAY + 60)
-    report = owned.check()
+    report = owned.check(after=DAY + 60)
 
     assert report.run.state is RunState.PARTIAL
     assert any("no live file was seen" in lack for lack in report.run.missing_inputs)
@@ -174,8 +172,7 @@ def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> Non
     again = owned.repairs.orphans("shop")
     early = owned.round()
     owned.live_rows((keys[1], 10))  # restored
-    owned.later(3 * DAY + 60)
-    owned.check()
+    owned.check(after=3 * DAY + 60)
     late = owned.round()
 
     assert (counted.found, counted.marked, owned.count("mark", kind="orphan")) == (3, 0, 0)
@@ -205,11 +202,9 @@ def test_k14_orphans_above_one_percent_await_approval(owned: Owned) -> None:
     marked = [owned.repairs.orphans("shop", limit=limit).marked for limit in (3, 1)]
     few = owned.repairs.awaits("shop", limit=0)
     marked.append(owned.repairs.orphans("shop", limit=9).marked)
-    owned.later(3 * DAY + 60)
-    owned.check()
-    owned.later(60)
+    owned.check(after=3 * DAY + 60)
 
-    unapproved = owned.round()
+    unapproved = owned.round(after=60)
     [plan] = waiting_plans(owned)
     approved = owned.round(plan=plan)
 
@@ -253,8 +248,7 @@ def test_live_side_that_misses_what_is_new_proves_nothing(owned: Owned) -> None:
     for key in file_keys(45)[20:]:
         owned.write_old(key)  # the view shows the first 20 only
     collapsed = owned.check()
-    owned.later(DAY + 60)
-    again = owned.check()
+    again = owned.check(after=DAY + 60)
     owned.runs.rebase("shop")
     accepted = owned.check()
 
@@ -289,8 +283,7 @@ def test_objects_deleted_by_rounds_are_not_lost(owned: Owned) -> None:
         owned.write_old(key)
     owned.mark("dropped", *(NewMark(id=f"g{n}", vault="disk", keys=(key,)) for n, key in enumerate(garbage)))
     before = owned.check()
-    owned.later(10_801)
-    assert owned.round().deleted == 100
+    assert owned.round(after=10_801).deleted == 100
     after = owned.check()
     for key in file_keys(40)[:30]:
         (owned.root / key).unlink()

@@ -48,8 +48,7 @@ def test_k02_files_of_removed_records_are_orphans(shop: Shop) -> None:
         tablets = shop.table(name, 2, **{f"{name}-i": schema})
         shop.loaded(tablets, segments=2, bitmap=True)
         gone |= {key for key in shop.objects() if key.startswith(tablet_prefix(tablets[0]))}
-        with shop.db.write() as c:
-            c.execute(shop.t.rowsets.delete().where(shop.t.rowsets.c.tablet_id == tablets[0]))
+        shop.lose(shop.t.rowsets, tablet_id=tablets[0])
     foreign, dots = {f"data/{tablets[1]}/r_0.tmp", "README", f"data/{tablets[1]}/r_01.dat"}, "data/t/..._0.dat"
     for key in (*foreign, dots):
         shop.put("disk", key)
@@ -90,9 +89,7 @@ def test_a_collected_rowset_leaves_no_finding(shop: Shop) -> None:
     shop.loaded(shop.table("kept"))
     shop.catalog.drop_table("t")
     age(shop)
-    shop.later(DAY)
-    shop.round()
-    shop.later(2 * 3_600)
-    shop.round()
+    shop.round(after=DAY)
+    shop.round(after=2 * 3_600)
 
     assert shop.check().found == {}

@@ -21,8 +21,7 @@ def checked(owned: Owned) -> Owned:
     owned.write_old("data/t9/r7_0.dat")
     owned.write_old("tmp/readme ü.txt")
     owned.check()
-    owned.later(DAY + 60)
-    owned.check()
+    owned.check(after=DAY + 60)
     return owned
 
 

@@ -1,9 +1,8 @@
 """A check compares three sides: objects, records, and the memory of the owner's front end."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,7 +15,7 @@ from sexton.owners.catalog.owner import IN_MEMORY, CatalogOwner
 from sexton.owners.plugin import OwnerContext
 from sexton.owners.plugins import add_instance
 from tests.integration.owners.catalog.shop import Shop
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.servers.http import Asked, answering
 from tests.support.rig import DAY
 
 TOKEN = "the token of the check"
@@ -30,27 +29,14 @@ class FrontEnd:
         self.answer: object = None
         """What it answers instead of ids; None: ids."""
         self.asked: list[tuple[str, str, int]] = []
-        front_end = self
+        self._running = ExitStack()
+        self.url = self._running.enter_context(answering(self._answer))
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.headers["Authorization"] != f"Bearer {TOKEN}":
-                    self.send_error(401)
-                    return
-                query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-                body = json.dumps(front_end.page(**query) if front_end.answer is None else front_end.answer).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self._thread.start()
+    def _answer(self, asked: Asked) -> tuple[int, bytes]:
+        if asked.headers["Authorization"] != f"Bearer {TOKEN}":
+            return 401, b""
+        query = {name: values[0] for name, values in parse_qs(urlsplit(asked.path).query).items()}
+        return 200, json.dumps(self.page(**query) if self.answer is None else self.answer).encode()
 
     def page(self, kind: str, limit: str, after: str = "") -> dict[str, list[str]]:
         self.asked.append((kind, after, int(limit)))
@@ -63,9 +49,7 @@ class FrontEnd:
                 self.ids[kind] = set(c.execute(query).scalars())
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join(PATIENCE_SECONDS)
+        self._running.close()
 
 
 @pytest.fixture
@@ -100,8 +84,7 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
     found = {(f.key, f.detail.split(",")[0]) for f in shop.runs.findings("shop", 0, 10)}
     soon = shop.open_findings(confirmed=True)
     front_end.ids["tablet"].add(lost)
-    shop.later(APART_MS // 1000 + 1)
-    shop.check()
+    shop.check(after=APART_MS // 1000 + 1)
     confirmed = shop.open_findings(confirmed=True)
     front_end.ids["rowset"].remove("zombie")
     shop.check()
@@ -131,7 +114,7 @@ def test_a_front_end_without_a_right_answer_changes_no_finding(shop: Shop, front
     for answer in (*WRONG_ANSWERS, None):
         front_end.answer = answer
         if answer is None:
-            front_end.server.server_close()
+            front_end.close()
 
         report = shop.check()
 

@@ -4,7 +4,6 @@ import resource
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from sexton.check import policy
 from sexton.check.checker import Checker
@@ -74,11 +73,9 @@ def test_only_old_runs_are_deleted_with_findings_that_were_gone(owned: Owned) ->
     owned.write_old(file_keys(20)[3])
     owned.check()
     assert (owned.count("check_run"), owned.count("finding", state="GONE")) == (2, 1)
-    owned.later((RUN_DAYS - 1) * DAY)
-    owned.check()
+    owned.check(after=(RUN_DAYS - 1) * DAY)
     assert owned.count("check_run") == 3
-    owned.later(AFTER_KEPT_DAYS)
-    last = owned.check().run.id
+    last = owned.check(after=AFTER_KEPT_DAYS).run.id
 
     assert owned.count("check_run") == owned.count("check_run", id=last) == 1
     assert owned.count("finding") == owned.count("finding", state="ACCEPTED") == 1
@@ -108,10 +105,8 @@ def test_a_baseline_older_than_the_rounds_is_forgotten(owned: Owned) -> None:
         owned.write_old(key)
     owned.mark("dropped", *(NewMark(id=f"g{n}", vault="disk", keys=(key,)) for n, key in enumerate(garbage)))
     assert owned.check().whole
-    owned.later(10_801)
-    assert owned.round().removed == 200
-    owned.later(AFTER_KEPT_DAYS)
-    owned.round()
+    assert owned.round(after=10_801).removed == 200
+    owned.round(after=AFTER_KEPT_DAYS)
     owned.round()
     assert owned.count("tally") == 0
 
@@ -158,9 +153,8 @@ def test_the_parts_hold_each_mark_once(owned: Owned) -> None:
     ids = [*STATES, *(f"waiting-{n}" for n in range(5))]
     for kind in ("compacted", "dropped"):
         owned.mark(kind, *(NewMark(id=id_, vault="disk", keys=(f"data/{kind}/{id_}.dat",)) for id_ in ids))
-    with owned.db.write() as c:
-        for id_, values in STATES.items():
-            c.execute(update(owned.db.t.mark).where(owned.db.t.mark.c.id == id_).values(**values))
+    for id_, values in STATES.items():
+        owned.update("mark", {"id": id_}, **values)
     with owned.db.snapshot() as c:
         parts = mark_parts(owned.db, c, "shop", 5)
         pages = {part: read_marks(owned.db, c, "shop", part, ["disk"]) for part in parts}

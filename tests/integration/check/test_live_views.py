@@ -42,8 +42,7 @@ def test_n1_current_files_of_a_dead_copy_are_no_orphans(copied: Owned) -> None:
     copied.later(2 * DAY)  # the job is dead; the owner goes on and writes new files
     copied.write_live("data/t2/n1_0.dat", "data/t2/n2_0.dat")
     first = copied.check()
-    copied.later(2 * DAY)
-    second = copied.check()
+    second = copied.check(after=2 * DAY)
 
     assert (first.run.state, second.run.state) == (RunState.PARTIAL, RunState.PARTIAL)
     assert (first.found, second.found, second.confirmed) == ({}, {}, {})

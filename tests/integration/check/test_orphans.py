@@ -3,9 +3,7 @@
 import os
 
 import pytest
-from sqlalchemy import text, update
 
-from sexton import contract
 from sexton.check.sql import repair
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
@@ -38,8 +36,7 @@ def test_an_orphan_waits_for_its_next_check_and_is_then_deleted(owned: Owned) ->
     assert kept_texts(held) == {"waits for its next check": 1}
     assert collect(owned) == 1
     assert not (owned.root / "data/t9/a_0.dat").exists()
-    owned.later(DAY)
-    assert owned.check().found == {}
+    assert owned.check(after=DAY).found == {}
 
 
 def test_a_repair_keeps_an_orphan_whose_key_is_too_long(owned: Owned) -> None:
@@ -83,8 +80,7 @@ def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, when: str
 def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
     owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
-    owned.later(3 * DAY + 60)
-    owned.check()
+    owned.check(after=3 * DAY + 60)
     with owner_write(owned.db) as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
     report = owned.round()
@@ -109,8 +105,7 @@ def test_a_drop_after_the_repair_has_its_own_mark_and_retention(owned: Owned) ->
     )
 
     assert collect(owned) == 0
-    with owned.db.write() as c:
-        assert contract.undrop(c, "shop", "dropped", ["a"]) == 1
+    assert owned.undrop_marks("dropped", "a") == 1
     assert (owned.root / key).exists()
 
 
@@ -139,8 +134,7 @@ def test_an_orphan_of_another_size_is_kept_at_any_age(owned: Owned) -> None:
     owned.orphaned(*keys)
     resize(owned, before_repair)
     repaired = owned.repairs.orphans("shop")
-    owned.later(3 * DAY + 60)
-    owned.check()
+    owned.check(after=3 * DAY + 60)
     owned.later(60)
     resize(owned, before_round)
     report = owned.round()
@@ -153,10 +147,8 @@ def test_an_orphan_of_another_size_is_kept_at_any_age(owned: Owned) -> None:
 def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
     owned.orphaned("data/t9/a_0.dat")
     owned.repairs.orphans("shop")
-    with owned.db.read() as c:
-        [mark] = c.execute(text("SELECT id FROM " + owned.db.t.mark.fullname)).scalars()
-    with owned.db.write() as c:
-        contract.undrop(c, "shop", "orphan", [mark])
+    [mark] = owned.rows("mark")
+    owned.undrop_marks("orphan", mark.id)
     report = owned.check()
 
     assert report.found == {"ORPHAN": 1}
@@ -169,9 +161,8 @@ def test_refuted_marks_are_removed_in_pages_also_quarantined(owned: Owned, monke
     keys = [f"data/t9/{name}_0.dat" for name in "abcd"]
     owned.orphaned(*keys)
     owned.repairs.orphans("shop")
-    t = owned.db.t.mark
-    with owned.db.write() as c:
-        c.execute(update(t).where(t.c["keys"][0].as_string() == keys[1]).values(quarantined_reason=Reason.BAD_KEY))
+    [second] = [mark.id for mark in owned.rows("mark") if mark._mapping["keys"] == [keys[1]]]
+    owned.update("mark", {"id": second}, quarantined_reason=Reason.BAD_KEY)
     assert owned.count("mark", quarantined_reason=Reason.BAD_KEY) == 1
     owned.live_rows(*((key, 10) for key in keys[1:]))
     owned.check()

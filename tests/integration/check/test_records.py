@@ -49,8 +49,7 @@ def test_k18_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> 
     with owner_write(owned.db) as c:
         c.execute(text("UPDATE file SET vault = 'Other' WHERE vault = 'other'"))
     for _ in range(2):
-        owned.later(DAY + 60)
-        report = owned.check()
+        report = owned.check(after=DAY + 60)
 
     assert report.run.state is RunState.PARTIAL
     assert any("vault other" in lack for lack in report.run.missing_inputs)
@@ -170,8 +169,7 @@ def test_a_long_key_is_a_loss_that_a_check_can_store(database_url: str, s3_serve
         show(owned, key=LONG, vault="cold")
         show(owned, key=LONG + "2", vault="cold")
         owned.check()
-        owned.later(DAY + 60)
-        checked = owned.check()
+        checked = owned.check(after=DAY + 60)
     owned.db.close()
 
     assert checked.run.state is RunState.WHOLE

@@ -15,10 +15,7 @@ from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY, Rig, put
 
 
-def test_a_repeated_listing_does_not_make_a_vault_large(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_repeated_listing_does_not_make_a_vault_large(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(6):
         put(root, f"{n}.dat")
     settings = check_model.CheckSettings(grace_seconds=DAY).model_copy(update={"heavy_objects": 10})

@@ -35,14 +35,12 @@ class Orphaned:
 def check_twice(owned: Owned) -> None:
     """Find the orphans in two checks."""
     for seconds in (2 * DAY, DAY + 60):
-        owned.later(seconds)
-        owned.check()
+        owned.check(after=seconds)
 
 
 def fall_due(owned: Owned) -> None:
     """Let the marks of orphans fall due, with the check that their deletion requires."""
-    owned.later(3 * DAY + 60)
-    owned.check()
+    owned.check(after=3 * DAY + 60)
     owned.later(60)
 
 
@@ -118,8 +116,7 @@ def test_an_orphan_waits_only_for_a_load_that_may_write_it(owned: Owned) -> None
         contract.prepare(c, "shop", "load-9", ["d"], "other", ["data/t8/"], DAY)
 
     report = owned.round()
-    with owned.db.write() as c:
-        contract.commit(c, "shop", ["a"])  # it takes back the mark: the key names this record
+    owned.commit("a")  # it takes back the mark: the key names this record
 
     assert (report.deleted, report.kept) == (1, {by_load("a"): 1})
     assert [(owned.root / key).exists() for key in (waiting, free)] == [True, False]

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from sexton.check.model import (
     Discrepancy,
@@ -186,13 +185,10 @@ def test_a_repaired_file_that_is_lost_again_is_found_again(owned: Owned) -> None
         assert owned.check().confirmed == {"LOST": 1}
 
 
-def test_check_cut_off_while_the_clock_was_ahead_is_due(rig: Rig, tmp_path: Path) -> None:
+def test_check_cut_off_while_the_clock_was_ahead_is_due(rig: Rig, root: Path) -> None:
     """Else its row would count as a check that runs, until that time comes."""
-    rig.local(tmp_path / "v")
     schedule = CheckSchedule(rig.db, 86_400)
-    with rig.db.write() as c:
-        run = {"instance": "shop", "run": "r", "state": RunState.RUNNING, "cutoff": rig.db.now(c)}
-        c.execute(insert(rig.db.t.check_run).values(**run))
+    rig.insert("check_run", instance="shop", run="r", state=RunState.RUNNING, cutoff=rig.now())
     running = schedule.due()
     rig.set_year_ahead("check_run", "cutoff")
 

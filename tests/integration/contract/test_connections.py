@@ -229,7 +229,6 @@ def test_automatic_analyze_deletes_no_file_of_another(town: Town, postgres: Clus
     finally:
         town.sql("ALTER SYSTEM RESET autovacuum_naptime", "postgres")
         town.sql("SELECT pg_reload_conf()", "postgres")
-    town.rig.later(10_801)
-    town.rig.round("bank")
+    town.rig.round("bank", after=10_801)
 
     assert (noted, set(listing(town.root))) == ([("SX004",)], {"kept"})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
@@ -38,11 +38,6 @@ def rig(deployment: Rig) -> Iterator[Rig]:
             c.exec_driver_sql(f"DELETE FROM {table}")
 
 
-def prepare(rig: Rig, *ids: str, ttl: int = 60) -> None:
-    with rig.db.write() as c:
-        contract.prepare(c, "shop", "load-1", ids, "disk", [f"data/{i}/" for i in ids], ttl)
-
-
 def load(rig: Rig, *ids: str, also: str = "") -> None:
     """The owner's metadata commit: its own rows and the removal of the marks, in one transaction; then one more row."""
     with owner_write(rig.db) as c:
@@ -52,30 +47,24 @@ def load(rig: Rig, *ids: str, also: str = "") -> None:
             c.execute(text("INSERT INTO visible VALUES (:id)"), {"id": also})
 
 
-def undrop(rig: Rig, *ids: str, kind: str = "dropped") -> int:
-    with rig.db.write() as c:
-        return contract.undrop(c, "shop", kind, ids)
-
-
 def visible(rig: Rig) -> list[str]:
     with owner_write(rig.db) as c:
         return list(c.execute(text("SELECT id FROM visible ORDER BY id")).scalars())
 
 
 def test_a_prepared_mark_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
-    with rig.db.read() as c:
-        before = rig.db.now(c)
+    before = rig.now()
 
-    prepare(rig, "r1", ttl=60)
+    rig.prepare("r1", ttl=60)
 
     row = rig.row("prepared", "r1")
-    assert (row.state, row.vault, row.prefix, row.owner_txn) == ("MARKED", "disk", "data/r1/", "load-1")
+    assert (row.state, row.vault, row.prefix, row.owner_txn) == ("MARKED", "disk", "data/r1/", "load")
     assert 60_000 <= row.expires_at - before < 70_000
     assert row.retention_starts_at == row.expires_at
 
 
 def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
-    prepare(rig, "r1", "r2", "r3")
+    rig.prepare("r1", "r2", "r3")
     rig.mark("dropped", NewMark(id="r1", vault="disk", keys=("x",)))
 
     load(rig, "r1", "r2")
@@ -87,7 +76,7 @@ def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
 
 
 def test_a_commit_of_a_claimed_or_gone_mark_rolls_the_owner_back(rig: Rig) -> None:
-    prepare(rig, "r1", "r2", "r3")
+    rig.prepare("r1", "r2", "r3")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r2", "r3")
     for _ in "12":  # a prefix: swept once
@@ -104,11 +93,11 @@ def test_a_commit_of_a_claimed_or_gone_mark_rolls_the_owner_back(rig: Rig) -> No
 
 
 def test_a_commit_repeated_or_never_prepared_is_refused(rig: Rig) -> None:
-    prepare(rig, "r1", "r2")
+    rig.prepare("r1", "r2")
     load(rig, "r1")
 
-    with pytest.raises(Collected, match="r1 was never prepared, or is committed already"), rig.db.write() as c:
-        contract.commit(c, "shop", ["r1", "r2"])
+    with pytest.raises(Collected, match="r1 was never prepared, or is committed already"):
+        rig.commit("r1", "r2")
     with pytest.raises(Collected, match="r2 was never prepared"), rig.db.write() as c:
         contract.commit(c, "elsewhere", ["r2"])
 
@@ -117,7 +106,7 @@ def test_a_commit_repeated_or_never_prepared_is_refused(rig: Rig) -> None:
 
 
 def test_a_commit_that_rolls_back_leaves_its_marks(rig: Rig) -> None:
-    prepare(rig, "r1")
+    rig.prepare("r1")
 
     with pytest.raises(IntegrityError, match=r"(?i)unique"):
         load(rig, "r1", also="r1")
@@ -130,9 +119,9 @@ def test_undrop_restores_all_marks_or_none(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "t0")))
 
     with pytest.raises(Refused, match="t9 is not marked"):
-        undrop(rig, "t0", "t9")
+        rig.undrop_marks("dropped", "t0", "t9")
     assert rig.count("mark") == 4
-    assert undrop(rig, "t0", "part", "t1", "t0") == 3
+    assert rig.undrop_marks("dropped", "t0", "part", "t1", "t0") == 3
 
     assert [rig.row("dropped", f"t{n}") is None for n in range(3)] == [True, True, False]
 
@@ -144,7 +133,7 @@ def test_undrop_of_a_claimed_or_deleted_mark_is_refused(rig: Rig) -> None:
     finish(rig, taken, "dropped", "gone")
 
     with pytest.raises(Refused, match=rf"(?=.*claimed is claimed in batch {taken.batch}\b)(?=.*gone is gone)"):
-        undrop(rig, "claimed", "gone", "stays")
+        rig.undrop_marks("dropped", "claimed", "gone", "stays")
 
     assert rig.row("dropped", "stays").state == "MARKED"
     assert rig.row("dropped", "claimed").state == "CLAIMED"
@@ -166,33 +155,33 @@ def test_undrop_is_refused_for_what_is_claimed_or_deleted_below(rig: Rig, below:
     for kind, id_, parent in children:
         rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"t/{id_}.dat",), parent=parent))
     with pytest.raises(Refused, match=f"{id_}: its ancestor dropped table is marked"):
-        undrop(rig, id_, kind=kind)
+        rig.undrop_marks(kind, id_)
     taken = token(rig, kind)
     claim(rig, taken, kind, id_)
     if is_deleted:
         finish(rig, taken, kind, id_)
 
     with pytest.raises(Refused, match=f"table: its descendant {why}"):
-        undrop(rig, "table")
+        rig.undrop_marks("dropped", "table")
 
     assert rig.row("dropped", "table").state == "MARKED"
 
 
 def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
-    prepare(rig, "r1")
+    rig.prepare("r1")
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
     rig.stores.owner_marks.fence(token(rig), [Ref("prepared", "r1"), Ref("dropped", "t1")])
 
     with pytest.raises(Collected, match="r1 is fenced"):
         load(rig, "r1")
     with pytest.raises(Refused, match="t1 is fenced"):
-        undrop(rig, "t1")
+        rig.undrop_marks("dropped", "t1")
 
     assert (visible(rig), rig.count("mark", state="FENCED")) == ([], 2)
 
 
 def test_a_commit_cancels_orphans_of_its_files_or_is_refused(rig: Rig) -> None:
-    prepare(rig, "r1", "r2")
+    rig.prepare("r1", "r2")
     for n in (1, 2):
         key = f"data/r{n}/a.dat"
         rig.mark("orphan", NewMark(id=f"o{n}", vault="disk", keys=(key,), parent=("rowset", f"r{n}")))
@@ -212,23 +201,23 @@ def test_a_commit_cancels_orphans_of_its_files_or_is_refused(rig: Rig) -> None:
 
 def test_an_owner_changes_no_marks_of_other_instances(rig: Rig) -> None:
     rig.instance("zoo")
-    prepare(rig, "r1")
+    rig.prepare("r1")
     with rig.db.write() as c:
         contract.prepare(c, "zoo", "load-1", ["r1"], "disk", ["data/r1/"], 60)
     for instance in ("shop", "zoo"):
         rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
 
     load(rig, "r1")
-    undrop(rig, "t1")
+    rig.undrop_marks("dropped", "t1")
 
     assert (rig.count("mark", instance="shop"), rig.count("mark", instance="zoo", state="MARKED")) == (0, 2)
 
 
 def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
-    prepare(rig, "r1")
+    rig.prepare("r1")
 
     with pytest.raises(Refused, match="a prepared mark is committed, never undropped"):
-        undrop(rig, "r1", kind="prepared")
+        rig.undrop_marks("prepared", "r1")
     with pytest.raises(InstanceNotRegistered), rig.db.write() as c:
         contract.undrop(c, "elsewhere", "dropped", ["r1"])
 
@@ -257,7 +246,6 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
         f"SELECT 'shop', 'tablet', 't-' || n, 'dropped', 'table', 'disk', {prefix}, n FROM {series}"
     )
 
-    t = rig.db.t.mark
-    with rig.db.read() as c:
-        totals = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
-    assert tuple(totals) == (leaves, leaves * (leaves + 1) // 2)
+    marks = rig.rows("mark")
+    assert {mark.state for mark in marks} == {"MARKED"}
+    assert (len(marks), sum(mark.bytes for mark in marks)) == (leaves, leaves * (leaves + 1) // 2)

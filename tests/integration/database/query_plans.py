@@ -17,25 +17,9 @@ from tests.servers.postgres import new_database
 from tests.support.rig import Rig
 
 GROWING = (
-    "mark_history",
-    "file_list",
-    "mark",
-    "round",
-    "batch",
-    "tally",
-    "plan",
-    "call",
-    "finding",
-    "check_run",
-    "protection_item",
-    "wal_purge",
-    "wal_entry",
-    "journal",
-    "binlog_table_record",
-    "binlog_partition_version",
-    "binlog_partition_cut",
-    "binlog",
-    "replica",
+    *("mark_history", "file_list", "mark", "round", "batch", "tally", "plan", "call", "finding", "check_run"),
+    *("protection_item", "wal_purge", "wal_entry", "journal", "replica"),
+    *("binlog_table_record", "binlog_partition_version", "binlog_partition_cut", "binlog"),
 )
 """Tables of Sexton's own that grow with the data, or with time."""
 ALL_TABLES = [table.name for table in METADATA.sorted_tables]

@@ -128,10 +128,8 @@ def test_a_round_is_planned_and_run_by_look_ups(crowd: Crowd, sent: dict[str, An
     rig.mark("dropped", *marks)
     rig.holds.place(Hold(instance="shop", scope="mark", mark_kind="dropped", mark_id="held", reason="a test"), 86_400)
     sent.clear()  # the statements of the round alone
-    rig.later(10_801)
-    report = rig.round()
-    rig.later(3_601)
-    rig.round()
+    report = rig.round(after=10_801)
+    rig.round(after=3_601)
 
     assert report.removed == 3
     assert bad_plans(rig.db, sent) == {}
@@ -150,8 +148,7 @@ def test_a_check_and_its_repair_read_only_their_instance(crowd: Crowd, monkeypat
     (crowd.rig.root / keys[3]).unlink()
     with recorded(crowd.rig.db) as sent:
         crowd.rig.check()
-        crowd.rig.later(DAY + 60)
-        report = crowd.rig.check()
+        report = crowd.rig.check(after=DAY + 60)
         marked = crowd.rig.repairs.orphans("shop").marked
 
     assert (report.confirmed, marked) == ({"LOST": 1, "ORPHAN": 1}, 1)
@@ -187,8 +184,7 @@ def test_a_binlog_run_reads_only_its_instance(crowd: Crowd) -> None:
 
 
 def test_protecting_and_ending_read_only_what_is_named(crowd: Crowd) -> None:
-    put(crowd.rig.root, "data/m1.dat")
-    crowd.rig.mark("dropped", NewMark(id="m1", vault="disk", keys=("data/m1.dat",)))
+    crowd.rig.drop(crowd.rig.root, "data/m1.dat", "m1")
     with recorded(crowd.rig.db) as sent:
         protect(crowd.rig, "copy", "data/m1.dat", seconds=60)
         crowd.rig.later(3 * DAY)

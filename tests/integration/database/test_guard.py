@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
-from sexton import contract
-from sexton.contract import NewMark
 from sexton.database.engine import LOCK_SECONDS
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.kernel.errors import GuardBusy
@@ -17,7 +14,7 @@ from sexton.marks.model import Candidate, ClaimRequest, DueMark, Reason, Ref, Un
 from sexton.operators.holds.model import Hold
 from sexton.protection.model import Protection
 from sexton.storage.model import VaultSpec
-from tests.support.claims import FAR_MS, claim, token
+from tests.support.claims import FAR_MS, claim, mark_keys, token
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import Rig
 from tests.support.transactions import recorded_transactions
@@ -69,19 +66,17 @@ DECISIONS: dict[str, Callable[[Rig, Path], object]] = {
 @pytest.fixture
 def shop(rig: Rig) -> Rig:
     """An instance with a quarantined mark, and one that may be claimed."""
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in ("t", "u")))
+    mark_keys(rig, "t", "u")
     quarantine_t(rig)
     return rig
 
 
 def quarantine_t(rig: Rig) -> None:
-    rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = 't'", reason=Reason.CHANGED)
+    rig.update("mark", {"id": "t"}, quarantined_reason=Reason.CHANGED)
 
 
 def guard_of(rig: Rig, instance: str = "shop") -> int:
-    t = rig.db.t.instance_guard
-    with rig.db.read() as c:
-        return int(c.execute(select(t.c.seq).where(t.c.instance == instance)).scalar_one())
+    return next(int(guard.seq) for guard in rig.rows("instance_guard") if guard.instance == instance)
 
 
 def test_a_decision_takes_the_guard_before_it_checks(shop: Rig, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -106,8 +101,7 @@ def test_a_decision_takes_the_guard_before_it_checks(shop: Rig, tmp_path: Path, 
 def test_the_guard_is_of_the_instance_alone_or_of_all(shop: Rig) -> None:
     shop.instance("bank")
     guards = [{name: guard_of(shop, name) for name in ("shop", "bank", EVERYTHING)}]
-    with shop.db.write() as c:
-        contract.undrop(c, "shop", "dropped", ["u"])
+    shop.undrop_marks("dropped", "u")
     guards.append({name: guard_of(shop, name) for name in guards[0]})
     shop.leases.acquire("shop", "check", "a")  # leases are counted under one guard for all
     guards.append({name: guard_of(shop, name) for name in guards[0]})

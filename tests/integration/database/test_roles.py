@@ -204,8 +204,7 @@ def test_planted_operators_and_functions_never_run(rig: Rig, create_role: Callab
         c.execute(PLANTED.encode())
 
     assert rig.registry.instance("shop").id == "shop"
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     with rig.db.write() as c:
         contract.undrop(c, "blog", "dropped", ["t"])
         assert c.execute(text("SELECT lower('A'::varchar)")).scalar_one() == "a"

@@ -135,10 +135,7 @@ def test_a_newer_schema_is_used_only_if_it_says_so(db: Database, empty_url: str)
 
 def test_older_init_beside_a_newer_one_lets_no_older_program_in(db: Database, empty_url: str) -> None:
     """The newer ``sexton init`` upgrades the schema between two transactions of the older one, as in a rollback."""
-    newer = (
-        "UPDATE sexton.alembic_version SET version_num = '0010'",
-        "UPDATE sexton.clock SET works_with = '0010'",
-    )
+    newer = ("UPDATE sexton.alembic_version SET version_num = '0010'", "UPDATE sexton.clock SET works_with = '0010'")
 
     def upgrade_before(_c: Any, cursor: Any, statement: str, *_: Any) -> None:
         if statement.startswith("INSERT INTO sexton.clock"):
@@ -234,9 +231,8 @@ def test_schema_and_a_round_on_the_oldest_server(debian_url: str, tmp_path: Path
     put(root, "data/a.dat")
     put(root, "data/b.dat")
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("data/a.dat",)))
-    rig.later(10_801)
 
-    report = rig.round()
+    report = rig.round(after=10_801)
 
     rig.db.close()
     assert (report.deleted, set(listing(root))) == (1, {"data/b.dat"})

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
-from tests.support.rig import Rig, put
+from tests.support.rig import Rig
 
 FILES, PAGE, SIZE = 30, 10, 10
 
@@ -17,9 +16,7 @@ def worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setattr("sexton.marks.file_list.PAGE_KEYS", PAGE)
     worker = Rig(rig.url, threads=1, beside=False)
     root = worker.local(tmp_path / "v")
-    for n in range(FILES):
-        put(root, f"t/{n:02}.dat", SIZE)
-    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
+    worker.drop_files(root, "p", *(f"t/{n:02}.dat" for n in range(FILES)), prefix="t/")
     worker.later(10_801)
     yield worker
     worker.db.close()

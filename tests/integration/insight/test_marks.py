@@ -132,8 +132,7 @@ def test_a_plan_and_a_search_list_only_marks_of_their_own(filled: Rig) -> None:
     filled.later(10_801)
     plan = filled.plan("shop")
     filled.later(1)
-    with filled.db.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id="later", vault="hot", keys=("dropped/later.dat",))])
+    filled.mark("dropped", NewMark(id="later", vault="hot", keys=("dropped/later.dat",)))
     filled.later(10_801)
 
     of_plan = listed(filled, in_plan(plan), 5)
@@ -144,8 +143,7 @@ def test_a_plan_and_a_search_list_only_marks_of_their_own(filled: Rig) -> None:
     assert [m.mark for m in listed(filled, in_plan(plan, "dropped", [SearchedPlace("hot", "dropped/1.d")]), 5)] == [
         "dropped-01"
     ]
-    with filled.db.write() as c:
-        contract.mark(c, "shop", "dropped", [NewMark(id="cold", vault="cold", keys=("dropped/1.dat",))])
+    filled.mark("dropped", NewMark(id="cold", vault="cold", keys=("dropped/1.dat",)))
     for vault, key, found in (("cold", "", "cold"), ("hot", "dropped/1.", "dropped-01")):
         wanted = MarkFilter("shop", under=[SearchedPlace(vault, key)])
         assert [m.mark for m in listed(filled, wanted, 5)] == [found]

@@ -178,9 +178,8 @@ def test_counts_move_with_each_page(worker: Rig) -> None:
     assert seen == [("claim.committed", FILES, 0), *pages]
 
 
-def test_each_shard_shows_how_far_it_is(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shard_shows_how_far_it_is(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.planning.policy.SHARD_OBJECTS", 10)
-    rig.local(tmp_path / "v")
     rig.mark("dropped", *(NewMark(id=f"m{n:02}", vault="disk", keys=(f"{n}.dat",)) for n in range(35)))
     rig.later(10_801)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from sexton.check.model import CheckRequest
 from sexton.insight.progress import read_running
@@ -99,18 +98,16 @@ def test_watch_names_halted_instances_while_nothing_runs(
 
 
 def test_checks_purges_and_paused_rounds_are_shown_as_running(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rig.local(tmp_path / "v")
     rig.checker.begin(CheckRequest(instance="shop", by="test"), "run-1")
     with pytest.raises(Crash), installed(crash_at("round.opened")):
         rig.round()
     rig.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at")
     purge = {"kafka_id": "k", "floor": 100, "at": 1_000, "log_end": 200, "holders": {}}
-    with rig.db.write() as c:
-        for topic, mode in (("wal-1", "delete"), ("wal-2", "logical")):
-            c.execute(insert(rig.db.t.wal_topic).values(name=topic, instance="shop", enabled=True, mode=mode))
-            c.execute(insert(rig.db.t.wal_purge).values(topic=topic, **purge))
+    for topic, mode in (("wal-1", "delete"), ("wal-2", "logical")):
+        rig.insert("wal_topic", name=topic, instance="shop", enabled=True, mode=mode)
+        rig.insert("wal_purge", topic=topic, **purge)
 
     running = {work.work: work for work in read_running(rig.db)}
     status = run(rig, capsys, "status").out

@@ -5,7 +5,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.guard import UnknownInstance
@@ -19,8 +18,8 @@ def acquire(rig: Rig, owner: str) -> Lease:
 
 
 def row(rig: Rig) -> Any:
-    with rig.db.read() as c:
-        return c.execute(select(rig.db.t.lease)).one()
+    [lease] = rig.rows("lease")
+    return lease
 
 
 def test_every_acquisition_raises_the_epoch(rig: Rig) -> None:

@@ -37,8 +37,7 @@ def remove_vault(rig: Rig, instance: str = "shop", *, gone: bool = False) -> boo
     return add_remove.remove_vault(rig.db, stores_of(rig.db).keepers, vault, gone=gone)
 
 
-def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_vault_is_removed_with_its_marker_and_no_object(rig: Rig, root: Path) -> None:
     rig.drop(root, "old.dat", "m", later=DUE)
     put(root, "live.dat")
     rig.round()
@@ -64,8 +63,7 @@ def test_a_vault_is_needed_by_marks_that_may_be_in_it(rig: Rig, tmp_path: Path) 
         remove_vault(rig, "lake")
 
 
-def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_a_vault_that_something_needs_is_not_removed(rig: Rig, root: Path) -> None:
     rig.drop(root, "old.dat", "m")
     put(root, "live.dat")
     protect(rig, "copy", "live.dat")
@@ -80,8 +78,7 @@ def test_a_vault_that_something_needs_is_not_removed(rig: Rig, tmp_path: Path) -
     assert (root / MARKER).exists()
     rig.protections.release("shop", "copy")
     rig.holds.release(held.id)
-    rig.later(DUE)
-    rig.round()
+    rig.round(after=DUE)
     assert remove_vault(rig)
 
 
@@ -107,9 +104,8 @@ def denied(vault: LocalVault) -> None:
 
 
 def test_a_marker_that_a_killed_removal_left_hinders_nobody(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
     with monkeypatch.context() as m:
         m.setattr(LocalVault, "remove_marker", denied)  # is called after the commit
         with pytest.raises(VaultFault, match="the vault is removed, but its marker stays: read-only"):
@@ -122,8 +118,7 @@ def test_a_marker_that_a_killed_removal_left_hinders_nobody(
     assert not (root / MARKER).exists()
 
 
-def test_an_older_copy_of_the_database_removes_no_marker(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_an_older_copy_of_the_database_removes_no_marker(rig: Rig, root: Path) -> None:
     rig.drop(root, "old.dat", "m", later=DUE)
     copy = rig.copy()
     rig.round()
@@ -145,8 +140,7 @@ def test_the_marker_of_another_vault_stays(rig: Rig, tmp_path: Path) -> None:
     assert (root / MARKER).read_bytes() == foreign
 
 
-def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
+def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, root: Path) -> None:
     rig.drop(root, "claimed.dat", "claimed", later=DUE)
     with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
         rig.round()
@@ -171,10 +165,7 @@ def test_marks_of_a_vault_that_is_gone_can_be_discarded(rig: Rig, tmp_path: Path
     assert (rig.count("mark"), rig.count_files()) == (1, 0)
 
 
-def test_an_instance_is_removed_when_nothing_needs_it(
-    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = rig.local(tmp_path / "v")
+def test_an_instance_is_removed_when_nothing_needs_it(rig: Rig, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rig.drop(root, "old.dat", "m", later=DUE)
     held, _ = rig.holds.place(Hold(instance="shop", scope="instance", reason="an incident"), 60)
 

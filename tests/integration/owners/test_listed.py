@@ -47,8 +47,7 @@ def due(lake: Lake) -> None:
 def test_listed_garbage_is_marked_once_and_deleted_when_due(lake: Lake) -> None:
     first, again = lake.rig.round(), lake.rig.round()
     marks = lake.rig.count("mark")
-    lake.rig.later(10_801)
-    deleted = lake.rig.round()
+    deleted = lake.rig.round(after=10_801)
 
     assert (first.deleted, again.deleted, marks) == (0, 0, 5)
     assert (deleted.deleted, listing(lake.root)) == (5, {})
@@ -115,8 +114,7 @@ def orphan(lake: Lake) -> int:
     put(lake.root, "data/lost.dat")
     lake.rig.mark("orphan", NewMark(id="7.1", vault="disk", keys=("data/lost.dat",), bytes=10))
     lake.rig.sql("UPDATE {}mark SET etags = '[\"\"]' WHERE kind = 'orphan'")
-    lake.rig.later(259_201)
-    lake.rig.round()
+    lake.rig.round(after=259_201)
     [plan] = waiting_plans(lake.rig)
     return plan
 

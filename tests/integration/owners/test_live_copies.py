@@ -11,7 +11,6 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners.plugins import add_instance
 from sexton.owners.port import NoLiveSide, OwnerSilent
-from sexton.recycle.model import RoundReport
 from sexton.storage.kinds import url_roots
 from tests.integration.owners.views import COLUMNS, execute, show
 from tests.support.kept import kept_texts
@@ -25,14 +24,8 @@ def root(rig: Rig, tmp_path: Path) -> Path:
     """A vault with two files, each marked as garbage."""
     place = rig.local(tmp_path / "v")
     for name, key in (("m1", KEY), ("m2", OTHER)):
-        put(place, key)
-        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(key,)))
+        rig.drop(place, key, name)
     return place
-
-
-def run(rig: Rig) -> RoundReport:
-    rig.later(10_801)
-    return rig.round()
 
 
 COPIES = (
@@ -80,8 +73,7 @@ def test_n1_a_copy_counts_while_it_is_fresh(rig: Rig, root: Path, place: str) ->
 
     assert (fresh.claimed, kept_texts(fresh), set(listing(root))) == (1, {"live": 1}, {KEY})
     execute(rig, "UPDATE sexton_live SET key = 'elsewhere'")  # the copy lost a file, and is never refreshed again
-    rig.later(3_700)
-    stale = rig.round()
+    stale = rig.round(after=3_700)
     assert (stale.claimed, set(listing(root))) == (0, {KEY})
     assert all("was last true" in why and "live_max_age_seconds" in why for why in kept_texts(stale))
 
@@ -92,9 +84,8 @@ def test_n1_a_copy_says_nothing_of_later_marks(rig: Rig, root: Path) -> None:
     rig.later(60)
     put(root, "data/t3/new.dat")  # written after the refresh, and marked by mistake
     rig.mark("compacted", NewMark(id="new", vault="disk", keys=("data/t3/new.dat",)))
-    rig.later(1_801)
 
-    before = rig.round()
+    before = rig.round(after=1_801)
     execute(rig, "UPDATE sexton_live_as_of SET as_of = sexton.now()")
     after = rig.round()
 
@@ -104,12 +95,8 @@ def test_n1_a_copy_says_nothing_of_later_marks(rig: Rig, root: Path) -> None:
 
 
 def test_n1_an_age_in_the_future_or_none_keeps_everything(rig: Rig, root: Path) -> None:
-    execute(
-        rig,
-        f"CREATE TABLE sexton_live ({COLUMNS})",
-        "CREATE TABLE sexton_live_as_of (as_of timestamptz)",
-    )
-    empty = run(rig)
+    execute(rig, f"CREATE TABLE sexton_live ({COLUMNS})", "CREATE TABLE sexton_live_as_of (as_of timestamptz)")
+    empty = rig.round(after=10_801)
     execute(rig, "INSERT INTO sexton_live_as_of VALUES (sexton.now() + interval '1 day')")
     ahead = rig.round()
 
@@ -161,7 +148,7 @@ def create(rig: Rig, name: str, key: str = KEY) -> None:
 def test_a_view_that_is_not_named_keeps_everything(rig: Rig, root: Path) -> None:
     create(rig, VIEW)
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert (report.claimed, len(listing(root))) == (0, 2)
     assert all(f"sexton instance live-view shop {VIEW}" in why for why in kept_texts(report))
@@ -175,7 +162,7 @@ def test_a_view_that_is_not_named_keeps_everything(rig: Rig, root: Path) -> None
 
 def test_a_named_view_that_is_missing_keeps_everything(rig: Rig, root: Path) -> None:
     rig.registry.set_live_view("shop", "public.later")
-    before = run(rig)
+    before = rig.round(after=10_801)
     create(rig, "public.later")
     after = rig.round()
 
@@ -192,7 +179,7 @@ def test_instances_with_views_of_their_own_share_no_rows(rig: Rig, root: Path) -
     rig.registry.set_live_view("toys", "public.theirs")
 
     assert rig.live_side.as_of("shop") is None
-    assert kept_texts(run(rig)) == {"live": 1}
+    assert kept_texts(rig.round(after=10_801)) == {"live": 1}
     assert set(listing(root)) == {OTHER}
 
 
@@ -200,7 +187,7 @@ def test_the_age_of_a_copy_is_in_the_view_beside_it(rig: Rig, root: Path) -> Non
     execute(rig, f"CREATE TABLE ours ({COLUMNS})", "CREATE VIEW ours_as_of AS SELECT now() AS as_of")
     rig.registry.set_live_view("shop", "public.ours")
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert (report.claimed, len(listing(root))) == (0, 2)
     assert all("last true" in why or "no instant" in why for why in kept_texts(report))

@@ -44,8 +44,7 @@ def kept(rig: Rig, root: Path, key: str, shown: str) -> bool:
         by_prefix = NewMark(id="p", vault="disk", prefix="data/t1/")
         worker.mark("dropped", by_key, by_prefix, garbage)
         show(worker, shown, "data/t2/plain.dat")
-        worker.later(10_801)
-        report = worker.round()
+        report = worker.round(after=10_801)
     is_kept = (report.claimed, kept_texts(report), path.exists()) == (1, {"live": 2}, True)
     path.unlink(missing_ok=True)
     return is_kept
@@ -72,11 +71,9 @@ def test_k13_a_url_of_any_scheme_makes_the_view_unreadable(rig: Rig, tmp_path: P
     root = rig.local(tmp_path / "v")
     for n, scheme in enumerate(("S3:/", "file:", "Weird+2:/")):
         with new_worker(rig) as worker:
-            put(root, "data/t1/a.dat")
-            worker.mark("dropped", NewMark(id=f"k{n}", vault="disk", keys=("data/t1/a.dat",)))
+            worker.drop(root, "data/t1/a.dat", f"k{n}")
             show(worker, f"{scheme}/bucket/data/t1/a.dat")
-            worker.later(10_801)
-            report = worker.round()
+            report = worker.round(after=10_801)
 
         [text] = kept_texts(report)
         assert (report.claimed, "write keys relative to the vault" in text) == (0, True), scheme
@@ -87,8 +84,7 @@ def test_k13_a_look_that_is_cut_off_finds_what_is_exact(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = rig.local(tmp_path / "v")
-    put(root, "data/t1/a.dat")
-    rig.mark("dropped", NewMark(id="k", vault="disk", keys=("data/t1/a.dat",)))
+    rig.drop(root, "data/t1/a.dat", "k")
     show(rig, "data/t1/a.dat")
     execute(
         rig,
@@ -110,8 +106,7 @@ def marked_after_a_look(rig: Rig, root: Path, key: str) -> Iterator[Rig]:
         garbage = f"x{worker.count('mark_history')}"
         worker.mark("dropped", NewMark(id=garbage, vault="disk", keys=("other/x",)))
         show(worker, "data/t2/plain.dat")
-        worker.later(10_801)
-        assert worker.round().claimed == 1
+        assert worker.round(after=10_801).claimed == 1
         looks = {of: look._replace(until=float("inf")) for of, look in worker.owner._looks.items()}
         worker.owner._looks = looks
 
@@ -222,8 +217,7 @@ def test_n2_a_vault_that_is_added_after_a_look_is_looked_at(
         with new_worker(rig) as worker:
             worker.mark("dropped", NewMark(id="m", vault="disk", keys=("p/q/a",)))
             worker.mark("dropped", NewMark(id="n", vault=vault, keys=("data/a",)))
-            worker.later(10_801)
-            worker.round()
+            worker.round(after=10_801)
             worker.local(root.parent / vault, vault)
             report = worker.round()
 

@@ -12,8 +12,8 @@ from sexton.marks.kept import LIVE, NAMED_LIVE, KeepReason, Kept, describe, way_
 from sexton.marks.model import DueMark
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.sql import live_keys
-from sexton.recycle.model import RoundReport
 from tests.integration.owners.views import execute, new_worker
+from tests.support.crashes import at_point
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 from tests.support.transactions import owner_write
@@ -49,11 +49,6 @@ def live(
         )
 
 
-def run(rig: Rig) -> RoundReport:
-    rig.later(10_801)
-    return rig.round()
-
-
 BY_KEYS = NewMark(id="m", vault="disk", keys=("data/t1/a.dat", "data/t2/c.dat"))
 BY_PREFIX = NewMark(id="m", vault="disk", prefix="data/t1/")
 TOUCHES = {
@@ -79,7 +74,7 @@ def test_a_mark_on_a_live_object_is_kept_while_it_is_live(rig: Rig, root: Path) 
             worker.mark("dropped", mark.model_copy(update={"id": id_}))
             live(worker, **row | ({"id": id_} if row.get("id") else {}))
 
-            report = run(worker)
+            report = worker.round(after=10_801)
 
             assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1), how
             assert (len(listing(root)), worker.row("dropped", id_).state) == (3, "MARKED"), how
@@ -98,7 +93,7 @@ def test_live_objects_of_another_vault_block_nothing(rig: Rig, root: Path) -> No
     live(rig, key="data/t1/a.dat", vault="other")
     live(rig, kind="rowset", id="m", key="elsewhere")
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert (kept_texts(report), report.claimed) == ({}, 1)
     assert set(listing(root)) == {"data/t2/c.dat"}
@@ -113,7 +108,7 @@ def test_live_rows_block_only_marks_of_their_instance(rig: Rig, tmp_path: Path) 
     live(rig, instance="bank", key="data/t1/a.dat")
     live(rig, instance="shop", key="data/t2/c.dat")
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert kept_texts(report) == {"live": 1}
     assert set(listing(root)) == {"data/t2/c.dat"}
@@ -137,8 +132,7 @@ def test_a_lost_connection_to_the_view_costs_one_round(rig: Rig, tmp_path: Path)
     root = rig.local(tmp_path / "v")
     show(rig, "instance, kind, id, vault, key")
     live(rig, key="data/t9/x")
-    put(root, "data/t1/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="data/t1/"))
+    rig.drop_files(root, "m", "data/t1/a.dat", prefix="data/t1/")
     cut = []
 
     def in_the_way(c: Connection, _cursor: object, statement: str, *_: object) -> None:
@@ -148,7 +142,7 @@ def test_a_lost_connection_to_the_view_costs_one_round(rig: Rig, tmp_path: Path)
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
 
     event.listen(rig.db.live("shop").engine, "before_cursor_execute", in_the_way)
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert len(cut) == 1
     assert (report.claimed, ["cannot be read" in why for why in kept_texts(report)]) == (0, [True])
@@ -157,12 +151,11 @@ def test_a_lost_connection_to_the_view_costs_one_round(rig: Rig, tmp_path: Path)
 
 def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
     rig.mark("dropped", BY_PREFIX)
-    run(rig)
+    rig.round(after=10_801)
     put(root, "data/t1/late.dat")
     live(rig, key="data/t1/late.dat")
-    rig.later(3_601)
 
-    report = rig.round()
+    report = rig.round(after=3_601)
 
     assert kept_texts(report) == {"live": 1}
     assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}
@@ -171,12 +164,8 @@ def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
 def test_an_object_that_becomes_live_after_resolve_is_kept(rig: Rig, root: Path) -> None:
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/t1/a.dat",)))
 
-    def hook(name: str) -> None:
-        if name == "resolve.stored":
-            live(rig, key="data/t1/a.dat")
-
-    with crash_points.installed(hook):
-        report = run(rig)
+    with crash_points.installed(at_point("resolve.stored", lambda: live(rig, key="data/t1/a.dat"))):
+        report = rig.round(after=10_801)
 
     assert (report.claimed, len(listing(root))) == (0, 3)
     assert kept_texts(report) == {"live": 1}
@@ -189,7 +178,7 @@ def test_n5_a_report_names_the_keys_that_are_live(rig: Rig, root: Path) -> None:
         live(rig, id=f"L{n}", key=keys[n])
     live(rig, kind="dropped", id="p", key="elsewhere")
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     told = {describe(kept): marks for kept, marks in report.kept.items()}
     [of_keys] = [text for text in told if text.startswith("live: dropped/m (rowset/L")]
@@ -203,7 +192,7 @@ def test_n5_a_report_names_only_the_first_of_many_marks(rig: Rig, root: Path) ->
     rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(FILES[0],)) for n in range(NAMED_LIVE + 3)))
     live(rig, key=FILES[0])
 
-    report = run(rig)
+    report = rig.round(after=10_801)
 
     assert report.kept.pop(LIVE) == 3
     assert len(report.kept) == NAMED_LIVE

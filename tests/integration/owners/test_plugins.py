@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.owners import plugins
 from sexton.owners.owners import Owners
@@ -16,7 +15,7 @@ from sexton.owners.plugins import add_instance, build
 from sexton.owners.port import Owner
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.rig import Rig, listing, put
+from tests.support.rig import Rig, listing
 
 BROKEN = EntryPoint("broken", "no.such.module:PLUGIN", plugins.GROUP)
 STRANGE = EntryPoint("strange", "json:dumps", plugins.GROUP)
@@ -89,10 +88,8 @@ def test_options_are_corrected_until_the_list_is_read(
         add_instance(rig.db, rig.registry, "lake", "http", {"url": "http://127.0.0.1:3"})
 
 
-def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, tmp_path: Path) -> None:
-    root = rig.local(tmp_path / "v")
-    put(root, "data/a.dat")
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("data/a.dat",)))
+def test_an_owner_that_is_not_installed_here_keeps_every_mark(rig: Rig, root: Path) -> None:
+    rig.drop(root, "data/a.dat", "a")
     rig.sql("UPDATE {}instance SET owner = 'folder'")
     rig.later(10_801)
     context = OwnerContext(rig.db, rig.registry, 3_600)

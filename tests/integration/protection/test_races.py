@@ -55,8 +55,7 @@ def test_p22_each_chunk_protects_from_its_commit(
                 "dropped",
                 *(NewMark(id=mark_keys[0][-10:-4], vault="disk", keys=tuple(mark_keys)) for mark_keys in keys_by_mark),
             )
-            rig.later(10_801)
-            rig.round()
+            rig.round(after=10_801)
             first_round_ended.set()
 
     with ThreadPoolExecutor(1) as pool:
@@ -170,8 +169,7 @@ class Race:
         for load in self.loads[number::COMMITTERS]:
             pause()
             try:
-                with self.rig.db.write() as c:
-                    contract.commit(c, "shop", [load])
+                self.rig.commit(load)
             except Collected:
                 self.refused += 1
             else:
@@ -215,14 +213,12 @@ def test_no_protected_or_committed_object_is_deleted(rig: Rig, tmp_path: Path) -
     assert race.committed - left == set()
 
 
-def test_a_registration_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registration_waits_for_a_replaced_worker(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
-    put(root, "t/a.dat")
-    put(root, "other/b.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+    rig.drop_files(root, "m", "t/a.dat", "other/b.dat", prefix="t/")
     rig.later(DUE_SECONDS)
     filter_ = Filter.build([Item("disk", "t/a.dat")], 1)
-    with replaced_worker(rig, range_order(rig), monkeypatch):
+    with replaced_worker(rig, range_order(rig)):
         assert rig.row("dropped", "m").first_pass_at is not None
         sealed = rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_).sealed
         put(root, "t/a.dat")  # an upload that began before the claim ends late

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from sexton.kernel.errors import BadInput
 from sexton.protection.filter import Filter
@@ -192,9 +191,7 @@ def limit(rig: Rig, **limits: int) -> None:
 
 
 def usage(rig: Rig) -> dict[str, tuple[int, int]]:
-    t = rig.db.t.protection
-    with rig.db.read() as c:
-        return {row.job: (row.objects, row.bytes) for row in c.execute(select(t.c.job, t.c.objects, t.c.bytes))}
+    return {row.job: (row.objects, row.bytes) for row in rig.rows("protection")}
 
 
 def test_runs_of_a_job_share_its_number_of_protections(rig: Rig, root: Path) -> None:

@@ -13,13 +13,7 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Invalid, Item, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
 from sexton.protection.sql.store import ProtectionStore
-from tests.integration.protection.registrations import (
-    DUE,
-    protect,
-    registration,
-    remaining_keys,
-    same_protection,
-)
+from tests.integration.protection.registrations import DUE, protect, registration, remaining_keys, same_protection
 from tests.support.claims import FAR_MS, claim, token
 from tests.support.command import run
 from tests.support.kept import kept_texts
@@ -44,9 +38,7 @@ def test_p01_p17_an_object_stays_while_one_protection_covers_it(rig: Rig, root: 
 def test_a_protection_sees_every_list_of_a_mark(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_list, "LIST_FILES", 1)
     root, keys = rig.local(tmp_path / "v"), ("a.dat", "b.dat", "c.dat")
-    for key in keys:
-        put(root, key)
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=keys))
+    rig.drop_files(root, "m", *keys)
     rig.later(DUE)
     protect(rig, "j", "c.dat")
 
@@ -106,8 +98,7 @@ def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> 
 def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
     rig.registrar.register_at_once(registration("j", filter_=filter_), [], filter_=filter_)
-    with rig.db.write() as c:
-        c.execute(rig.db.t.protection.update().values(filter=b"broken"))
+    rig.update("protection", filter=b"broken")
 
     report = rig.round()
 
@@ -229,8 +220,7 @@ def test_p11_a_renewal_or_new_registration_extends_a_protection(rig: Rig, root: 
         rig.protections.renew("shop", "renewed", 60)
     rig.round()
 
-    with rig.db.read() as c:
-        assert again.expires_at > rig.db.now(c) + 3_000_000
+    assert again.expires_at > rig.now() + 3_000_000
     assert renewed.expires_at > first.expires_at
     assert remaining_keys(root) == {"data/a.dat", "data/b.dat"}
 

@@ -55,9 +55,7 @@ def test_a_restart_keeps_rows_and_completes_the_database(server: postgres.Postgr
 
 
 @pytest.mark.slow
-def test_a_first_start_passes_leftovers_and_listens_on_loopback(
-    server: postgres.PostgresServer,
-) -> None:
+def test_a_first_start_passes_leftovers_and_listens_on_loopback(server: postgres.PostgresServer) -> None:
     unfinished, taken = server.data.with_name("postgres.new"), server.port
     unfinished.mkdir()
     (unfinished / "PG_VERSION").write_text("18\n")

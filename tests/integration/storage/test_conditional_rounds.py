@@ -14,6 +14,7 @@ from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.model import VaultSpec
 from tests.servers.postgres import new_database
 from tests.servers.s3 import RunningS3
+from tests.support.crashes import at_point
 from tests.support.rig import DEPLOYMENT, GRACE, Rig
 
 
@@ -40,12 +41,11 @@ def test_r40_a_rewritten_object_is_quarantined_until_a_retry(rig: Rig, s3_server
     rig.mark("dropped", NewMark(id="p", vault="cold", prefix="data/p/"))
     rig.later(10_801)
 
-    def rewrite(point: str) -> None:
-        if point == "claim.committed":
-            for key in kept:
-                s3.put_object(Bucket=bucket, Key=f"wh/{key}", Body=b"new")
+    def rewrite() -> None:
+        for key in kept:
+            s3.put_object(Bucket=bucket, Key=f"wh/{key}", Body=b"new")
 
-    with crash_points.installed(rewrite):
+    with crash_points.installed(at_point("claim.committed", rewrite)):
         report = rig.round()
 
     assert keys_left(s3_server, bucket) == kept
@@ -58,8 +58,7 @@ def test_r40_a_rewritten_object_is_quarantined_until_a_retry(rig: Rig, s3_server
     QuarantineStore(rig.db).retry("shop", reason="CHANGED")
     rig.round()
     assert keys_left(s3_server, bucket) == ["data/p/b.dat"]  # an upload below a prefix may still end
-    rig.later(GRACE)
-    rig.round()
+    rig.round(after=GRACE)
     assert keys_left(s3_server, bucket) == []
     rig.later(GRACE + 1)  # it found an object: it looks once more
     rig.round()
@@ -74,13 +73,11 @@ def test_a_mark_waiting_for_its_second_pass_can_be_discarded(tmp_path: Path) -> 
     (root / "p").mkdir()
     (root / "p" / "x.dat").write_bytes(b"x")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="p/"), NewMark(id="young", vault="disk", prefix="y/"))
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     (root / "p" / "x.dat").write_bytes(b"back")
 
     given_up = QuarantineStore(rig.db).discard("shop", Ref("dropped", "p"), "undeleted")
-    rig.later(GRACE + 1)
-    rig.round()
+    rig.round(after=GRACE + 1)
 
     assert given_up.reason == "SWEPT"
     assert (root / "p" / "x.dat").read_bytes() == b"back"

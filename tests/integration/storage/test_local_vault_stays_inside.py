@@ -79,9 +79,8 @@ def test_an_unmounted_prefix_is_a_fault_not_an_absence(root: Path, vault: Vault)
     (root / "wh").rename(root / "away")
 
     for attempt in (lambda: vault.delete(["d/1"]), lambda: keys(vault, "d/")):
-        with pytest.raises(VaultFault) as caught:
+        with pytest.raises(VaultFault, match=": NO_BUCKET:"):
             attempt()
-        assert caught.value.reason == "NO_BUCKET"
     assert vault.read_marker() is None
 
 

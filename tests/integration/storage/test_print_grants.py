@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from sexton.operators.registry.add_remove import add_vault
 from sexton.storage.model import VaultSpec
@@ -29,9 +28,8 @@ def test_each_vault_and_topic_has_its_grants(
     spec = VaultSpec(instance="shop", name="cold", kind="s3", location=bucket, prefix="shop/")
     add_vault(rig.registry, spec, DEPLOYMENT, s3_server.endpoint_url)
     rig.local(tmp_path)
-    with rig.db.write() as c:
-        c.execute(insert(rig.db.t.wal_topic).values(name="orders", instance="shop", enabled=True))
-        c.execute(insert(rig.db.t.wal_topic).values(name="other", instance="shop", enabled=False))
+    rig.insert("wal_topic", name="orders", instance="shop", enabled=True)
+    rig.insert("wal_topic", name="other", instance="shop", enabled=False)
 
     grants = json.loads(run(rig, capsys, "doctor", "--print-grants", "--json").out)
     printed = run(rig, capsys, "doctor", "--print-grants")

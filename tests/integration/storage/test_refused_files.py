@@ -14,7 +14,7 @@ from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import Vault
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.postgres import new_database
-from tests.support.rig import GRACE, Rig, listing, put
+from tests.support.rig import GRACE, Rig, listing
 
 TRIES, ROUNDS = 3, 2
 WHY = "InternalError: We encountered an internal error. Please try again."
@@ -58,18 +58,11 @@ def choosy(rig: Rig, monkeypatch: pytest.MonkeyPatch, *refused: str) -> Choosy:
     return disk
 
 
-def mark(rig: Rig, root: Path, id_: str, *keys: str) -> None:
-    for key in keys:
-        put(root, key)
-    rig.mark("dropped", NewMark(id=id_, vault="disk", keys=keys))
-
-
 def test_a_key_refused_alone_fails_until_its_mark_is_quarantined(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = rig.local(tmp_path / "v")
-    mark(rig, root, "t1", "a.dat", "b.dat", "c.dat")
-    mark(rig, root, "t2", "d.dat")
+    rig.drop_files(root, "t1", "a.dat", "b.dat", "c.dat")
+    rig.drop_files(root, "t2", "d.dat")
     rig.later(10_801)
     disk = choosy(rig, monkeypatch, "b.dat")
 
@@ -88,14 +81,13 @@ def test_a_key_refused_alone_fails_until_its_mark_is_quarantined(
     row = rig.row("dropped", "t1")
     assert (row.state, row.quarantined_reason) == ("CLAIMED", "DELETE_FAILED")
     disk.refused.clear()
-    rig.later(86_401)
-    assert rig.round().removed == 1
+    assert rig.round(after=86_401).removed == 1
     assert listing(root) == {}
 
 
 def test_a_store_that_makes_progress_fails_no_key(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{n}.dat" for n in range(3 * TRIES)]
-    mark(rig, rig.local(tmp_path / "v"), "t1", *names)
+    rig.drop_files(rig.local(tmp_path / "v"), "t1", *names)
     rig.later(10_801)
     disk = choosy(rig, monkeypatch, *names[1:])
     delete = disk.delete
@@ -113,12 +105,9 @@ def test_a_store_that_makes_progress_fails_no_key(rig: Rig, tmp_path: Path, monk
     assert len(disk.asked) == len(names)
 
 
-def test_a_storm_in_the_middle_of_a_page_fails_no_key(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = rig.local(tmp_path / "v")
-    mark(rig, root, "t1", "a.dat", "b.dat", "c.dat")
-    mark(rig, root, "t2", "d.dat")
+def test_a_storm_in_the_middle_of_a_page_fails_no_key(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.drop_files(root, "t1", "a.dat", "b.dat", "c.dat")
+    rig.drop_files(root, "t2", "d.dat")
     rig.later(10_801)
     disk = choosy(rig, monkeypatch, "b.dat", "c.dat", "d.dat")
     disk.alone, delete = False, disk.delete
@@ -163,8 +152,7 @@ def test_retry_lists_a_prefix_with_an_impossible_key_again(s3_rig: Rig, proxy: F
     assert s3_rig.row("dropped", "p").quarantined_reason == Reason.DELETE_FAILED
 
     QuarantineStore(s3_rig.db).retry("shop")
-    s3_rig.later(GRACE + 1)
-    s3_rig.round()
+    s3_rig.round(after=GRACE + 1)
 
     listed = proxy.client.list_objects_v2(Bucket=bucket, Prefix="wh/")["Contents"]
     assert [entry["Key"] for entry in listed if not entry["Key"].startswith("wh/_sexton/")] == ["wh/secret"]

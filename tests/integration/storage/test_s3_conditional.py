@@ -7,6 +7,7 @@ import pytest
 from sexton.storage.model import KeyOutcome, KeyResult, Probe
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.vault import S3Vault
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.places import Bucket
 
@@ -65,7 +66,7 @@ def test_a_missing_object_is_absent_not_changed(place: Bucket, vault: S3Vault) -
 
 
 def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: S3Vault) -> None:
-    place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": "Enabled"})
+    set_versioning(place, "Enabled")
     for n in (1, 2):
         place.put(f"wh/d/{n}")
     meant = etags(vault, ["d/1", "d/2"])

@@ -7,6 +7,7 @@ import pytest
 from sexton.storage.model import KeyOutcome
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.vault import S3Vault
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import MARKER, Bucket, keys, put_all
@@ -80,9 +81,8 @@ def test_a_reset_connection_is_a_fault_without_a_retry(place: Bucket, proxy: Fau
     place.put("wh/d/1")
     proxy.reset_next("DeleteObjects", after=after)
 
-    with pytest.raises(VaultFault) as caught:
+    with pytest.raises(VaultFault, match=": UNREACHABLE:"):
         place.vault().delete(["d/1"])
-    assert caught.value.reason == "UNREACHABLE"
     assert place.has("wh/d/1") is not after
     assert len([entry for entry in proxy.log if entry.operation == "DeleteObjects"]) == 1
 
@@ -94,9 +94,8 @@ def test_a_truncated_delete_reply_is_never_all_deleted(place: Bucket, proxy: Fau
         for break_next in (proxy.truncate_next, proxy.empty_next):
             break_next(operation)
 
-            with pytest.raises(VaultFault) as caught:
+            with pytest.raises(VaultFault, match=": BAD_REPLY:"):
                 vault.delete(page)
-            assert caught.value.reason == "BAD_REPLY"
         assert {result.outcome for result in vault.delete(["d/1"])} == {KeyOutcome.DELETED}
     proxy.fail_keys({f"wh/{key}": "AccessDenied" for key in page})
     proxy.truncate_next("DeleteObjects")
@@ -112,9 +111,8 @@ def test_a_broken_listing_is_never_a_shorter_one(place: Bucket, proxy: FaultProx
     for break_next in (proxy.truncate_next, proxy.empty_next):
         break_next("ListObjectsV2")
 
-        with pytest.raises(VaultFault) as caught:
+        with pytest.raises(VaultFault, match=": BAD_REPLY:"):
             keys(vault, "d/")
-        assert caught.value.reason == "BAD_REPLY"
     assert len(keys(vault, "d/")) == 5
 
 
@@ -147,9 +145,8 @@ def test_a_quiet_reply_without_errors_means_all_deleted(place: Bucket, proxy: Fa
 def test_an_error_document_in_a_200_is_an_error(place: Bucket, proxy: FaultProxy) -> None:
     for code, reason in (("AccessDenied", "DENIED"), ("NoSuchBucket", "NO_BUCKET")):
         proxy.answer_next("DeleteObjects", f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
-        with pytest.raises(VaultFault) as caught:
+        with pytest.raises(VaultFault, match=f": {reason}:"):
             place.vault().delete(["d/1"])
-        assert caught.value.reason == reason
     proxy.answer_next("DeleteObjects", b"<Error><Code>SlowDown</Code></Error>")
 
     assert place.vault().delete(["d/1"])[0].outcome is KeyOutcome.THROTTLED
@@ -250,20 +247,18 @@ def test_wrong_credentials_are_denied(
             lambda profile=profile: place.vault(profile=profile).delete(["d/1"]),
             lambda profile=profile: place.vault(profile=profile).write_marker(MARKER),
         ):
-            with pytest.raises(VaultFault) as caught:
+            with pytest.raises(VaultFault, match=": DENIED:"):
                 attempt()
-            assert caught.value.reason == "DENIED"
 
 
 def test_nothing_listening_is_unreachable(place: Bucket) -> None:
-    with pytest.raises(VaultFault) as caught:
+    with pytest.raises(VaultFault, match=": UNREACHABLE:"):
         S3Vault(place.vault().spec, "http://127.0.0.1:9").delete(["d/1"])
-    assert caught.value.reason == "UNREACHABLE"
 
 
 @pytest.mark.parametrize("status", ["Enabled", "Suspended"])
 def test_a_versioned_bucket_hides_and_is_queried_once(place: Bucket, proxy: FaultProxy, status: str) -> None:
-    place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
+    set_versioning(place, status)
     vault = place.vault()
 
     assert [vault.delete([key])[0].outcome for key in ("d/1", "d/2")] == [KeyOutcome.HIDDEN, KeyOutcome.HIDDEN]

@@ -15,7 +15,7 @@ from sexton.storage.s3 import vault as s3_vault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Results, Target
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
+from tests.integration.storage.versioned_bucket import outcomes, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.clock import Clock
@@ -31,7 +31,7 @@ def place(place: Bucket) -> Bucket:
 
 @pytest.fixture
 def vault(place: Bucket) -> S3Vault:
-    return purging(place)
+    return place.vault(versions="purge")
 
 
 def test_every_version_and_marker_is_deleted_and_counted(place: Bucket, vault: S3Vault) -> None:
@@ -96,7 +96,7 @@ def test_a_locked_version_is_named_and_blocks_no_other(s3_server: RunningS3, buc
     place.put("wh/free")
     place.client.delete_object(Bucket=place.name, Key="wh/kept")
 
-    kept, legal, free = purging(place).delete(["kept", "legal", "free"])
+    kept, legal, free = place.vault(versions="purge").delete(["kept", "legal", "free"])
 
     assert [r.outcome for r in (kept, legal, free)] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert kept.reason.startswith("LOCKED: COMPLIANCE retention until ")
@@ -174,7 +174,7 @@ def test_purging_an_unversioned_bucket_is_a_plain_delete(s3_server: RunningS3, b
     place = Bucket(s3_server.client(), proxy.url, bucket)
     place.put("wh/d/1")
 
-    assert outcomes(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
+    assert outcomes(place.vault(versions="purge").delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
     assert "ListObjectVersions" not in [entry.operation for entry in proxy.log]
 
 

@@ -1,12 +1,9 @@
 """Whom connections to an S3 store trust; unfinished uploads under a deleted prefix are aborted, and no others."""
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,6 +18,7 @@ from sexton.storage.s3.delete import Results, Target, delete
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.certificate import certificate
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.http import Asked, answering
 from tests.servers.proxy import tls_proxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import Bucket
@@ -70,31 +68,25 @@ BACKLOG = 4
 Delete = Callable[[int], Results]
 
 
-class Store(BaseHTTPRequestHandler):
-    """Answers DeleteObjects without failures."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        body = b'<?xml version="1.0"?><DeleteResult></DeleteResult>'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+@pytest.fixture
+def received() -> list[str]:
+    """The paths of the requests that the store has received."""
+    return []
 
 
 @pytest.fixture
-def delete_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Delete]:
+def delete_at(received: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Delete]:
     """Delete an object of a store at whose name so many addresses drop packets before one answers."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     look_up = socket.getaddrinfo
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Store)
-    port = server.server_address[1]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with ExitStack() as sockets:
+
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        received.append(asked.path)
+        return 200, b'<?xml version="1.0"?><DeleteResult></DeleteResult>'
+
+    with answering(answer) as url, ExitStack() as sockets:
+        port = int(url.rpartition(":")[2])
 
         def delete_with(silent: int) -> Results:
             hosts = [f"127.0.0.{n}" for n in range(2, 2 + silent)]
@@ -116,8 +108,6 @@ def delete_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Delete]:
             )
 
         yield delete_with
-    server.shutdown()
-    server.server_close()
 
 
 def test_a_silent_address_is_passed_over(delete_at: Delete) -> None:
@@ -128,9 +118,7 @@ def test_a_silent_address_is_passed_over(delete_at: Delete) -> None:
 
 
 @pytest.mark.slow
-def test_after_two_silent_addresses_no_delete_is_sent(delete_at: Delete, monkeypatch: pytest.MonkeyPatch) -> None:
-    received: list[str] = []
-    monkeypatch.setattr(Store, "do_POST", lambda request: received.append(request.path))
+def test_after_two_silent_addresses_no_delete_is_sent(delete_at: Delete, received: list[str]) -> None:
     with pytest.raises(VaultFault, match="Connect timeout"):
         delete_at(2)
 
@@ -139,7 +127,7 @@ def test_after_two_silent_addresses_no_delete_is_sent(delete_at: Delete, monkeyp
 
 @pytest.fixture
 def vault(place: Bucket) -> S3Vault:
-    return S3Vault(place.vault().spec, place.endpoint_url)
+    return place.vault()
 
 
 def begin(place: Bucket, *keys: str) -> None:

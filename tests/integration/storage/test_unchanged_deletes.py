@@ -10,6 +10,7 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import KeyOutcome, KeyResult, ListedObject, Probe
 from sexton.storage.port import Vault
 from sexton.storage.s3.vault import S3Vault
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.support.places import Bucket, Place, listing, put_all
 
 KEYS = ["d/1", "d/2", "d/3"]
@@ -80,7 +81,7 @@ def test_an_unacceptable_key_or_a_late_page_deletes_nothing(either: Place) -> No
 )
 def test_other_content_is_kept_whatever_the_store_compares(place: Bucket, options: dict[str, object]) -> None:
     put_all(place, [f"wh/{key}" for key in KEYS])
-    vault = S3Vault(place.vault().spec.model_copy(update=options), place.endpoint_url)
+    vault = place.vault(**options)
     first, second, third = seen_in(vault)
     place.put("wh/d/2", b"other")
 
@@ -108,9 +109,9 @@ def test_content_between_look_up_and_delete_is_compared(place: Bucket, monkeypat
 
 @pytest.mark.parametrize(("versions", "outcome"), [("keep", KeyOutcome.HIDDEN), ("purge", DELETED)])
 def test_versions_are_hidden_or_purged_unless_written_again(place: Bucket, versions: str, outcome: KeyOutcome) -> None:
-    place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": "Enabled"})
+    set_versioning(place, "Enabled")
     put_all(place, [f"wh/{key}" for key in KEYS[:2]])
-    vault = S3Vault(place.vault().spec.model_copy(update={"versions": versions}), place.endpoint_url)
+    vault = place.vault(versions=versions)
     first, second = seen_in(vault)
 
     assert outcomes(delete(vault, [first, earlier(second)])) == [outcome, CHANGED]

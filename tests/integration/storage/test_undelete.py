@@ -27,7 +27,7 @@ def place(place: Bucket) -> Bucket:
 
 @pytest.fixture
 def vault(place: Bucket) -> S3Vault:
-    return S3Vault(place.vault().spec, place.endpoint_url)
+    return place.vault()
 
 
 def total(pages: Iterator[Undeleted]) -> tuple[int, int, int, int]:

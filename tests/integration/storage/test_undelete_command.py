@@ -28,13 +28,11 @@ DUE = 10_800
 def cold(database_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     """An instance ``shop`` with a vault ``cold`` in a versioned bucket, which keeps its own audit."""
     s3_server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    url = database_url
     endpoint = s3_server.endpoint_url
-    seen = Rig(url, endpoint_url=endpoint)
+    seen = Rig(database_url, endpoint_url=endpoint)
     vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)
-    rig = Rig(
-        url, endpoint_url=endpoint, audit=ParquetAudit(AuditLocations(vaults, seen.registry.vaults), 400)
-    ).instance()
+    audit = ParquetAudit(AuditLocations(vaults, seen.registry.vaults), 400)
+    rig = Rig(database_url, endpoint_url=endpoint, audit=audit).instance()
     rig.s3(bucket, prefix="wh/")
     yield rig
     rig.db.close()
@@ -57,8 +55,7 @@ def vault(rig: Rig) -> Vault:
 def recycle(rig: Rig, **where: object) -> int:
     """Mark, wait and run a round; return its number."""
     rig.mark("dropped", NewMark(id="t1", vault="cold", **where))  # type: ignore[arg-type]
-    rig.later(DUE + 1)
-    return rig.round().round
+    return rig.round(after=DUE + 1).round
 
 
 def test_keys_hidden_by_a_round_are_undeleted_once_confirmed(
@@ -108,8 +105,7 @@ def test_an_undelete_holds_its_place_against_the_second_pass(
     neighbour = run(cold, capsys, *words, "d/2/")
     again = run(cold, capsys, *words, "d/2/")
     done = run(cold, capsys, *words, "d/1/")
-    cold.later(GRACE + 1)
-    cold.round()
+    cold.round(after=GRACE + 1)
 
     assert neighbour.out == "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n"
     assert "hold 1 keeps cold/d/2/ of shop until" in neighbour.err
@@ -218,12 +214,10 @@ def test_what_an_undelete_waits_for(rig: Rig, root: Path, named: str) -> None:
     rig.later(DUE + 1)
     of_round = token(rig)
     claim(rig, of_round, "dropped", "m")
-    mark = rig.db.t.mark
     said: dict[tuple[str, str, str], str] = {}
     for when in ("during", "between"):
         for state, (values, _) in STATES.items():
-            with rig.db.write() as c:
-                c.execute(mark.update().values(OF_A_CLAIM | values))
+            rig.update("mark", **OF_A_CLAIM | values)
             for place in PLACES[named]:
                 said[when, state, place] = what_deletes(rig, place)
         if when == "during":

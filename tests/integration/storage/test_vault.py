@@ -143,9 +143,8 @@ def test_a_missing_bucket_is_a_fault_not_an_absence(place: Place) -> None:
         vault.descendant_marker,
         lambda: vault.stat(["d/1"]),
     ):
-        with pytest.raises(VaultFault) as caught:
+        with pytest.raises(VaultFault, match=": NO_BUCKET:"):
             attempt()
-        assert caught.value.reason == "NO_BUCKET"
     with pytest.raises(VaultFault, match="NO_BUCKET"):  # it was not made by the attempt to write
         vault.read_marker()
 
@@ -258,11 +257,7 @@ def test_own_files_are_no_objects_and_not_the_marker(vault: Vault) -> None:
     vault.write_own("v", b"x")
 
     assert own(vault, "v") == [("v", 1)]
-    for refused in (
-        lambda: vault.list_own(""),
-        lambda: vault.delete(["_sexton/v"]),
-        lambda: vault.stat(["_sexton/v"]),
-    ):
+    for refused in (lambda: vault.list_own(""), lambda: vault.delete(["_sexton/v"]), lambda: vault.stat(["_sexton/v"])):
         with pytest.raises(BadInput):
             refused()
     assert vault.read_own("v") == b"x"

@@ -3,13 +3,7 @@
 from collections.abc import Sequence
 
 from sexton.storage.model import KeyOutcome, KeyResult
-from sexton.storage.s3.vault import S3Vault
 from tests.support.places import Bucket
-
-
-def purging(place: Bucket) -> S3Vault:
-    """Return a vault that deletes all versions."""
-    return S3Vault(place.vault().spec.model_copy(update={"versions": "purge"}), place.endpoint_url)
 
 
 def set_versioning(place: Bucket, status: str) -> None:

@@ -134,10 +134,7 @@ def test_region_that_returned_and_left_has_newer_entries(topics: TopicStores) ->
 
 
 def test_region_that_left_before_its_first_map_blocks(topics: TopicStores, subtests: pytest.Subtests) -> None:
-    departures: list[Any] = [
-        {"moved": ("r1",)},
-        {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)},
-    ]
+    departures: list[Any] = [{"moved": ("r1",)}, {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)}]
     for departure in departures:
         with subtests.test(departure=departure):
             topic = topics.topic(100)

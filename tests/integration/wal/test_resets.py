@@ -83,10 +83,7 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, 
 def test_region_that_left_blocks_after_a_topic_reset(
     topics: TopicStores, resets: ResetStore, subtests: pytest.Subtests
 ) -> None:
-    departures: list[Any] = [
-        {"moved": ("r1",)},
-        {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)},
-    ]
+    departures: list[Any] = [{"moved": ("r1",)}, {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)}]
     for departed in departures:
         with subtests.test(departed=departed):
             topic = topics.mapped_topic(100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))

@@ -107,8 +107,7 @@ def test_totals_survive_a_restart_and_equal_in_each_process(timed: Timed, tmp_pa
     timed.round()
     put(tmp_path / "v", "data/3/a.dat", 11)
     timed.mark("dropped", NewMark(id="d2", vault="disk", keys=("data/3/a.dat",)))
-    timed.later(10_801)
-    timed.round()
+    timed.round(after=10_801)
     timed.controls.put(ControlKind.STOP, "shop", "a look")
     other = Database.open(timed.url)
 
@@ -133,8 +132,7 @@ def test_due_kept_claimed_and_quarantined_marks_are_shown(timed: Timed) -> None:
     timed.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("x/y.dat",)))
     timed.mark("orphan", NewMark(id="new", vault="disk", keys=("x/z.dat",)))
     timed.mark("dropped", NewMark(id="prefix", vault="disk", prefix="data/4/"))
-    timed.later(10_801)
-    timed.round()
+    timed.round(after=10_801)
 
     s = scrape(timed)
     age = s("sexton_oldest_due_age_seconds", instance_id="shop", kind="compacted")
@@ -196,8 +194,7 @@ def test_a_missing_vault_is_counted_as_a_fault_with_its_reason(timed: Timed, tmp
     assert s("recycler_instance_recycle_last_success_ts", instance_id="shop") is None
 
 
-def test_running_rounds_are_counted_by_their_leases(rig: Rig, tmp_path: Path) -> None:
-    rig.local(tmp_path / "v")
+def test_running_rounds_are_counted_by_their_leases(rig: Rig, root: Path) -> None:
     before = scrape(rig)
     rig.leases.acquire("shop", "recycle", "a run")
     during = scrape(collector(rig, in_flight={("shop", "disk"): 3}))
@@ -214,11 +211,9 @@ def test_waiting_approvals_and_unapproved_deletions_are_shown(rig: Rig, tmp_path
     shop.policy = limited_policy(objects=50)
     shop.local(tmp_path / "v")
     shop.garbage("dropped", 10)
-    shop.later(10_801)
-    shop.round()
+    shop.round(after=10_801)
     shop.garbage("dropped", 41, "more")
-    shop.later(10_801)
-    shop.round()
+    shop.round(after=10_801)
     shop.later(7_200)
 
     s = scrape(shop)
@@ -283,15 +278,12 @@ def test_each_table_has_a_size_with_its_rows_indexes_and_toast(rig: Rig) -> None
 
 def test_sizes_need_no_right_to_the_table(rig: Rig) -> None:
     role = f"svc_{secrets.token_hex(4)}"
-    with rig.db.write() as c:
-        c.execute(
-            text(
-                f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA sexton TO {role};"
-                f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sexton TO {role};"
-                f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton TO {role};"
-                f"REVOKE ALL ON sexton.call FROM {role}"
-            )
-        )
+    rig.sql(
+        f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA sexton TO {role};"
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sexton TO {role};"
+        f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton TO {role};"
+        f"REVOKE ALL ON sexton.call FROM {role}"
+    )
     restricted = Database.open(rig.url.replace("postgres@", f"{role}@"))
 
     found = scrape(collector(rig, db=restricted))

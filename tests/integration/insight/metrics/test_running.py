@@ -34,8 +34,7 @@ def test_figures_move_during_a_round_and_counters_never_fall(worker: Rig) -> Non
         worker.round()
     values = [counts for _, counts, _ in seen] + [counters(scrape(worker))]
     ended = scrape(cached)
-    worker.later(worker.policy.upload_grace_seconds + 10_801)
-    worker.round()  # the second pass of the prefix
+    worker.round(after=worker.policy.upload_grace_seconds + 10_801)  # the second pass of the prefix
     after = counters(scrape(worker))
 
     assert {counts[0] for counts in values} == {0, 10, 20, 30}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, text
 
-from sexton import contract
 from sexton.contract import NewMark
 from sexton.insight.why.audit import SHOWN, forgotten
 from sexton.marks.model import SECOND_PASS, FilePage, Ref
@@ -74,14 +73,13 @@ def test_n5_a_mark_shows_which_live_row_keeps_it(worker: Rig) -> None:
 
 
 def test_a_mark_shows_its_owner_parent_and_due_time(worker: Rig) -> None:
-    with worker.db.write() as c:
-        contract.prepare(c, "shop", "load-7", ["p1"], "disk", ["data/9/"], 3_600)
+    worker.prepare("9", ttl=3_600)
     worker.mark("dropped", NewMark(id="part", vault="disk", keys=("data/part",), parent=("table", "t12")))
     worker.mark("dropped", NewMark(id="tab", vault="disk", keys=("data/tab",), parent=("dropped", "part")))
 
     prepared, below = events(worker, KEY), events(worker, "data/tab")
 
-    assert "by transaction load-7: prefix data/9/ in vault disk" in prepared["marked"]
+    assert "by transaction load: prefix data/9/ in vault disk" in prepared["marked"]
     assert {"expires", "falls_due"} <= prepared.keys()
     assert below["below"] == "parents: dropped part, table t12"
 
@@ -126,9 +124,8 @@ def test_a_mark_awaiting_approval_shows_its_plan_and_no_other(worker: Rig) -> No
 
     found = events(worker, KEY)
 
-    assert (
-        found["awaits_approval"] == f"kept: plan {plan}, which contains it, awaits approval: 1 object is over the limit"
-    )
+    waits = f"kept: plan {plan}, which contains it, awaits approval: 1 object is over the limit"
+    assert found["awaits_approval"] == waits
     assert "approval_ends" in found
     assert "next_round" not in found
 
@@ -152,11 +149,10 @@ def test_a_claimed_mark_shows_batch_round_plan_and_outcome(worker: Rig) -> None:
 def test_a_file_deleted_with_the_parent_shows_its_outcome(worker: Rig) -> None:
     with_ = token(worker, "tablet")
     late = token(worker, "(late)", number=1)
-    with worker.db.write() as c:
-        at = worker.db.now(c)
-        gone = {"instance": "shop", "kind": "compacted", "id": "r1", "parent_kind": "tablet", "parent_id": "9"}
-        gone |= {"vault": "disk", "keys": [KEY], "objects": 0, "bytes": 0, "marked_at": at, "round": with_.round}
-        c.execute(insert(worker.db.t.mark_history).values(**gone, claimed_at=at, gone_at=at, batch=late.batch))
+    at = worker.now()
+    gone = {"instance": "shop", "kind": "compacted", "id": "r1", "parent_kind": "tablet", "parent_id": "9"}
+    gone |= {"vault": "disk", "keys": [KEY], "objects": 0, "bytes": 0, "marked_at": at, "round": with_.round}
+    worker.insert("mark_history", **gone, claimed_at=at, gone_at=at, batch=late.batch)
     row = AuditRow(at, "shop", with_.round, with_.batch, 1, "tablet", "9", "disk", KEY, 10, "deleted", "")
     ParquetAudit(AuditLocations(worker.vaults, worker.registry.vaults), 400).write([row])
 
@@ -196,10 +192,8 @@ def test_a_second_pass_keeps_the_batch_and_plan_of_the_claim(worker: Rig, tmp_pa
     worker.stores.due_marks.take_second_pass(token(worker, SECOND_PASS, run="dies"), Ref("", ""), 10, 0)
 
     swept, taken = events(worker, KEY), worker.row("dropped", "9").batch
-    worker.later(61)
-    last = worker.round()
-    worker.later(3_601)  # it found an object: it looks once more
-    finished = worker.round()
+    last = worker.round(after=61)
+    finished = worker.round(after=3_601)  # it found an object: it looks once more
     gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
 
     claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"

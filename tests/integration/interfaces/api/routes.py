@@ -13,22 +13,16 @@ from sexton.runtime import owner_operations
 
 PIN = "0123456789abcdef0123456789abcdef"
 VALUES: Mapping[str, Any] = {
+    **dict.fromkeys(("plan", "check", "round", "hold", "finding", "upto"), 1),
+    **dict.fromkeys(("number", "commit_seq"), 0),
+    **dict.fromkeys(("seconds", "ttl_seconds"), 60),
+    **dict.fromkeys(("node", "backend", "follower"), "n7"),
+    **dict.fromkeys(("topic", "table"), "orders"),
+    **dict.fromkeys(("name", "consumer"), "copy"),
     "instance": "a",
     "job": "copy:1",
-    "number": 0,
-    "plan": 1,
-    "check": 1,
-    "round": 1,
-    "hold": 1,
-    "finding": 1,
-    "topic": "orders",
-    "node": "n7",
     "replay": PIN,
     "db": "sales",
-    "table": "orders",
-    "name": "copy",
-    "consumer": "copy",
-    "backend": "n7",
     "tablet": "t1",
     "vault": "disk",
     "which": "blacklist",
@@ -36,12 +30,7 @@ VALUES: Mapping[str, Any] = {
     "key": "recycle.retention_seconds",
     "token": "0123456789ab",
     "reason": "the test",
-    "seconds": 60,
     "rate": 500,
-    "ttl_seconds": 60,
-    "upto": 1,
-    "commit_seq": 0,
-    "follower": "n7",
     "what": "orphans",
     "scope": "read@a",
     "to": "b",
@@ -63,9 +52,7 @@ OF_OPERATION: Mapping[str, Mapping[str, Any]] = {
     "check inventory": {"memory": {"kind": "rowset", "ids": []}},
     "binlog add": {"body": {"records": []}},
     "replica place": {
-        "placements": {
-            "tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}],
-        }
+        "placements": {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}]}
     },
     "replica report": {"body": {"boot": 1, "sequence": 1}},
     "binlog cuts-done": {"body": {"done": []}},
@@ -193,11 +180,7 @@ def _route(owner: str, operation: OwnerOperation) -> Route:
 
 
 ABOUT_A = "instance=a"
-OPEN = (
-    Route("GET", "/healthz", set()),
-    Route("GET", "/livez", set()),
-    Route("GET", "/readyz", set()),
-)
+OPEN = (Route("GET", "/healthz", set()), Route("GET", "/livez", set()), Route("GET", "/readyz", set()))
 """Routes that need no token."""
 ROUTES = (
     Route("GET", "/v1/openapi.json", EVERYBODY),

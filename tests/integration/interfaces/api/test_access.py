@@ -2,7 +2,6 @@
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 from sexton.client import Sexton
 from sexton.client.api_call import RequestRefused
@@ -30,8 +29,7 @@ def test_a_created_token_works_until_it_is_revoked(api: Api, rig: Rig) -> None:
     assert "(admin)" in revoked.revoked_by
     with pytest.raises(RequestRefused, match="revoked"):
         program.status("shop")
-    with rig.db.read() as c:
-        stored = str([tuple(row) for row in c.execute(select(rig.db.t.token))]) + str(CallStore(rig.db).last(100))
+    stored = str([tuple(row) for row in rig.rows("token")]) + str(CallStore(rig.db).last(100))
     assert created.secret.split("_", 2)[2] not in stored  # the secret itself may contain _
 
 
@@ -54,10 +52,7 @@ def test_a_whole_token_is_accepted_as_its_id_and_not_logged(api: Api, rig: Rig) 
     secret = api.token("admin")
     path, headers = f"{api.url}/v1/tokens/{secret}", {"Authorization": f"Bearer {secret}"}
 
-    answers = [
-        httpx.post(f"{path}/renew", json={}, headers=headers),
-        httpx.delete(path, headers=headers),
-    ]
+    answers = [httpx.post(f"{path}/renew", json={}, headers=headers), httpx.delete(path, headers=headers)]
 
     assert [(answer.status_code, answer.json()["token"]) for answer in answers] == [(200, secret.split("_")[1])] * 2
     assert answers[1].json()["revoked_at"] is not None

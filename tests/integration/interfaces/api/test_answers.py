@@ -82,18 +82,10 @@ def test_p05_an_invalid_registration_leaves_no_entry(ask: Ask, subtests: pytest.
     valid = A | {"job": "copy:9"}
     without_objects = {"job": "copy:9", "owner": "ada"}
     before = ask("GET", HERE).json()["items"]
+    encoded = (base64.b64encode(content).decode() for content in (b"x" * 20, os.urandom(200), BROKEN))
     for body in [
         without_objects,
-        *(
-            without_objects | {"filter": filter_}
-            for filter_ in (
-                "",
-                "no base64!",
-                base64.b64encode(b"x" * 20).decode(),
-                base64.b64encode(os.urandom(200)).decode(),
-                base64.b64encode(BROKEN).decode(),
-            )
-        ),
+        *(without_objects | {"filter": filter_} for filter_ in ("", "no base64!", *encoded)),
         valid | {"digest": "d" * 64},
         valid | {"filter": "AAAA"},
         valid | {"job": "copy/1"},

@@ -42,8 +42,7 @@ def test_a_loss_is_noticed_in_time_when_the_server_is_away(rig: Rig, api: Api) -
     still: list[bool] = []
 
     def lost(_: ProtectionLost) -> None:
-        with rig.db.read() as c:
-            still.append(rig.db.now(c) < rig.protections.find("shop", "copy:away").expires_at)
+        still.append(rig.now() < rig.protections.find("shop", "copy:away").expires_at)
 
     server = Api(rig)
     server.__enter__()

@@ -36,17 +36,13 @@ def test_a_hold_is_placed_listed_and_released(ask: Ask, rig: Rig) -> None:
 
 
 def quarantine(rig: Rig, reason: str, *ids: str) -> None:
-    marks = [NewMark(id=id_, vault="disk", keys=(f"data/{id_}.dat",)) for id_ in ids]
-    rig.mark("dropped", *marks)
-    mark = rig.db.t.mark
-    with rig.db.write() as c:
-        c.execute(mark.update().where(mark.c.id.in_(ids)).values(quarantined_reason=reason))
+    for id_ in ids:
+        rig.mark("dropped", NewMark(id=id_, vault="disk", keys=(f"data/{id_}.dat",)))
+        rig.update("mark", {"id": id_}, quarantined_reason=reason)
 
 
 def reasons(rig: Rig) -> dict[str, str | None]:
-    with rig.db.read() as c:
-        rows = c.execute(rig.db.t.mark.select()).all()
-    return {row.id: row.quarantined_reason for row in rows if row.id.startswith("q")}
+    return {row.id: row.quarantined_reason for row in rig.rows("mark") if row.id.startswith("q")}
 
 
 def test_rounds_are_listed_and_shown(ask: Ask, rig: Rig, root: Path) -> None:

@@ -51,8 +51,7 @@ def test_a_meta_service_loads_and_drops_through_the_client(api: Api, lake: Rig) 
     assert (shown["tablets"], shown["rowsets"], shown["bytes"]) == (2, 2, 10)
     assert all(o["prefix"].startswith("data/") for o in outputs)
     assert lake.count("mark", kind="table") == 1
-    with lake.db.read() as c:
-        calls = [row.action for row in c.execute(lake.db.t.call.select()) if row.instance == "lake"]
+    calls = [row.action for row in lake.rows("call") if row.instance == "lake"]
     assert {"catalog create-table", "catalog commit", "catalog drop-table"} <= set(calls)
     assert "catalog show" not in calls
 

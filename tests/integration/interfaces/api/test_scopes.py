@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import select
 from starlette.routing import Route as AppRoute
 
 from sexton.operators.call_log import CallStore
@@ -201,9 +200,7 @@ def test_a_node_follows_the_journal_under_its_own_name_only(rig: Rig, ask: Ask) 
     assert "the node's own (node:n1)" in answers["n1"][0].json()["detail"]
     assert "follower" in answers["*"][0].json()["detail"]
     assert ask("GET", paths[0].format("*"), scope="admin").status_code == 422
-    journal = rig.db.t.journal_follower
-    with rig.db.read() as c:
-        assert list(c.execute(select(journal.c.name)).scalars()) == ["n7"]
+    assert [row.name for row in rig.rows("journal_follower")] == ["n7"]
 
 
 def test_a_setting_of_another_tenant_is_not_named(ask: Ask) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from sexton.kernel.live import Live
 from sexton.operators.call_log import CallStore
@@ -43,9 +42,8 @@ def api(rig: Rig) -> Iterator[Api]:
 
 def rows(rig: Rig) -> dict[str, list[Any]]:
     """Return what is stored about topics, regions, replays and nodes."""
-    tables = (rig.db.t.wal_topic, rig.db.t.wal_region, rig.db.t.wal_pin, rig.db.t.wal_node)
-    with rig.db.read() as c:
-        return {table.name: sorted(map(tuple, c.execute(select(table))), key=str) for table in tables}
+    tables = ("wal_topic", "wal_region", "wal_pin", "wal_node")
+    return {table: sorted(map(tuple, rig.rows(table)), key=str) for table in tables}
 
 
 def test_token_of_another_instance_sees_no_topic(ask: Ask) -> None:
@@ -105,11 +103,10 @@ def test_first_map_gives_a_topic_to_its_instance(api: Api, ask: Ask) -> None:
     assert (names >= {"new", "newer"}, "newest" in names) == (True, False)
 
 
-def test_node_of_the_same_name_keeps_its_address(api: Api, ask: Ask) -> None:
+def test_node_of_the_same_name_keeps_its_address(api: Api, rig: Rig, ask: Ask) -> None:
     wal = api.app.state.service.stores.wal
     wal.floors._settings = Live.of(wal.floors._settings().model_copy(update={"flush_entries": 10}))
-    with wal._db.write() as c:
-        c.execute(wal._db.t.wal_topic.update().values(log_end=100))
+    rig.update("wal_topic", log_end=100)
 
     accepted = ask("POST", "/v1/nodes/n1/heartbeat", REPORTS, scope="node:n1@b")
     unnamed = ask("POST", "/v1/nodes/n1/heartbeat", REPORTS, scope="node:n1@*")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
 
 from sexton.contract import NewMark
 from sexton.interfaces.cli.commands import after_restore
@@ -28,8 +27,7 @@ def restored(tmp_path: Path) -> Rig:
     for name in "ab":
         put(root, f"{name}.dat")
     rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-    with rig.db.write() as c:
-        c.execute(insert(rig.db.t.wal_topic).values(name="wal-1", instance="shop", enabled=True, mapped_at=1_000))
+    rig.insert("wal_topic", name="wal-1", instance="shop", enabled=True, mapped_at=1_000)
     rig.later(10_801)
     copy = rig.copy()
     rig.round()
@@ -44,8 +42,7 @@ def call(rig: Rig, capsys: pytest.CaptureFixture[str], *words: str) -> Printed:
 def test_restored_database_is_made_ready(restored: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     before = kept_texts(restored.round())
     done, again = call(restored, capsys, "--yes"), call(restored, capsys, "--yes")
-    with restored.db.read() as c:
-        [mapped_at] = c.execute(select(restored.db.t.wal_topic.c.mapped_at)).scalars()
+    [topic] = restored.rows("wal_topic")
     stopped = run(restored, capsys, "blockers").out
     started = run(restored, capsys, "start", "--all")
     report = restored.round()
@@ -59,7 +56,7 @@ def test_restored_database_is_made_ready(restored: Rig, capsys: pytest.CaptureFi
     assert "after-restore --check" in done.out
     assert "1. deletion was already stopped everywhere" in again.out
     assert "5. no vault knows a round that this database does not know" in again.out
-    assert mapped_at is None
+    assert topic.mapped_at is None
     assert "backup of 03:00" in stopped
     assert (report.claimed, report.kept) == (1, {})
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
 
 from sexton.contract import NewMark
 from sexton.marks.kept import KeepReason, Kept, describe
@@ -50,17 +49,6 @@ def blockers(rig: Rig, capsys: pytest.CaptureFixture[str], instance: str) -> lis
     return rows
 
 
-def add(rig: Rig, table: str, **values: object) -> None:
-    """Insert a row of one of Sexton's tables."""
-    with rig.db.write() as c:
-        c.execute(insert(getattr(rig.db.t, table)).values(**values))
-
-
-def now(rig: Rig) -> int:
-    with rig.db.read() as c:
-        return rig.db.now(c)
-
-
 def test_every_reason_to_keep_a_mark_is_named(
     rig: Rig, shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,8 +56,7 @@ def test_every_reason_to_keep_a_mark_is_named(
     report = rig.round(shop)
     kept = {Kept(reason, "7", "why"): 1 for reason in KeepReason}
     body = report.model_copy(update={"kept": kept}).model_dump(mode="json")
-    with rig.db.write() as c:
-        c.execute(update(rig.db.t.round).where(rig.db.t.round.c.instance == shop).values(report=body))
+    rig.update("round", {"instance": shop}, report=body)
 
     rows = {row["held_by"]: row for row in blockers(rig, capsys, shop)}
 
@@ -84,15 +71,12 @@ def test_quarantined_mark_is_named_at_once(
     rig: Rig, shop: str, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     rig.mark("dropped", NewMark(id="a", vault="nowhere", keys=("a.dat",)), instance=shop)
-    rig.later(10_801)
-    rig.round(shop)
+    rig.round(shop, after=10_801)
     [first] = [row for row in blockers(rig, capsys, shop) if row["held_by"].startswith("quarantined")]
     assert first["count"] == 1
     for reason in Reason:
         with subtests.test(reason=reason):
-            rig.sql(
-                "UPDATE {}mark SET quarantined_reason = :reason WHERE instance = :shop", reason=str(reason), shop=shop
-            )
+            rig.update("mark", {"instance": shop}, quarantined_reason=str(reason))
 
             [row] = [row for row in blockers(rig, capsys, shop) if row["held_by"] == f"quarantined: {reason}"]
 
@@ -108,17 +92,15 @@ def test_quarantined_mark_is_named_at_once(
 def test_every_reason_that_blocks_a_topic_is_named(
     rig: Rig, shop: str, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    t = rig.db.t.wal_topic
-    add(rig, "wal_topic", name="blocked", instance=shop, enabled=True, fault="the log refused it", blocked={})
-    add(rig, "wal_region", topic="blocked", region="r1", epoch=1, source="map", state="MAPPED")
+    rig.insert("wal_topic", name="blocked", instance=shop, enabled=True, fault="the log refused it", blocked={})
+    rig.insert("wal_region", topic="blocked", region="r1", epoch=1, source="map", state="MAPPED")
     for n in range(5):
-        add(rig, "wal_topic", name=f"off-{n}", instance=shop, enabled=False)
+        rig.insert("wal_topic", name=f"off-{n}", instance=shop, enabled=False)
     [off] = [row for row in blockers(rig, capsys, shop) if row["held_by"] == BlockReason.NOT_ENABLED]
     assert (off["what"], off["count"]) == ("topic off-0, off-1, off-2 and 2 more", 5)
     for reason in set(BlockReason) - {BlockReason.NOT_ENABLED}:
         with subtests.test(reason=reason):
-            with rig.db.write() as c:
-                c.execute(update(t).where(t.c.name == "blocked").values(blocked={str(reason): 1_000}))
+            rig.update("wal_topic", {"name": "blocked"}, blocked={str(reason): 1_000})
 
             [row] = [row for row in blockers(rig, capsys, shop) if row["held_by"] == reason]
 
@@ -130,12 +112,12 @@ def test_every_reason_that_blocks_a_topic_is_named(
 
 
 def test_lagging_regions_and_replays_are_named(rig: Rig, shop: str, capsys: pytest.CaptureFixture[str]) -> None:
-    add(rig, "wal_topic", name="lags", instance=shop, enabled=True, log_start=0, log_end=5_000_000)
+    rig.insert("wal_topic", name="lags", instance=shop, enabled=True, log_start=0, log_end=5_000_000)
     region = {"topic": "lags", "epoch": 1, "source": "flushed", "state": "MAPPED", "mapped_node": "n1"}
     for name, keep_from in (("slow", 100), ("slower", 50), ("quick", 4_999_999)):
-        add(rig, "wal_region", **region, region=name, keep_from=keep_from)
+        rig.insert("wal_region", **region, region=name, keep_from=keep_from)
     pin = {"id": "p", "topic": "lags", "region": "quick", "start": 7, "node": "n2", "kafka_id": "", "log_end": 0}
-    add(rig, "wal_pin", **pin, opened_at=now(rig), expires_at=now(rig) + DAY * 1_000)
+    rig.insert("wal_pin", **pin, opened_at=rig.now(), expires_at=rig.now() + DAY * 1_000)
 
     rows = {row["held_by"]: row for row in blockers(rig, capsys, shop)}
 
@@ -145,14 +127,14 @@ def test_lagging_regions_and_replays_are_named(rig: Rig, shop: str, capsys: pyte
 
 
 def test_silent_followers_and_backends_are_named(rig: Rig, shop: str, capsys: pytest.CaptureFixture[str]) -> None:
-    add(rig, "journal_head", instance=shop, seq=10, trimmed=0)
-    for name, seen in (("fe-1", now(rig) - 3_600_000), ("fe-2", now(rig))):
-        add(rig, "journal_follower", instance=shop, name=name, applied=4, seen_at=seen)
+    rig.insert("journal_head", instance=shop, seq=10, trimmed=0)
+    for name, seen in (("fe-1", rig.now() - 3_600_000), ("fe-2", rig.now())):
+        rig.insert("journal_follower", instance=shop, name=name, applied=4, seen_at=seen)
     copy = {"instance": shop, "tablet": "t", "db": "sales", "tbl": "orders", "part": "p", "continuous_version": 9}
-    copy["fresh_until"] = now(rig) + DAY * 1_000
+    copy["fresh_until"] = rig.now() + DAY * 1_000
     for backend in ("b1", "b2"):
-        add(rig, "backend", instance=shop, name=backend, pulled_at=now(rig) - (3_600_000 if backend == "b1" else 0))
-        add(rig, "replica", **copy, uid=backend, backend=backend, desired=9, granted=9, acked=3)
+        rig.insert("backend", instance=shop, name=backend, pulled_at=rig.now() - (3_600_000 if backend == "b1" else 0))
+        rig.insert("replica", **copy, uid=backend, backend=backend, desired=9, granted=9, acked=3)
 
     rows = {row["held_by"]: row for row in blockers(rig, capsys, shop)}
 
@@ -181,7 +163,7 @@ def test_rows_fit_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sexton.interfaces.cli.output.PIPED_WIDTH", 80)
-    add(rig, "wal_topic", name="long", instance=shop, enabled=True, quarantined="its end is 3, but " + "x " * 60)
+    rig.insert("wal_topic", name="long", instance=shop, enabled=True, quarantined="its end is 3, but " + "x " * 60)
 
     shown = run(rig, capsys, "blockers", shop).out
 

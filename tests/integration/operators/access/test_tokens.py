@@ -1,7 +1,6 @@
 """Tokens have a limited lifetime, their use is stored, and one that cannot be read breaks no other."""
 
 import pytest
-from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
@@ -32,9 +31,7 @@ def test_unreadable_scope_permits_nothing_and_breaks_no_list(rig: Rig, tokens: T
     good, good_text = create(tokens)
     for stored in ("operate", "root@*", "", "sync:copy"):
         spoiled, text = create(tokens, scope="admin")
-        t = rig.db.t.token
-        with rig.db.write() as c:
-            c.execute(update(t).where(t.c.id == spoiled.id).values(scope=stored))
+        rig.update("token", {"id": spoiled.id}, scope=stored)
 
         with pytest.raises(Unauthenticated, match="permits nothing"):
             authenticated(tokens, text)

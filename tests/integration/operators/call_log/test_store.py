@@ -4,7 +4,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import update
 
 from sexton.database.engine import AWAY
 from sexton.kernel.errors import SextonError
@@ -71,9 +70,8 @@ def test_any_text_is_stored_unless_it_is_rolled_back(rig: Rig, calls: CallStore)
 
 
 def test_only_rows_older_than_400_days_are_deleted(rig: Rig, calls: CallStore) -> None:
-    old, t = fill(calls, 3), rig.db.t.call
-    with rig.db.write() as c:
-        c.execute(update(t).where(t.c.id == old[1]).values(at=10**14))  # the clock was wrong once
+    old = fill(calls, 3)
+    rig.update("call", {"id": old[1]}, at=10**14)  # the clock was wrong once
     rig.later(401 * DAY)
     young = fill(calls, 4)
 

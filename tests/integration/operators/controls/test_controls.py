@@ -70,8 +70,7 @@ def test_r32_a_control_set_during_a_round_acts_within_a_page(
         (ControlKind.WINDOW, "{closed}"),
     ]:
         fill(rig, root)
-        with rig.db.read() as c:
-            weekday = (rig.db.now(c) // 86_400_000 + 3 + 3) % 7  # three days from today
+        weekday = (rig.now() // 86_400_000 + 3 + 3) % 7  # three days from today
         name = name.format(closed=("mon", "tue", "wed", "thu", "fri", "sat", "sun")[weekday] + " 00:00-01:00")
 
         with installed(at("marks.removed", partial(rig.controls.put, kind, name))), pytest.raises(Halted):
@@ -80,8 +79,7 @@ def test_r32_a_control_set_during_a_round_acts_within_a_page(
         assert len(listing(root)) == 20, (kind, name)
         assert rig.count("mark", state="CLAIMED") == 0
         rig.controls.remove(kind, name)
-        rig.later(61)
-        rig.round()
+        rig.round(after=61)
         assert listing(root) == {}
 
 
@@ -108,8 +106,7 @@ def test_r33_a_stop_after_the_claim_delays_deletes_until_start(
     assert (report.waiting, report.deleted, len(listing(root))) == (30, 0, 30)
     assert "claimed and not finished: 30 marks; the next round deletes what is left of them\n" in shown
     assert rig.count("mark", state="CLAIMED") == 30
-    rig.later(61)
-    assert rig.round().removed == 30
+    assert rig.round(after=61).removed == 30
     assert listing(root) == {}
 
 
@@ -121,8 +118,7 @@ def test_a_stopped_round_counts_its_deletions_once(rig: Rig, root: Path, capsys:
     left = len(listing(root)) - 1
     shown = run(rig, capsys, "round", "show", str(first.round)).out
     rig.mark("dropped", NewMark(id="next", vault="disk", keys=("next.dat",)))
-    rig.later(10_801)
-    second = rig.round()
+    second = rig.round(after=10_801)
 
     assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 30 - left)
     assert 0 < first.bytes_freed == 10 * first.deleted
@@ -132,9 +128,8 @@ def test_a_stopped_round_counts_its_deletions_once(rig: Rig, root: Path, capsys:
     assert listing(root) == {}
 
 
-def test_a_stop_just_before_the_claim_prevents_it(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_just_before_the_claim_prevents_it(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.RENEW_SECONDS", 5.0)  # only the claim itself can see it
-    root = rig.local(tmp_path / "v")
     fill(rig, root)
 
     with installed(at("resolve.stored", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):

@@ -72,8 +72,7 @@ def test_a_hold_blocks_the_marks_it_names(rig: Rig, root: Path) -> None:
         rig.holds.release(placed.id)
         rig.round()
         assert listing(root) == {}
-        rig.later(GRACE + 1)
-        rig.round()
+        rig.round(after=GRACE + 1)
         assert rig.count("mark") == 0
         rig.sql("DELETE FROM {}mark_history")  # the next row makes these marks again
 
@@ -100,8 +99,7 @@ def test_a_hold_expires(rig: Rig, root: Path) -> None:
     assert kept_texts(rig.round()) == {f"hold {placed.id}": 4}
     assert [h.id for h in rig.holds.active("shop")] == [placed.id]
 
-    rig.later(200)
-    report = rig.round()
+    report = rig.round(after=200)
 
     assert (report.claimed, kept_texts(report)) == (4, {})
     assert rig.holds.active() == []
@@ -111,8 +109,7 @@ def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, root: Path) -> N
     put(root, "t.dat")
     put(root, "r.dat")
     rig.mark("dropped", NewMark(id="tablet", vault="disk", keys=("t.dat",), parent=("index", "i")))
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     rig.mark("dropped", NewMark(id="rowset", vault="disk", keys=("r.dat",), parent=("dropped", "tablet")))
     rig.later(10_801)
     placed, _ = rig.holds.place(mark_hold("index", "i"), DAY)
@@ -141,9 +138,8 @@ def test_a_hold_blocks_the_second_pass(rig: Rig, root: Path) -> None:
     put(root, "data/a2/late.dat")
     put(root, "data/b2/late.dat")
     placed, _ = rig.holds.place(prefix_hold("data/a2/"), DAY)
-    rig.later(3_601)
 
-    report = rig.round()
+    report = rig.round(after=3_601)
 
     assert kept_texts(report) == {f"hold {placed.id}": 1}
     assert list(listing(root)) == ["data/a2/late.dat"]
@@ -157,13 +153,10 @@ def test_a_hold_blocks_the_second_pass(rig: Rig, root: Path) -> None:
     assert rig.count("mark") == 0
 
 
-def test_a_hold_sees_every_file_of_every_list(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hold_sees_every_file_of_every_list(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_list, "LIST_FILES", 2)
-    root = rig.local(tmp_path / "v")
     for name, keys in (("m", ("a/x.dat", "d/x.dat")), ("n", ("b/x.dat", "c/x.dat"))):
-        for key in keys:
-            put(root, key)
-        rig.mark("dropped", NewMark(id=name, vault="disk", keys=keys))
+        rig.drop_files(root, name, *keys)
         rig.later(10)
     rig.later(10_801)
     rig.holds.place(prefix_hold("c/"), DAY)
@@ -240,18 +233,14 @@ def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, root: Path) -> N
 
 def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, root: Path) -> None:
     rig.mark_file(root, "i1", ("table", "t1"))
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     rig.mark_file(root, "p1", ("dropped", "i1"))
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     rig.mark_file(root, "r1", ("dropped", "p1"))
     placed, _ = rig.holds.place(mark_hold("table", "t1"), 365 * DAY)
-    rig.later(10_801)
-    rig.round()
-    rig.later(31 * DAY)
+    rig.round(after=10_801)
 
-    rig.round()
+    rig.round(after=31 * DAY)
     report = rig.round()
 
     assert kept_texts(report) == {f"hold {placed.id}": 1}
@@ -270,9 +259,8 @@ def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, root: Path) -> N
     for one, other in (("a", "b"), ("b", "a")):
         rig.mark_file(root, one, ("dropped", other))
     placed, _ = rig.holds.place(mark_hold("table", "top"), DAY)
-    rig.later(10_801)
 
-    report = rig.round()
+    report = rig.round(after=10_801)
 
     assert kept_texts(report) == {f"hold {placed.id}": 16, f"hold {placed.id} ({TOO_MANY_LEVELS})": 4}
     assert len(listing(root)) == 20
@@ -283,8 +271,7 @@ def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, root: Path) -> None:
         put(root, f"{id_}/x.dat")
         rig.mark("dropped", NewMark(id=id_, vault="disk", prefix=f"{id_}/", parent=("dropped", parent)))
     rig.mark_file(root, "top")
-    rig.later(10_801)
-    rig.round()
+    rig.round(after=10_801)
     rig.mark_file(root, "young", ("dropped", "top"))
 
     placed, late = rig.holds.place(mark_hold("dropped", "top"), DAY)

@@ -1,7 +1,7 @@
 """A database of the reference catalog with vaults; files are written where the catalog's records say."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mypy_boto3_s3 import S3Client
-from sqlalchemy import delete, event, func, select, update
+from sqlalchemy import delete, event, func, insert, select, update
 
 from config.settings import owner_policy
 from sexton.check import model as check_model
@@ -81,7 +81,7 @@ class Shop(Rig):
         create(self.db)
         self.t = TABLES
         self.catalog = Catalog(self.db, "shop")
-        self.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)})
+        self.retain()
         self.roots: dict[str, Path] = {}
         self.buckets: dict[str, tuple[S3Client, str]] = {}
 
@@ -136,9 +136,7 @@ class Shop(Rig):
         if vault in self.roots:
             return set(listing(self.roots[vault]))
         client, bucket = self.buckets[vault]
-        pages = client.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket,
-        )
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
         keys = {o["Key"] for page in pages for o in page.get("Contents", ())}
         return {key for key in keys if not key.startswith("_sexton/")}
 
@@ -151,31 +149,46 @@ class Shop(Rig):
         self.catalog.create_table(new)
         return self.catalog.tablets(table=name)
 
-    def drop(self, kind: str, table: str = "t") -> None:
-        """Drop a table, its index or its partition."""
+    def drop(self, kind: str, table: str = "t", *, later: int = 0) -> None:
+        """Drop a table, its index or its partition; then move the clock forward."""
         getattr(self.catalog, f"drop_{kind}")(id_of(kind, table))
+        if later:
+            self.later(later)
 
     def undrop(self, kind: str, table: str = "t") -> None:
         """Undrop what ``drop`` has dropped."""
         getattr(self.catalog, f"undrop_{kind}")(id_of(kind, table))
 
+    def filled(self, loads: int = 1, **more: Any) -> tuple[str, list[str]]:
+        """Create the table ``t`` with one tablet, and load it so often; return the tablet and the rowsets."""
+        [tablet] = self.table()
+        return tablet, [self.loaded([tablet], **more)[0] for _ in range(loads)]
+
     def due_tablet(self) -> str:
         """Return a tablet with a rowset, whose table ``t`` is dropped and due."""
-        [tablet] = self.table()
-        self.loaded([tablet])
-        self.catalog.drop_table("t")
-        self.later(RETAINED)
+        tablet, _ = self.filled()
+        self.drop("table", later=RETAINED)
         return tablet
+
+    def retain(self, **seconds: int) -> None:
+        """Let later rounds retain kinds of the catalog for other times."""
+        self.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | seconds)})
 
     def hold(self, kind: str, id_: str, seconds: int = 7 * DAY) -> int:
         """Place a hold on a mark; return its id."""
         hold = Hold(instance="shop", scope="mark", mark_kind=kind, mark_id=id_, reason="look first")
         return self.holds.place(hold, seconds)[0].id
 
-    def lose(self, table: Any, **where: Any) -> None:
-        """Remove records of a catalog table, by default all, as an accident would."""
+    def lose(self, table: Any, **where: Any) -> list[dict[str, Any]]:
+        """Remove records of a catalog table, by default all, as an accident would; return them."""
         with self.db.write() as c:
-            c.execute(delete(table).where(*[table.c[k] == v for k, v in where.items()]))
+            lost = c.execute(delete(table).where(*[table.c[k] == v for k, v in where.items()]).returning(table))
+            return [dict(row._mapping) for row in lost]
+
+    def add(self, table: Any, record: Mapping[str, Any]) -> None:
+        """Add a record to a catalog table, as a repair would."""
+        with self.db.write() as c:
+            c.execute(insert(table).values(**record))
 
     @contextmanager
     def without(self, table: Any) -> Iterator[None]:
@@ -248,20 +261,19 @@ class Shop(Rig):
                 for row in c.execute(query)
             }
 
-    def now(self) -> int:
-        """Return the database's time, in ms since 1970."""
-        with self.db.read() as c:
-            return self.db.now(c)
-
     def second_pass(self) -> None:
         """Let the upload grace pass and run a round, which lists deleted prefixes a second time."""
-        self.later(GRACE + 1)
-        self.round()
+        self.round(after=GRACE + 1)
 
     def record(self, table: Any, id_: str) -> Any:
         """Return a record of the catalog, None if there is none."""
         with self.db.read() as c:
             return c.execute(select(table).where(table.c.id == id_)).one_or_none()
+
+    def records(self, table: Any) -> Sequence[Any]:
+        """Return all records of a catalog table."""
+        with self.db.read() as c:
+            return c.execute(select(table)).all()
 
     def change(self, table: Any, id_: str, **values: Any) -> None:
         """Change a record as an accident would."""
@@ -297,12 +309,7 @@ class Shop(Rig):
 
     def fence(self, *ids: str) -> list[DueMark]:
         """Set prepared marks, by default all, to FENCED, as the engine does before it asks; return them."""
-        mark = self.db.t.mark
         marks = [m for m in self.marked("prepared") if not ids or m.id in ids]
-        with self.db.write() as c:
-            c.execute(
-                update(mark)
-                .where(mark.c.kind == "prepared", mark.c.id.in_([m.id for m in marks]))
-                .values(state="FENCED")
-            )
+        for mark in marks:
+            self.update("mark", {"kind": "prepared", "id": mark.id}, state="FENCED")
         return marks

@@ -5,16 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from sexton import contract
-from sexton.kernel import crash_points
+from sexton.kernel.crash_points import installed
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owners.catalog.model import TxnStatus, rowset_prefix
 from sexton.owners.catalog.rowsets import FENCE_BATCH
 from sexton.owners.port import Heartbeat
 from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat, recorded_statements
 from tests.servers.fault_proxy import FaultProxy
+from tests.support.crashes import at_point
 from tests.support.kept import kept_texts
 
 FAR = 10**13
@@ -32,11 +33,7 @@ def test_r03_a_load_is_aborted_before_its_files_are_deleted(shop: Shop) -> None:
     wait(shop)
     seen: list[str] = []
 
-    def look(name: str) -> None:
-        if name == "files.deleted":
-            seen.append(shop.record(shop.t.txns, txn).status)
-
-    with crash_points.installed(look):
+    with installed(at_point("files.deleted", lambda: seen.append(shop.record(shop.t.txns, txn).status))):
         shop.round()
     shop.second_pass()
 
@@ -54,13 +51,12 @@ def test_r03_a_commit_between_fence_and_delete_is_refused(shop: Shop) -> None:
     wait(shop)
     refused: list[str] = []
 
-    def late(name: str) -> None:
-        if name == "owner.fenced":
-            with pytest.raises(contract.Collected, match="SX001") as e:
-                shop.catalog.commit(txn)
-            refused.append(str(e.value))
+    def commit_late() -> None:
+        with pytest.raises(contract.Collected, match="SX001") as e:
+            shop.catalog.commit(txn)
+        refused.append(str(e.value))
 
-    with crash_points.installed(late):
+    with installed(at_point("owner.fenced", commit_late)):
         shop.round()
 
     assert len(refused) == 1
@@ -80,11 +76,10 @@ def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> N
     wait(shop)
     seen: list[set[str]] = []
 
-    def look(name: str) -> None:
-        if name == "files.deleted":
-            seen.append({shop.record(shop.t.txns, t).status for t in (txn, written, prepared)})
+    def look() -> None:
+        seen.append({shop.record(shop.t.txns, t).status for t in (txn, written, prepared)})
 
-    with crash_points.installed(look):
+    with installed(at_point("files.deleted", look)):
         shop.round()
     shop.second_pass()
 
@@ -94,8 +89,7 @@ def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> N
 
 
 def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     kept = set(shop.keys(*inputs))
     mine = shop.catalog.start_compaction(tablet, inputs[:1], "disk")
     other = shop.catalog.start_compaction(tablet, inputs[1:], "disk", expiry_seconds=100 * PREPARED)
@@ -357,13 +351,10 @@ def test_shards_abort_the_same_loads_without_a_deadlock(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     for n in range(120):
         shop.prepared(tablets, label=f"l{n}")
-    mark = shop.db.t.mark
-    with shop.db.read() as c:
-        rows = c.execute(select(mark.c.id, mark.c.owner_txn, mark.c.parent_id).where(mark.c.kind == "prepared")).all()
-    of = [[Ref("prepared", r.id) for r in rows if r.parent_id == t] for t in tablets]
+    prepared = [mark for mark in shop.rows("mark") if mark.kind == "prepared"]
+    of = [[Ref("prepared", mark.id) for mark in prepared if mark.parent_id == t] for t in tablets]
     of[1].reverse()
-    with shop.db.write() as c:
-        c.execute(update(mark).values(state="FENCED"))
+    shop.update("mark", state="FENCED")
     for _ in range(15):
         with shop.db.write() as c:
             c.execute(update(shop.t.txns).values(status=TxnStatus.PREPARED))

@@ -6,20 +6,18 @@ from functools import partial
 
 import pytest
 
-from config.settings import Settings, owner_policy
+from config.settings import Settings
 from sexton import contract
 from sexton.deployment import Deployment
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import ClaimRequest, Ref
 from sexton.owners.catalog.model import AlreadyThere, NewTable, Schema
-from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from sexton.recycle.planning.policy import policy
-from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, SUFFIXES, Shop, id_of
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, SUFFIXES, Shop, id_of
 from tests.support.crashes import Crash, crash_at
-from tests.support.rig import DAY, DEPLOYMENT, GRACE, RETENTION
+from tests.support.rig import DAY, DEPLOYMENT, GRACE
 
 TWO_PARENTS = [("index", "partition"), ("partition", "index")]
 AN_HISTORY = 31 * DAY
@@ -27,10 +25,8 @@ AN_HISTORY = 31 * DAY
 
 
 def quarantine(shop: Shop, kind: str, id_: str) -> None:
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        is_mark = (mark.c.kind == kind) & (mark.c.id == id_)
-        assert c.execute(mark.update().where(is_mark).values(quarantined_reason="BAD_KEY")).rowcount == 1
+    assert shop.row(kind, id_) is not None
+    shop.update("mark", {"kind": kind, "id": id_}, quarantined_reason="BAD_KEY")
 
 
 def discard(shop: Shop, kind: str, id_: str) -> None:
@@ -76,8 +72,7 @@ def test_what_was_dropped_and_discarded_stays(shop: Shop) -> None:
         discard(shop, kind, id_)
         with pytest.raises(contract.Refused, match=f"{id_} is gone"):
             shop.undrop(kind, kind)
-    shop.later(AN_HISTORY)
-    shop.round()
+    shop.round(after=AN_HISTORY)
 
     assert (before, reported(shop)) == (set(), {f"{kind}/{id_}" for kind, id_ in ids.items()})
     assert shop.objects() == objects != set()
@@ -98,8 +93,7 @@ def test_discarded_rowsets_and_ends_are_reported(shop: Shop) -> None:
     texts = {record.id: record.text for record in shop.catalog_owner.contradictions("shop")}
     end = "but has no mark: it is deleted when its table, index or partition is dropped"
     assert (texts[rowset], texts[dropped]) == (f"it is tmp, {end}", f"it is dropped, {end}")
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.round()
 
     assert shop.objects() == set()
@@ -131,8 +125,7 @@ def test_files_of_a_discarded_tablet_are_orphans(shop: Shop) -> None:
             shop.undrop(kind, kind)
     run_rounds(shop, 2)
     left = sorted(shop.objects())
-    shop.later(3 * DAY)
-    shop.check()
+    shop.check(after=3 * DAY)
 
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (0, 0)
     assert [key.split("/")[1] for key in left] == sorted(tablets.values())
@@ -140,8 +133,7 @@ def test_files_of_a_discarded_tablet_are_orphans(shop: Shop) -> None:
 
 
 def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
-    [tablet] = shop.table()
-    rowset = shop.loaded([tablet])[0]
+    tablet, [rowset] = shop.filled()
     files = set(shop.keys(rowset))
     shop.catalog.drop_rowset(rowset)
     shop.catalog.drop_partition("t-p")
@@ -150,22 +142,19 @@ def test_what_is_in_a_marked_tablet_is_not_discarded_alone(shop: Shop) -> None:
         discard(shop, "dropped", rowset)
     shop.catalog.undrop_partition("t-p")
     discard(shop, "dropped", rowset)
-    shop.later(30 * DAY)
-    shop.round()
+    shop.round(after=30 * DAY)
 
     assert files <= shop.objects()
 
 
 def test_a_dropped_rowset_waits_for_no_discarded_input(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = [shop.loaded([tablet])[0] for _ in range(2)]
+    tablet, inputs = shop.filled(2)
     output = shop.compacted(tablet, inputs)
     discard(shop, "compacted", inputs[0])
     kept = set(shop.keys(inputs[0]))
     shop.catalog.drop_rowset(output)
     for _ in range(2):
-        shop.later(AN_HISTORY)
-        shop.round()
+        shop.round(after=AN_HISTORY)
 
     assert shop.objects() == kept
     assert reported(shop) == {f"rowset/{inputs[0]}"}
@@ -180,8 +169,7 @@ def test_a_discarded_part_of_a_dropped_table_stays_dropped(shop: Shop) -> None:
 
         with pytest.raises(contract.Refused, match=f"ancestor table {kind}"):
             shop.undrop(kind, kind)
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
 
     assert shop.objects() == set()
 
@@ -205,8 +193,7 @@ def test_a_tablet_and_index_discarded_outlive_their_table(shop: Shop) -> None:
         shop.catalog.add_index("t", "i2", Schema(), 1)
     shop.catalog.drop_table("t")
     for seconds in (RETAINED, DAY):
-        shop.later(seconds)
-        shop.round()
+        shop.round(after=seconds)
         shop.second_pass()
 
     assert shop.number(shop.t.tables) == 0
@@ -231,8 +218,7 @@ def test_compacted_rowsets_of_a_discarded_tablet_are_deleted(shop: Shop) -> None
     expand_dropped(shop, t="table")
     discard(shop, "tablet", tablet)
     for _ in range(3):
-        shop.later(10 * DAY)
-        shop.round()
+        shop.round(after=10 * DAY)
 
     assert (shop.objects(), shop.refs()) == (kept, set())
 
@@ -296,8 +282,7 @@ def test_a_prepared_rowset_outlives_its_discarded_tablet(shop: Shop) -> None:
 
     discard(shop, "prepared", rowsets["discarded"])
     for seconds in (PREPARED, 2 * RETAINED):
-        shop.later(seconds)
-        shop.round()
+        shop.round(after=seconds)
 
     texts = [text.text for text in shop.catalog_owner.contradictions("shop")]
     assert shop.objects() & {*keys.values()} == {keys["discarded"]}
@@ -351,9 +336,8 @@ def test_both_undrops_keep_what_was_discarded(shop: Shop, is_round_between: bool
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), TWO_PARENTS)
 def test_a_discard_is_not_trimmed_before_both_parents_ended(shop: Shop, first: str, second: str) -> None:
-    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {second: 60 * DAY})})
-    [tablet] = shop.table()
-    shop.loaded([tablet])
+    shop.retain(**{second: 60 * DAY})
+    tablet, _ = shop.filled()
     objects = shop.objects()
     expand_dropped(shop, t=first)
     shop.drop(second)
@@ -374,8 +358,7 @@ def test_a_table_beside_a_claimed_partition_leaves_no_tablet(shop: Shop) -> None
     discard(shop, "tablet", kept)
     with installed(crash_at("claim.committed")), suppress(Crash):
         shop.round()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.expand_all()
     shop.hold("table", "t")
     shop.round()

@@ -4,7 +4,7 @@ import threading
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from sexton import contract
@@ -24,10 +24,8 @@ from tests.support.rig import GRACE
 
 
 def claim(shop: Shop, kind: str, id_: str) -> None:
-    mark = shop.db.t.mark
-    with shop.db.write() as c:
-        values = {"state": "CLAIMED", "batch": 7, "claimed_at": shop.db.now(c)}
-        assert c.execute(update(mark).where(mark.c.kind == kind, mark.c.id == id_).values(**values)).rowcount == 1
+    assert shop.row(kind, id_) is not None
+    shop.update("mark", {"kind": kind, "id": id_}, state="CLAIMED", batch=7, claimed_at=shop.now())
 
 
 def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop) -> None:
@@ -144,8 +142,7 @@ def test_a_partition_dropped_first_expands_its_own_tablets(shop: Shop) -> None:
 
 def test_a_mark_of_an_undropped_object_is_not_expanded(shop: Shop) -> None:
     shop.table()
-    with shop.db.write() as c:
-        contract.mark(c, "shop", "table", [contract.NewMark(id="t", vault=None)])
+    shop.mark("table", contract.NewMark(id="t", vault=None))
 
     shop.expand_all()
 
@@ -222,13 +219,11 @@ def test_a_dropped_index_and_a_dropped_partition_share_a_tablet(shop: Shop) -> N
 def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
     tablets = shop.table()
     shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])
-    shop.later(2_000)
-    shop.round()
+    shop.round(after=2_000)
     live = shop.objects()
     shop.catalog.drop_partition("t-p")
     shop.hold("partition", "t-p")
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
 
     shop.catalog.undrop_partition("t-p")
 
@@ -240,8 +235,7 @@ def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None
 @pytest.mark.slow
 def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> None:
     shop.loaded(shop.table())
-    shop.catalog.drop_partition("t-p")
-    shop.later(RETAINED)
+    shop.drop("partition", later=RETAINED)
     shop.round()
     shop.second_pass()
     shop.round()
@@ -258,13 +252,11 @@ def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> N
     ever = shop.now() + 864_000_000
     shop.change(shop.t.txns, txn, timeout_at=ever)
     shop.catalog.precommit(txn)
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     with installed(crash_at("owner.fenced")), pytest.raises(Crash):
         shop.round()
     shop.catalog.undrop_table("t")
-    shop.later(120)
-    shop.round()
+    shop.round(after=120)
 
     shop.catalog.commit(txn)
 
@@ -305,8 +297,7 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
     before = loaded.objects()
     loaded.catalog.drop_table("t")
     undropped_while_expanded(loaded, "table")
-    loaded.later(RETAINED)
-    loaded.round()
+    loaded.round(after=RETAINED)
     in_use = loaded.objects()
     loaded.catalog.drop_partition("t-p")
     loaded.round()
@@ -317,8 +308,7 @@ def test_a_partition_dropped_later_has_its_retention(loaded: Shop) -> None:
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_what_a_round_removes_just_now_is_refused_at_once(loaded: Shop, kind: str) -> None:
     loaded.drop(kind)
-    loaded.later(RETAINED)
-    loaded.round()
+    loaded.round(after=RETAINED)
     loaded.later(GRACE + 700)
     undropping, answers, faults = Database.open(loaded.url), list[BaseException](), list[str]()
 

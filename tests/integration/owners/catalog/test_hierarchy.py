@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import owner_policy
 from sexton import contract
 from sexton.marks.model import Ref
 from sexton.owners.catalog.model import Schema
-from sexton.owners.catalog.plugin import PLUGIN
 from sexton.owners.catalog.tables import TABLES
-from sexton.recycle.planning.policy import policy
-from tests.integration.owners.catalog.shop import GRACE, HOUR, OWN, RETAINED, RETENTION, Shop
+from tests.integration.owners.catalog.shop import GRACE, HOUR, RETAINED, Shop
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.kept import kept_texts
 
@@ -41,7 +38,8 @@ def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
     shop.catalog.drop_rowset(*shop.loaded(rollup))
     shop.written(rollup)
     for tablet in rollup[:10]:
-        shop.compacted(tablet, [r for r in rowsets_of(shop, tablet) if shop.states([r]) == {"visible"}])
+        rowsets = [r for r in shop.records(shop.t.rowsets) if r.tablet_id == tablet]
+        shop.compacted(tablet, [r.id for r in rowsets if r.state == "visible"])
         shop.catalog.start_compaction(tablet, shop.loaded([tablet]), "disk")
     files = len(shop.objects()) - len(kept)
     shop.catalog.drop_index("rollup")
@@ -60,12 +58,6 @@ def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
     assert shop.number(shop.t.jobs) == 0
     assert sum(repeat) == 0
     assert once == (shop.refs(), leftovers(shop), shop.objects())
-
-
-def rowsets_of(shop: Shop, tablet: str) -> list[str]:
-    with shop.db.read() as c:
-        rows = c.execute(shop.t.rowsets.select().where(shop.t.rowsets.c.tablet_id == tablet))
-        return [r.id for r in rows]
 
 
 @pytest.mark.slow
@@ -89,9 +81,7 @@ def test_r15_only_the_dropped_partitions_version_is_deleted(shop: Shop) -> None:
 
 def test_r15_a_late_version_of_a_deleted_table_is_deleted(shop: Shop) -> None:
     shop.table()
-    with shop.db.write() as c:
-        late = {"instance": "shop", "table_id": "old", "partition_id": "old-p", "value": 7}
-        c.execute(shop.t.versions.insert().values(**late))
+    shop.add(shop.t.versions, {"instance": "shop", "table_id": "old", "partition_id": "old-p", "value": 7})
 
     shop.round()
 
@@ -103,8 +93,7 @@ def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, 
     tablets = cold_shop.table(tablets=5)
     rowsets = cold_shop.loaded(tablets, "cold")
     stuck = cold_shop.keys(rowsets[2])
-    cold_shop.catalog.drop_table("t")
-    cold_shop.later(RETAINED)
+    cold_shop.drop("table", later=RETAINED)
     proxy.fail_keys(dict.fromkeys(stuck, "AccessDenied"), times=2)
 
     cold_shop.round()
@@ -126,8 +115,7 @@ def test_r17_a_tablet_is_deleted_in_every_vault_of_its_rowsets(shop: Shop, tmp_p
     shop.loaded(tablets, bitmap=True)
     shop.catalog.drop_rowset(*shop.loaded(tablets, "two"))
     before = {key.split("/")[1] for key in shop.objects("two")}
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
 
     rounds(shop)
 
@@ -144,8 +132,7 @@ def test_a_tablet_waits_in_both_vaults_for_the_unproven_one(shop: Shop, tmp_path
     shop.loaded([both, one])
     shop.loaded([both], "two")
     (tmp_path / "two" / "_sexton" / "vault.json").rename(tmp_path / "away.json")
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
 
     shop.round()
     kept = (len(shop.objects()), len(shop.objects("two")))
@@ -163,8 +150,7 @@ def test_r46_a_table_with_a_deleted_partition_is_not_undropped(shop: Shop) -> No
     shop.catalog.drop_partition("p1")
     shop.later(RETAINED - HOUR)
     shop.catalog.drop_table("t")
-    shop.later(HOUR)
-    shop.round()
+    shop.round(after=HOUR)
     [claimed] = shop.catalog.tablets(partition="p1")
 
     with pytest.raises(contract.Refused, match=f"tablet {claimed} is claimed"):
@@ -183,8 +169,7 @@ def test_r49_a_tablets_compacted_rowsets_are_counted_once(shop: Shop) -> None:
     shop.compacted(tablet, inputs)
     shop.written([tablet])
     files = len(shop.objects())
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
 
     report = shop.round()
     early = shop.refs()
@@ -199,19 +184,14 @@ def test_r49_a_tablets_compacted_rowsets_are_counted_once(shop: Shop) -> None:
 
 
 def test_a_tablet_in_an_unknown_vault_waits_for_the_vault(shop: Shop, tmp_path: Path) -> None:
-    tablets = shop.table()
-    txn = shop.catalog.begin("load", HOUR)
-    [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
-    shop.write(output)
-    shop.catalog.commit(txn)
-    shop.change(shop.t.rowsets, output.rowset, vault="warm")
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    tablet, [rowset] = shop.filled()
+    shop.change(shop.t.rowsets, rowset, vault="warm")
+    shop.drop("table", later=RETAINED)
     shop.round()
-    reason = shop.row("tablet", tablets[0]).quarantined_reason
+    reason = shop.row("tablet", tablet).quarantined_reason
 
     shop.local(tmp_path / "warm", "warm")
-    shop.put("warm", f"data/{tablets[0]}/{output.rowset}_0.dat")
+    shop.put("warm", f"data/{tablet}/{rowset}_0.dat")
     shop.round()
 
     assert reason == "UNKNOWN_VAULT"
@@ -222,23 +202,21 @@ def test_a_hold_on_a_live_table_blocks_its_dropped_rowset(shop: Shop) -> None:
     [row] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(row)
     placed, before = shop.hold("table", "t"), shop.objects()
-    shop.later(RETAINED)
 
-    report = shop.round()
+    report = shop.round(after=RETAINED)
 
     assert shop.objects() == before
     assert kept_texts(report) == {f"hold {placed}": 1}
 
 
 def test_a_hold_blocks_a_partition_of_an_expanded_table(shop: Shop) -> None:
-    shop.loaded(shop.table())
-    shop.catalog.drop_table("t")
+    shop.filled()
+    shop.drop("table")
     shop.expand_all()
     shop.hold("partition", "t-p")
     before = shop.objects()
-    shop.later(RETAINED)
 
-    shop.round()
+    shop.round(after=RETAINED)
 
     assert shop.objects() == before
 
@@ -250,8 +228,7 @@ def test_a_load_into_a_held_table_is_not_aborted(shop: Shop) -> None:
     shop.write(output)
     shop.catalog.drop_table("t")
     shop.hold("table", "t")
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
     shop.catalog.undrop_table("t")
 
     shop.catalog.commit(txn)
@@ -264,11 +241,10 @@ def test_a_longer_retention_blocks_an_expanded_table(shop: Shop) -> None:
     before = shop.objects()
     shop.catalog.drop_table("t")
     placed = shop.hold("table", "t")
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
     assert shop.count("mark", kind="tablet") == 1
 
-    shop.policy = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN | {"table": 30 * 86_400})})
+    shop.retain(table=30 * 86_400)
     shop.round()
     shop.holds.release(placed)
     shop.round()
@@ -288,8 +264,7 @@ def test_an_unreadable_table_keeps_only_its_own_marks(shop: Shop) -> None:
 
 def test_an_observed_instance_shows_what_its_owner_would_mark(shop: Shop) -> None:
     [tablet] = shop.table()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.registry.observe("shop")
     opened = shop.rounds.open("shop", "observes", None, shop.policy)
 
@@ -300,11 +275,9 @@ def test_an_observed_instance_shows_what_its_owner_would_mark(shop: Shop) -> Non
 
 
 def test_a_plan_does_not_count_children_of_marks_that_wait(shop: Shop) -> None:
-    [tablet] = shop.table()
-    rowsets = [shop.loaded([tablet])[0] for _ in range(3)]
+    tablet, rowsets = shop.filled(3)
     shop.compacted(tablet, rowsets)
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.round()  # claims the tablet with three compacted rowsets; its second pass is due in an hour
     shop.round()
     assert shop.count("mark", state="CLAIMED", first_pass_at=None, absorbed=True) == 3

@@ -149,8 +149,7 @@ def test_a_dropped_table_cannot_be_loaded(shop: Shop) -> None:
 
 
 def test_a_compaction_marks_its_inputs_in_the_same_commit(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     before = shop.refs()
 
     output = shop.compacted(tablet, inputs)
@@ -163,8 +162,7 @@ def test_a_compaction_marks_its_inputs_in_the_same_commit(shop: Shop) -> None:
 
 
 def test_r52_inputs_of_an_unfinished_compaction_are_not_marked(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(3)
     unwritten = shop.catalog.start_compaction(tablet, inputs, "disk")
 
     with pytest.raises(WrongState, match="not written yet"):
@@ -176,8 +174,7 @@ def test_r52_inputs_of_an_unfinished_compaction_are_not_marked(shop: Shop) -> No
 
 
 def test_a_second_compaction_of_the_same_rowsets_is_refused(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     late = shop.catalog.start_compaction(tablet, inputs, "disk")
     shop.write(late.output)
     first = shop.compacted(tablet, inputs)

@@ -3,8 +3,6 @@
 import random
 from itertools import cycle
 
-from sqlalchemy import delete
-
 from sexton import contract
 from sexton.marks.model import Expansion, Reason, Ref
 from sexton.owners.catalog.model import IndexFormat
@@ -42,8 +40,7 @@ def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
 
 
 def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     output = shop.compacted(tablet, inputs)
     before = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
     shop.change(shop.t.rowsets, output, first_version=3)
@@ -55,8 +52,7 @@ def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> N
 
 
 def test_compacted_rowset_is_live_unless_its_versions_are_held(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     shop.compacted(tablet, inputs)
     outputs = [shop.loaded([tablet])[0] for _ in range(3)]
     marks = [mark for mark in shop.marked("compacted") if mark.id == inputs[0]]
@@ -78,8 +74,7 @@ def test_compacted_rowset_is_live_unless_its_versions_are_held(shop: Shop) -> No
 
 
 def test_damaged_versions_hold_nothing_and_stop_no_other_mark(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    tablet, inputs = shop.filled(2)
     shop.compacted(tablet, inputs)
     [other] = shop.loaded([tablet])
     sound, damaged = inputs
@@ -144,9 +139,8 @@ def test_only_dropped_or_aborted_records_are_forgotten(shop: Shop) -> None:
 
 
 def _ids(shop: Shop, table: str, **where: str) -> list[str]:
-    with shop.db.read() as c:
-        t = getattr(shop.t, table)
-        return [r.id for r in c.execute(t.select()) if all(r._mapping[k] == v for k, v in where.items())]
+    records = shop.records(getattr(shop.t, table))
+    return [r.id for r in records if all(r._mapping[k] == v for k, v in where.items())]
 
 
 def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
@@ -171,9 +165,8 @@ def test_a_foreign_mark_on_a_live_file_is_kept(shop: Shop) -> None:
     for prefix in (f"{folder}/{name.split('_')[0]}_", f"{folder}/", "data/"):
         marks.append(contract.NewMark(id=f"prefix{len(marks)}", vault="disk", prefix=prefix))
     shop.mark("orphan", *marks)
-    shop.later(1_000_000)
 
-    report = shop.round()
+    report = shop.round(after=1_000_000)
 
     assert shop.objects("disk") == before
     assert kept_texts(report) == {"live": 4}
@@ -266,8 +259,7 @@ def test_a_tablet_is_in_every_vault_of_its_rowsets_and_marks(shop: Shop) -> None
     marked = shop.loaded([full], "three") + shop.loaded([full], "four")
     for rowset in marked:
         shop.catalog.drop_rowset(rowset)
-    with shop.db.write() as c:  # its record is lost, its mark still names the vault
-        c.execute(delete(shop.t.rowsets).where(shop.t.rowsets.c.id == marked[1]))
+    shop.lose(shop.t.rowsets, id=marked[1])  # its mark still names the vault
     shop.catalog.drop_table("t")
     shop.expand_all()
 
@@ -286,10 +278,8 @@ def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
     shop.catalog.drop_table("u")
     before = expanded(shop, "table")
     shop.expand_all()
-    for table in (shop.db.t.mark, shop.t.tablets):
-        column = table.c.parent_id if "parent_id" in table.c else table.c.table_id
-        with shop.db.write() as c:
-            c.execute(delete(table).where(column == "u"))
+    shop.lose(shop.db.t.mark, parent_id="u")
+    shop.lose(shop.t.tablets, table_id="u")
 
     after = expanded(shop, "table")
 

@@ -126,8 +126,7 @@ def test_a_partition_is_either_undropped_or_expanded_once(shop: Shop, tmp_path: 
 def test_a_late_writer_and_a_removal_do_not_deadlock(shop: Shop, order: int) -> None:
     tablets = shop.table("t", 2)
     rowsets = [output.rowset for output in shop.catalog.prepare_rowsets(shop.catalog.begin("l", HOUR), tablets, "disk")]
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.round()
     shop.later(GRACE + 700)
     writing, answers, faults = Database.open(shop.url), list[BaseException](), list[str]()
@@ -208,9 +207,8 @@ def test_r21_a_load_is_aborted_only_after_its_timeout(shop: Shop) -> None:
     late, running = shop.catalog.begin("late", 60), shop.catalog.begin("running", 600)
     shop.round()
     before = {shop.record(shop.t.txns, t).status for t in (late, running)}
-    shop.later(61)
 
-    shop.round()
+    shop.round(after=61)
 
     assert before == {"PREPARED"}
     assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
@@ -227,37 +225,29 @@ def test_r22_finished_loads_are_deleted_and_running_ones_kept(shop: Shop) -> Non
     part = shop.catalog.begin_sub(aborted[1])
     _abort_all(shop, "shared")
     running = shop.catalog.begin("shared", 10 * KEPT)
-    shop.later(KEPT)
 
-    shop.round()
+    shop.round(after=KEPT)
 
     assert shop.record(shop.t.txns, part) is None
     assert (shop.number(shop.t.txns), shop.number(shop.t.labels)) == (1, 1)
     assert shop.number(shop.t.labels, label="shared", txn_id=running) == 1
     assert shop.refs() == set()
-    assert shop.states([r.id for r in _rowsets(shop)]) == {"visible"}
+    assert shop.states([r.id for r in shop.records(shop.t.rowsets)]) == {"visible"}
     with pytest.raises(LabelTaken):
         shop.catalog.begin("shared", 60)
 
 
 def _abort_all(shop: Shop, label: str) -> bool:
-    with shop.db.read() as c:
-        running = [r.id for r in c.execute(shop.t.txns.select()) if (r.label, r.status) == (label, "PREPARED")]
-    for txn in running:
-        shop.catalog.abort(txn)
+    for txn in shop.records(shop.t.txns):
+        if (txn.label, txn.status) == (label, "PREPARED"):
+            shop.catalog.abort(txn.id)
     return True
-
-
-def _rowsets(shop: Shop) -> list[object]:
-    with shop.db.read() as c:
-        return list(c.execute(shop.t.rowsets.select()))
 
 
 def test_a_finished_load_is_kept_for_its_retention(shop: Shop) -> None:
     shop.loaded(shop.table())
-    shop.later(KEPT - 600)
 
-    shop.round()
+    shop.round(after=KEPT - 600)
 
     assert (shop.number(shop.t.txns), shop.number(shop.t.labels)) == (1, 1)
 
@@ -286,8 +276,7 @@ def test_r23_two_workers_under_one_label_lose_no_load(shop: Shop) -> None:
     assert shop.number(shop.t.labels, label="shared") == 2 * LOADS + 1
     assert shop.number(shop.t.labels, active=True) == 1
     assert shop.refs() == {Ref("txn_label", txn) for txn in begun}
-    shop.later(KEPT)
-    shop.round()
+    shop.round(after=KEPT)
     assert shop.number(shop.t.labels) == shop.number(shop.t.labels, txn_id=running) == 1
 
 

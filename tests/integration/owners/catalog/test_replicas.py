@@ -54,8 +54,7 @@ def compacted_kept(report: RoundReport) -> dict[str, int]:
 
 def test_c14_rowsets_that_a_copy_needs_wait_and_name_the_backend(shop: Shop) -> None:
     tablet, old, keys = compacted(shop)
-    with shop.db.read() as c:
-        last = {r.id: r.last_version for r in c.execute(shop.t.rowsets.select())}
+    last = {r.id: r.last_version for r in shop.records(shop.t.rowsets)}
     copies = Copies(shop, tablet, "b1", "b2")
     shop.later(RETAINED)
     lowest = min(last[r] for r in old)
@@ -76,9 +75,8 @@ def test_c17_compacted_rowsets_wait_for_a_fresh_report(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1", "b2")
     copies.have(100, "b1", "b2")
-    shop.later(FRESH)
 
-    shop.round()
+    shop.round(after=FRESH)
 
     assert keys <= shop.objects()
     copies.have(100, "b1", "b2")
@@ -90,9 +88,8 @@ def test_c17_a_tablet_without_copies_is_not_blocked(shop: Shop) -> None:
     _, _, keys = compacted(shop)
     [other] = shop.table("other")
     Copies(shop, other, "b1")
-    shop.later(RETAINED)
 
-    shop.round()
+    shop.round(after=RETAINED)
 
     assert not keys & shop.objects()
 
@@ -102,9 +99,8 @@ def test_a_dropped_table_waits_for_no_copy(shop: Shop) -> None:
         tablet, _, _ = compacted(shop, kind)
         Copies(shop, tablet, f"{kind}1", f"{kind}2", part=f"{kind}-p")
         shop.drop(kind, kind)
-    shop.later(RETAINED)
 
-    shop.round()
+    shop.round(after=RETAINED)
     shop.second_pass()
 
     assert shop.objects() == set()
@@ -129,9 +125,8 @@ def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
     copies = Copies(shop, tablet, "b1")
     copies.have(100, "b1")
     copies.service.replicas.full_copy("shop", tablet, "b1", "a mistake")
-    shop.later(RETAINED)
 
-    report = shop.round()
+    report = shop.round(after=RETAINED)
 
     assert keys <= shop.objects()
     assert compacted_kept(report) == {"replica on any backend: no replica counts": 3}
@@ -197,8 +192,7 @@ def test_a_dropped_tables_file_shows_the_drop_and_its_wait(shop: Shop, loaded: t
 def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, key = loaded
     worker = Shop(shop.url, audit=ParquetAudit(AuditLocations(shop.vaults, shop.registry.vaults), 400))
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     report = worker.round()
     worker.close()
 

@@ -1,19 +1,14 @@
 """Rounds delete exactly the files of compacted and dropped rowsets, named by the schema they were written with."""
 
 import pytest
-from sqlalchemy import insert
 
-from config.settings import owner_policy
 from sexton import contract
 from sexton.marks.model import Reason, Ref
-from sexton.operators.holds.model import Hold
 from sexton.owners.catalog.model import IndexFormat, Schema
-from sexton.owners.catalog.plugin import PLUGIN
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.planning.policy import policy
-from sexton.storage.local.vault import LocalVault
-from tests.integration.owners.catalog.shop import HOUR, OWN, PREPARED, RETAINED, Shop, recorded_statements
-from tests.integration.recycle.pipeline.refusing import refusing
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, recorded_statements
+from tests.integration.recycle.pipeline.refusing import refused_round
 from tests.support.kept import kept_texts
 from tests.support.rig import GRACE, RETENTION
 
@@ -29,10 +24,10 @@ def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     tablets = [shop.catalog.tablets(index=i)[0] for i in schemas]
     for tablet in tablets:
         shop.loaded([tablet] * each, bitmap=True)
-        shop.compacted(tablet, [r.id for r in rows(shop) if r.tablet_id == tablet])
+        shop.compacted(tablet, [r.id for r in shop.records(shop.t.rowsets) if r.tablet_id == tablet])
         shop.catalog.drop_rowset(*shop.loaded([tablet] * each))
     shop.written([t for t in tablets for _ in range(each)], bitmap=True)
-    live = shop.keys(*[r.id for r in rows(shop) if r.state == "visible"])
+    live = shop.keys(*[r.id for r in shop.records(shop.t.rowsets) if r.state == "visible"])
     marked = {r for r in shop.refs() if r.kind != "txn_label"}
     shop.later(HOUR + PREPARED)
 
@@ -49,26 +44,17 @@ def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     assert sum("schemas" in s for s in statements) == 2
 
 
-def rows(shop: Shop) -> list[object]:
-    with shop.db.read() as c:
-        return list(c.execute(shop.t.rowsets.select()).all())
-
-
 def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> None:
     [tablet] = shop.table(i=Schema(format=V1, inverted=("7", "8")))
     old, new = shop.loaded([tablet], bitmap=True) + shop.loaded([tablet], format=V2)
     index_files = {k for k in shop.keys(old) if k.endswith(".idx")}
-    with shop.db.read() as c:
-        schema = c.execute(shop.t.schemas.select()).one()._asdict()
     shop.catalog.drop_rowset(old, new)
-    shop.lose(shop.t.schemas)
-    shop.later(RETAINED)
+    [schema] = shop.lose(shop.t.schemas)
 
-    first = shop.round()
+    first = shop.round(after=RETAINED)
     kept, aside = shop.objects(), shop.row("dropped", old)
     again = shop.round()
-    with shop.db.write() as c:
-        c.execute(insert(shop.t.schemas).values(**schema))
+    shop.add(shop.t.schemas, schema)
     shop.round()
     shop.second_pass()
 
@@ -81,18 +67,14 @@ def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> 
 
 
 @pytest.mark.parametrize("reason", [Reason.DELETE_FAILED, Reason.FILES_UNREADABLE])
-def test_a_retry_keeps_records_of_files_without_schema(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, reason: Reason
-) -> None:
+def test_a_retry_keeps_records_of_files_without_schema(shop: Shop, reason: Reason) -> None:
     [rowset] = shop.loaded(shop.table(i=Schema(format=V1, inverted=("7",))))
     [data, index] = sorted(shop.keys(rowset))
     shop.catalog.drop_rowset(rowset)
     shop.lose(shop.t.schemas)
     shop.later(RETAINED)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing(data))
-        shop.round()
-    shop.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = :id", reason=reason, id=rowset)
+    refused_round(shop, data)
+    shop.update("mark", {"id": rowset}, quarantined_reason=reason)
 
     QuarantineStore(shop.db).retry("shop", reason=reason)
     shop.round()
@@ -108,11 +90,9 @@ def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
     shop.loaded([tablet])
     shop.catalog.drop_rowset(aside)
     shop.lose(shop.t.schemas)
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
     reason = shop.row("dropped", aside).quarantined_reason
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
 
     for _ in range(3):
         shop.second_pass()
@@ -128,9 +108,8 @@ def test_r20_the_files_of_a_rowset_are_named_by_its_own_format(shop: Shop) -> No
     own, schemas = shop.loaded([tablet], format=V2) + shop.loaded([tablet])
     shop.catalog.drop_rowset(own, schemas)
     before = shop.objects()
-    shop.later(RETAINED)
 
-    report = shop.round()
+    report = shop.round(after=RETAINED)
 
     assert {f"data/{tablet}/{own}_0.idx", f"data/{tablet}/{schemas}_0_7.idx"} <= before
     assert (len(before), report.deleted, report.absent) == (5, 5, 0)
@@ -139,15 +118,12 @@ def test_r20_the_files_of_a_rowset_are_named_by_its_own_format(shop: Shop) -> No
 
 
 def test_r52_compacted_marks_without_an_output_delete_nothing(shop: Shop) -> None:
-    [tablet] = shop.table()
-    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
-    with shop.db.write() as c:  # an owner's mistake: marked without an output
-        new = [contract.NewMark(id=i, vault="disk", parent=("tablet", tablet)) for i in inputs]
-        contract.mark(c, "shop", "compacted", new)
+    tablet, inputs = shop.filled(2)
+    # An owner's mistake: marked without an output.
+    shop.mark("compacted", *(contract.NewMark(id=i, vault="disk", parent=("tablet", tablet)) for i in inputs))
     shop.change(shop.t.rowsets, inputs[0], state="compacted")
-    shop.later(RETAINED)
 
-    report = shop.round()
+    report = shop.round(after=RETAINED)
 
     assert kept_texts(report) == {"live": 2}
     assert shop.objects() == set(shop.keys(*inputs))
@@ -164,16 +140,15 @@ def test_a_dropped_output_waits_for_its_held_inputs(shop: Shop) -> None:
     output, beside = shop.compacted(tablet, [kept, other]), shop.loaded([tablet])
     live, both = set(shop.keys(*beside)), set(shop.keys(kept, output))
     shop.catalog.drop_rowset(output)
-    hold = Hold(instance="shop", scope="mark", mark_kind="compacted", mark_id=kept, reason="look first")
-    placed, _ = shop.holds.place(hold, 7 * 86_400)
+    placed = shop.hold("compacted", kept)
     shop.later(RETAINED)
 
     reports = [shop.round(), shop.round()]
 
-    assert [kept_texts(r) for r in reports] == [{f"hold {placed.id}": 1, "waits for its compaction inputs": 1}] * 2
+    assert [kept_texts(r) for r in reports] == [{f"hold {placed}": 1, "waits for its compaction inputs": 1}] * 2
     assert [r.removed for r in reports] == [1, 0]
     assert shop.objects() == live | both
-    shop.holds.release(placed.id)
+    shop.holds.release(placed)
     report = shop.round()
     assert (report.removed, kept_texts(report)) == (2, {})
     assert shop.objects() == live
@@ -185,15 +160,11 @@ def test_an_output_waits_for_its_inputs_to_be_due(shop: Shop) -> None:
     output = shop.compacted(tablet, shop.loaded([tablet]) + shop.loaded([tablet]))
     shop.catalog.drop_rowset(output)
     before = shop.objects()
-    shop.policy = policy(
-        {**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners={"catalog": owner_policy(PLUGIN, OWN)}
-    )
-    shop.later(1)
+    shop.policy = policy({**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners=shop.policy.owners)
 
-    early = shop.round()
+    early = shop.round(after=1)
     kept = shop.objects()
-    shop.later(RETAINED)
-    shop.round()
+    shop.round(after=RETAINED)
 
     assert (early.removed, kept_texts(early)) == (0, {"waits for its compaction inputs": 1})
     assert kept == before

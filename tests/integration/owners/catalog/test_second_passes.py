@@ -1,41 +1,34 @@
 """Second passes, paused workers and older attempts delete nothing that is kept, and remove no record of it."""
 
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, update
 
-from config.settings import owner_policy
-from sexton.kernel import crash_points
 from sexton.kernel.crash_points import installed
-from sexton.kernel.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import LeaseLost, Reason, Ref, WriteToken
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.undelete import find_later_deletions, hold_on, hold_place
 from sexton.owners.catalog.model import IndexFormat, Schema
-from sexton.owners.catalog.plugin import PLUGIN
-from sexton.owners.port import FindRefs, Heartbeat, OwnerSilent, Verify
+from sexton.owners.port import Heartbeat, OwnerSilent, Verify
 from sexton.protection.model import Invalid
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.pipeline.sql import quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
-from sexton.storage.local.vault import LocalVault
 from sexton.storage.port import VaultFault
-from tests.integration.owners.catalog.shop import FAR_MS, GRACE, OWN, RETAINED, Shop
+from tests.integration.owners.catalog.shop import FAR_MS, GRACE, RETAINED, Shop
 from tests.integration.protection.registrations import protect
-from tests.integration.recycle.pipeline.attempts import replaced_worker
-from tests.integration.recycle.pipeline.refusing import refusing
+from tests.integration.recycle.pipeline.attempts import adopt_order, replaced_worker, stuck_attempt
+from tests.integration.recycle.pipeline.refusing import refused_round
 from tests.support.crashes import Crash, crash_at
-from tests.support.eventually import PATIENCE_SECONDS
+from tests.support.door import Door, door_at, held_call
 from tests.support.kept import kept_texts
 from tests.support.places import AuditList
-from tests.support.rig import DAY, RETENTION
+from tests.support.rig import DAY
 from tests.support.undeletes import what_deletes
 
 WEEK = 7 * 86_400
@@ -45,12 +38,9 @@ def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
     [tablet] = shop.table(i=Schema(format=IndexFormat.V1, inverted=("7", "8")))
     [rowset] = shop.loaded([tablet], bitmap=True)
     before = shop.objects()
-    with shop.db.read() as c:
-        schema = c.execute(shop.t.schemas.select()).one()._asdict()
     shop.catalog.drop_rowset(rowset)
-    shop.lose(shop.t.schemas)
-    shop.later(RETAINED)
-    shop.round()
+    [schema] = shop.lose(shop.t.schemas)
+    shop.round(after=RETAINED)
     gone = before - shop.objects()
     assert shop.row("dropped", rowset).quarantined_reason == "SCHEMA_MISSING"
     assert gone
@@ -59,8 +49,7 @@ def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
         hold = hold_place(shop.holds, hold_on("shop", "disk", place))
         assert find_later_deletions(shop.db, hold) == {Ref("dropped", rowset)}
         shop.holds.release(hold.id)
-    with shop.db.write() as c:  # the owner finds its schema again
-        c.execute(insert(shop.t.schemas).values(**schema))
+    shop.add(shop.t.schemas, schema)  # the owner finds its schema again
     shop.round()
     shop.second_pass()
     assert shop.row("dropped", rowset) is None
@@ -69,33 +58,13 @@ def test_files_of_a_rowset_without_schema_are_not_safe(shop: Shop) -> None:
 @pytest.mark.parametrize("paused_before", ["record_finished", "forget"])
 def test_an_older_attempt_removes_no_record_of_a_kept_mark(shop: Shop, paused_before: str) -> None:
     tablet, order = tablet_in_second_pass(shop)
-    stopped, resumed, errors = threading.Event(), threading.Event(), list[LeaseLost]()
     target = shop.stores.settlements if paused_before == "record_finished" else shop.owner
-    real = getattr(target, paused_before)
+    with stuck_attempt(shop, order, held_call(target, paused_before)) as errors:
+        shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
+        shop.recycler.adopt(order, 2, lambda: None)
+        records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
 
-    def pause(*arguments: object) -> object:
-        if threading.current_thread() is older:
-            stopped.set()
-            assert resumed.wait(PATIENCE_SECONDS)
-        return real(*arguments)
-
-    def older_attempt() -> None:
-        try:
-            shop.recycler.adopt(order, 1, lambda: None)
-        except LeaseLost as e:
-            errors.append(e)
-
-    setattr(target, paused_before, pause)
-    older = threading.Thread(target=older_attempt)
-    older.start()
-    assert stopped.wait(PATIENCE_SECONDS)
-    shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), DAY)
-    shop.recycler.adopt(order, 2, lambda: None)
-    records = shop.number(shop.t.rowsets), shop.number(shop.t.tablets)
-    resumed.set()
-    older.join(PATIENCE_SECONDS)
-
-    assert len(errors) == 1
+    assert [type(e) for e in errors] == [LeaseLost]
     assert (shop.number(shop.t.rowsets), shop.number(shop.t.tablets)) == records
     # Kept with its records, or gone with them: never the one without the other.
     is_kept = paused_before == "record_finished"
@@ -148,47 +117,43 @@ def tablet_in_second_pass(shop: Shop) -> tuple[str, AdoptOrder]:
     shop.round()
     assert shop.row("tablet", tablet).first_pass_at is not None
     shop.later(GRACE + 1)
-    opened = shop.rounds.open("shop", "second round", None, shop.policy)
-    order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
-    return tablet, order
+    return tablet, adopt_order(shop)
+
+
+def tablets_order(shop: Shop) -> RangeOrder:
+    """Open a round and adopt; return the order of its range of tablets."""
+    adopt = adopt_order(shop)
+    shop.recycler.adopt(adopt, 1, lambda: None)
+    return RangeOrder(
+        round=adopt.round,
+        lease=adopt.lease,
+        number=0,
+        kind="tablet",
+        cutoff=FAR_MS,
+        limit=1_000,
+        upload_grace_seconds=GRACE,
+    )
 
 
 def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
+    shop.due_tablet()
     objects = shop.objects()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    older = shop.rounds.open("shop", "r1", None, shop.policy)
-    mark_due, paused, resumed = shop.catalog_owner.mark_due, threading.Event(), threading.Event()
-
-    def work() -> None:
-        order = AdoptOrder(round=older.round, lease=older.lease, upload_grace_seconds=GRACE, cutoffs=older.cutoffs)
-        with suppress(SextonError):
-            shop.recycler.adopt(order, 1, lambda: None)
+    mark_due, door = shop.catalog_owner.mark_due, Door()
 
     def paused_after_heartbeat(instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat, verify: Verify) -> None:
         def beat() -> None:
             heartbeat()  # the lease is valid
-            if threading.current_thread() is thread and not paused.is_set():
-                paused.set()
-                assert resumed.wait(PATIENCE_SECONDS)
+            if not door.reached.is_set():
+                door.come()
 
         mark_due(instance, {"table": cutoffs["table"]}, beat, verify)
 
     monkeypatch.setattr(shop.catalog_owner, "mark_due", paused_after_heartbeat)
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert paused.wait(PATIENCE_SECONDS)
-    shop.later(61)  # the lease expired
-    longer = OWN | dict.fromkeys(("table", "index", "partition"), WEEK)
-    raised = policy(RETENTION, GRACE, owners={"catalog": owner_policy(PLUGIN, longer)})
-    shop.policy = raised
-    newer = shop.rounds.open("shop", "r2", None, raised)
-    order = AdoptOrder(round=newer.round, lease=newer.lease, upload_grace_seconds=GRACE, cutoffs=newer.cutoffs)
-    shop.recycler.adopt(order, 1, lambda: None)
-    resumed.set()
-    thread.join(PATIENCE_SECONDS)
+    with stuck_attempt(shop, adopt_order(shop, "r1"), nullcontext(door)):
+        shop.later(61)  # the lease expired
+        shop.retain(table=WEEK, index=WEEK, partition=WEEK)
+        newer = shop.rounds.open("shop", "r2", None, shop.policy)
+        shop.recycler.adopt(adopt_order(shop, "r2"), 1, lambda: None)
     plan, ledger = shop.plan(), Ledger()
     for kind in plan.kinds:
         shop.recycle(newer, plan, kind, ledger)
@@ -198,97 +163,47 @@ def test_an_older_round_marks_nothing_that_a_newer_one_keeps(shop: Shop, monkeyp
 
 
 def test_a_held_tablet_with_an_absorbed_load_can_be_undeleted(shop: Shop) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
+    tablet, _ = shop.filled()
     shop.written([tablet])  # a load that is not committed: its mark is a child of the tablet
     prefix = f"data/{tablet}/"
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    shop.drop("table", later=RETAINED)
     shop.round()
     assert shop.objects() == set()
     assert shop.row("tablet", tablet).first_pass_at is not None  # waits for its second pass
     assert shop.count("mark", kind="prepared", state="CLAIMED", absorbed=True) == 1
     shop.holds.place(Hold(instance="shop", scope="instance", reason="undelete"), WEEK)
-    shop.later(3 * GRACE)
-    shop.round()
+    shop.round(after=3 * GRACE)
 
     assert what_deletes(shop, prefix) == ""
 
 
-def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_attempt_removes_no_records_of_a_discarded_mark(shop: Shop) -> None:
     tablet, order = tablet_in_second_pass(shop)
-    forget, paused, resumed = shop.catalog_owner.forget, threading.Event(), threading.Event()
-
-    def paused_before(instance: str, find_refs: FindRefs) -> None:
-        paused.set()
-        assert resumed.wait(PATIENCE_SECONDS)
-        forget(instance, find_refs)
-
-    def work() -> None:
-        with suppress(SextonError):
-            shop.recycler.adopt(order, 1, lambda: None)
-
-    monkeypatch.setattr(shop.catalog_owner, "forget", paused_before)
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert paused.wait(PATIENCE_SECONDS)
-    shop.later(100)  # the lease expired, and 37 s have passed
-    assert "first give the mark up permanently: sexton quarantine discard" in what_deletes(shop, f"data/{tablet}/")
-    QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "undelete")
-    assert what_deletes(shop, f"data/{tablet}/") == ""
-    resumed.set()
-    thread.join(PATIENCE_SECONDS)
+    with stuck_attempt(shop, order, held_call(shop.catalog_owner, "forget")):
+        shop.later(100)  # the lease expired, and 37 s have passed
+        assert "first give the mark up permanently: sexton quarantine discard" in what_deletes(shop, f"data/{tablet}/")
+        QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "undelete")
+        assert what_deletes(shop, f"data/{tablet}/") == ""
 
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == (1, 1)
 
 
 def test_records_stay_for_the_second_pass_of_the_newer_attempt(shop: Shop) -> None:
     tablet = shop.due_tablet()
-    opened = shop.rounds.open("shop", "r1", None, shop.policy)
-    common = {"round": opened.round, "lease": opened.lease, "upload_grace_seconds": GRACE}
-    shop.recycler.adopt(AdoptOrder(cutoffs=opened.cutoffs, **common), 1, lambda: None)
-    order = RangeOrder(number=0, kind="tablet", cutoff=FAR_MS, limit=1_000, **common)
-    stopped, resumed = threading.Event(), threading.Event()
-    errors: list[LeaseLost] = []
-
-    def first_attempt() -> None:
-        try:
-            shop.recycler.recycle(order, 1, lambda: None)
-        except LeaseLost as e:
-            errors.append(e)
-
-    def stop_at_log(point: str) -> None:
-        if point == "audit.written" and threading.current_thread() is first:
-            stopped.set()
-            assert resumed.wait(PATIENCE_SECONDS)
-
-    first = threading.Thread(target=first_attempt)
-    with crash_points.installed(stop_at_log):
-        first.start()
-        assert stopped.wait(PATIENCE_SECONDS)
+    order = tablets_order(shop)
+    with stuck_attempt(shop, order, door_at("audit.written", once=True)) as errors:
         shop.recycler.recycle(order, 2, lambda: None)
         before = shop.number(shop.t.tablets), shop.number(shop.t.rowsets)
-        resumed.set()
-        first.join()
 
     assert shop.row("tablet", tablet).first_pass_at is not None
     assert (shop.number(shop.t.tablets), shop.number(shop.t.rowsets)) == before
-    assert len(errors) == 1
+    assert [type(e) for e in errors] == [LeaseLost]
 
 
-def test_a_key_below_a_tablet_in_second_pass_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    [tablet] = shop.table()
-    shop.loaded([tablet])
+def test_a_key_below_a_tablet_in_second_pass_is_refused(shop: Shop) -> None:
+    tablet = shop.due_tablet()
     [key] = shop.objects()
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
-    opened = shop.rounds.open("shop", "r", None, shop.policy)
-    adopt = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
-    shop.recycler.adopt(adopt, 1, lambda: None)
-    plan, ledger = shop.plan(), Ledger()
-    ledger.begin(plan)
-    [kind] = [k for k in plan.kinds if k.kind == "tablet"]
-    with replaced_worker(shop, ledger.next_range(opened, plan, kind, 0), monkeypatch):
+    with replaced_worker(shop, tablets_order(shop)):
         assert shop.row("tablet", tablet).first_pass_at is not None
         shop.put("disk", key)  # an upload that began before the claim ends late: hence the second pass
         with pytest.raises(Invalid, match="being deleted"):
@@ -296,21 +211,16 @@ def test_a_key_below_a_tablet_in_second_pass_is_refused(shop: Shop, monkeypatch:
 
 
 @pytest.mark.parametrize("discarded_first", [True, False])
-def test_a_tablet_is_settled_beside_a_damaged_list(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, discarded_first: bool
-) -> None:
+def test_a_tablet_is_settled_beside_a_damaged_list(shop: Shop, discarded_first: bool) -> None:
     tablet, refused = shop.table(tablets=2)
     rowset, other = shop.loaded([tablet, refused])
     [key] = shop.keys(other)
     shop.catalog.drop_rowset(rowset)
     shop.catalog.drop_table("t")
-    shop.sql("UPDATE {}mark SET quarantined_reason = 'BAD_KEY' WHERE id = :id", id=rowset)  # claimed with its tablet
+    shop.update("mark", {"id": rowset}, quarantined_reason="BAD_KEY")  # claimed with its tablet
     shop.later(RETAINED)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", refusing(key))
-        shop.round()
-    with shop.db.write() as c:
-        c.execute(update(shop.db.t.file_list).values(results=b"\x00"))
+    refused_round(shop, key)
+    shop.update("file_list", results=b"\x00")
     shop.round()
     reason = shop.row("tablet", refused).quarantined_reason
     store, damaged = QuarantineStore(shop.db), Ref("tablet", refused)
@@ -363,19 +273,15 @@ def test_deletes_during_an_audit_fault_are_audited_later(database_url: str, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["outcomes.recorded", "audit.written"])
 def test_deletes_of_a_crashed_second_pass_are_audited(shop: Shop, point: str) -> None:
-    tablets = shop.table()
-    shop.loaded(tablets)
-    shop.catalog.drop_table("t")
-    shop.later(RETAINED)
+    tablet = shop.due_tablet()
     shop.round()
-    late = f"data/{tablets[0]}/late_0.dat"
+    late = f"data/{tablet}/late_0.dat"
     shop.put("disk", late)
     shop.later(GRACE + 1)
     with installed(crash_at(point)), pytest.raises(Crash):
         shop.round()
-    shop.later(120)
 
-    shop.round()
+    shop.round(after=120)
 
     assert shop.objects() == set()
     assert late in {row.key for row in shop.audit_list.rows}

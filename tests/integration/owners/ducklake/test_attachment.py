@@ -53,13 +53,11 @@ def test_an_attached_lake_deletes_nothing_itself(database_url: str, tmp_path: Pa
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk", target_is_directory=True)
     lake = AttachedLake(database_url, tmp_path / "home")
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     [(key, _)] = scheduled(lake)
     lake.attach(capsys)
     attached = lake.marks(), scheduled(lake)
-    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE late AS FROM range(3)", "DROP TABLE late")
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE t AS FROM range(3)", "CREATE TABLE late AS FROM range(3)", "DROP TABLE late")
     [live], files, marks = lake.listed("t"), lake.files(), lake.marks()
 
     again, status = lake.command(capsys, "attach"), lake.command(capsys, "status")
@@ -79,8 +77,7 @@ def test_a_detached_lake_cleans_itself_again(lake: AttachedLake, capsys: Capsys)
     lake.db.run("CREATE TABLE old AS FROM range(3)", "CREATE TABLE v(a INTEGER)", "CREATE TABLE kept AS FROM range(2)")
     lake.db.run(f"COPY (SELECT 5 AS a) TO '{outside}'", f"CALL ducklake_add_data_files('lake', 'v', '{outside}')")
     [key], [live] = lake.listed("old"), lake.listed("kept")
-    lake.db.run("DROP TABLE old", "DROP TABLE v")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE old", "DROP TABLE v")
     lake.rig.sql(
         "INSERT INTO {}mark (instance, kind, id, vault, keys, owner_txn) "
         "VALUES ('shop', 'dropped', 'file-9', 'lake', :keys, '9')",
@@ -100,8 +97,7 @@ def test_a_lake_can_be_detached_and_attached_again(unattached: AttachedLake, cap
     lake = unattached
     lake.db.run("CALL lake.set_option('delete_older_than', '7 days')")
     lake.attach(capsys)
-    lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(10)", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE t AS FROM range(10)", "CREATE TABLE old AS FROM range(10)", "DROP TABLE old")
 
     other_vault = lake.command(capsys, "attach", "--vault", "other")
     codes = [lake.command(capsys, verb).code for verb in ("attach", "detach")]
@@ -174,8 +170,7 @@ CHANGES = [
 
 
 def test_a_changed_lake_is_kept_until_it_is_as_before(lake: AttachedLake, capsys: Capsys) -> None:
-    lake.db.run("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
     for change, back, problem in CHANGES:
         execute(lake, change)
         report, status, doctor = lake.round(), lake.command(capsys, "status"), run(lake.rig, capsys, "doctor").out
@@ -243,11 +238,9 @@ def test_what_cannot_be_attached_says_why(rig: Rig, capsys: Capsys) -> None:
 def mark_orphans(lake: AttachedLake) -> None:
     """Have checks confirm the orphans, mark them, and let them fall due."""
     for seconds in (0, 2 * DAY, 4 * DAY):
-        lake.rig.later(seconds)
-        lake.rig.check()
+        lake.rig.check(after=seconds)
     lake.rig.repairs.orphans("shop")
-    lake.rig.later(4 * DAY)
-    lake.rig.check()
+    lake.rig.check(after=4 * DAY)
 
 
 def approved_round(lake: AttachedLake) -> RoundReport:
@@ -298,8 +291,7 @@ def test_a_lake_with_a_login_of_its_own_is_cleaned(
     postgres: Cluster, lake_role: str, tmp_path: Path, capsys: Capsys
 ) -> None:
     lake = AttachedLake(postgres.new_database(), tmp_path, role=lake_role).attach(capsys)
-    lake.db.run("CREATE TABLE t AS FROM range(3)", "CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE t AS FROM range(3)", "CREATE TABLE old AS FROM range(3)", "DROP TABLE old")
 
     report = lake.round()
     without_url = run(lake.rig, capsys, "ducklake", "status", "shop")

@@ -24,8 +24,7 @@ def test_files_are_deleted_a_retention_after_their_last_snapshot(lake: AttachedL
     lake.db.run("DELETE FROM old WHERE range < 3", "INSERT INTO old FROM range(100, 105)", "DROP TABLE old")
     needed, marks = lake.round(), lake.marks()
     rows = lake.db.sql(f"SELECT coalesce(len(list(old)), 0) FROM old AT (VERSION => {before})")
-    lake.db.run("CALL ducklake_merge_adjacent_files('lake')")
-    lake.db.expire()
+    lake.run_and_expire("CALL ducklake_merge_adjacent_files('lake')")
     kinds = sorted(lake.marks().values())
 
     rounds = [lake.round(seconds).deleted for seconds in (60, 1_801, LATER)]
@@ -46,8 +45,7 @@ def test_a_file_that_another_table_names_is_kept(lake: AttachedLake) -> None:
         lake.db.run(f"CREATE TABLE {table} AS FROM range(10)", f"CREATE TABLE {table}2(range BIGINT)")
     [twin], [again] = lake.listed("t"), lake.listed("u")
     add(lake, "t2", lake.data / twin)
-    lake.db.run("DROP TABLE v1", "DROP TABLE t", "DROP TABLE u")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE v1", "DROP TABLE t", "DROP TABLE u")
     lake.db.run("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
     marked = lake.marks()
     add(lake, "u2", lake.data / again)
@@ -59,8 +57,7 @@ def test_a_file_that_another_table_names_is_kept(lake: AttachedLake) -> None:
     assert lake.db.sql("FROM v2") == [[5]]
     for table in ("t2", "u2"):
         assert lake.db.sql(f"SELECT coalesce(len(list({table})), 0) FROM {table}") == [[10]]
-    lake.db.run("DROP TABLE v2")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE v2")
     assert [lake.round(60).deleted, lake.round().deleted] == [0, 1]
     assert lake.files() == {twin, again}
 
@@ -78,8 +75,7 @@ def test_a_named_file_is_deleted_and_one_elsewhere_quarantined(
     for table, file in (("v", named), ("w", outside)):
         lake.db.run(f"COPY (SELECT 5 AS a) TO '{file}' (FORMAT parquet)", f"CREATE TABLE {table}(a INTEGER)")
         add(lake, table, file)
-    lake.db.run("CREATE TABLE old AS FROM range(3)", *(f"DROP TABLE {table}" for table in ("v", "w", "old")))
-    lake.db.expire()
+    lake.run_and_expire("CREATE TABLE old AS FROM range(3)", *(f"DROP TABLE {table}" for table in ("v", "w", "old")))
 
     report, refused = lake.round(), run(lake.rig, capsys, "vault", "add", "shop", ELSEWHERE, "--local", str(other))
 
@@ -94,8 +90,7 @@ def test_a_claimed_file_cannot_be_added_again_or_detached(
 ) -> None:
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
     [key] = lake.listed("t")
-    lake.db.run("DROP TABLE t")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE t")
     lake.rig.later(10_801)
     lake.rig.sql("UPDATE {}mark SET state = 'CLAIMED', batch = 1")
 
@@ -119,8 +114,7 @@ def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> 
         # As in a catalog that was restored from a backup.
         lake.rig.sql("UPDATE lake.ducklake_snapshot SET next_file_id = 5")
         lake.db.run(f"COPY (SELECT 5 AS a) TO '{lake.data}/{name}.parquet'", "CREATE TABLE v(a INTEGER)")
-        lake.db.run(f"CALL ducklake_add_data_files('lake', 'v', '{lake.data}/{name}.parquet')", "DROP TABLE v")
-        lake.db.expire()
+        lake.run_and_expire(f"CALL ducklake_add_data_files('lake', 'v', '{lake.data}/{name}.parquet')", "DROP TABLE v")
         marked, deleted = set(lake.marks()), lake.round().deleted
 
         assert (marked, deleted) == ({f"{name}.parquet"}, 1)
@@ -130,8 +124,9 @@ def test_a_number_that_is_given_again_is_of_another_file(lake: AttachedLake) -> 
 def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake) -> None:
     lake.db.run("CREATE TABLE t(a BIGINT, part VARCHAR)", "ALTER TABLE t SET PARTITIONED BY (part)")
     lake.db.run("INSERT INTO t SELECT range, 'ä b/' || range % 3 FROM range(9)")
-    lake.db.run("CREATE SCHEMA s2", "CREATE TABLE s2.t AS FROM t", "CREATE TABLE old AS FROM t", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire(
+        "CREATE SCHEMA s2", "CREATE TABLE s2.t AS FROM t", "CREATE TABLE old AS FROM t", "DROP TABLE old"
+    )
 
     report = lake.round()
     check = lake.rig.check()
@@ -144,8 +139,9 @@ def test_partitions_and_schemas_are_read_as_they_are(lake: AttachedLake) -> None
 def test_a_lake_of_inlined_and_encrypted_data_is_cleaned(database_url, tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     lake = AttachedLake(database_url, tmp_path, ", ENCRYPTED").attach(capsys)
     lake.db.run("CALL lake.set_option('data_inlining_row_limit', 100)", "CREATE TABLE small AS FROM range(3)")
-    lake.db.run("CREATE TABLE big AS FROM range(1000)", "CREATE TABLE old AS FROM range(1000)", "DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire(
+        "CREATE TABLE big AS FROM range(1000)", "CREATE TABLE old AS FROM range(1000)", "DROP TABLE old"
+    )
 
     report = lake.round()
 

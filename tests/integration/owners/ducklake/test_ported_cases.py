@@ -161,8 +161,7 @@ def test_a_catalog_in_the_data_path_is_no_orphan(lake: AttachedLake) -> None:
     (lake.data / "main").mkdir(exist_ok=True)
     (lake.data / "main" / "ducklake-no-uuid.parquet").write_bytes(b"someone's")
     for _ in range(3):
-        lake.rig.later(4 * DAY)
-        lake.rig.check()
+        lake.rig.check(after=4 * DAY)
     found = lake.rig.open_findings()
 
     assert "ORPHAN" not in found

@@ -130,8 +130,7 @@ def test_a_mark_that_no_snapshot_showed_is_taken_back(lake: AttachedLake) -> Non
     [key] = lake.listed("t")
     with lake.another() as other:
         other.run("BEGIN", f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
-        lake.db.run("DROP TABLE t")
-        lake.db.expire()
+        lake.run_and_expire("DROP TABLE t")
         marked = lake.marks()
         time.sleep(1.2)
         other.run("COMMIT")

@@ -41,8 +41,7 @@ def test_a_path_that_may_hide_a_file_is_not_registered(lake: AttachedLake) -> No
     lake.db.run(f"COPY (FROM range(10)) TO '{lake.data}/_sexton/own.parquet'")
     lake.db.run("CREATE TABLE live AS FROM range(10)", "CREATE TABLE old AS FROM range(10)")
     [key], [marked] = lake.listed("live"), lake.listed("old")
-    lake.db.run("DROP TABLE old")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE old")
     endings = [key.replace(".parquet", ending) for ending in ("-delete.parquet", ".puffin", "-delete.puffin")]
     for copy in endings:
         shutil.copy(lake.data / key, lake.data / copy)
@@ -75,8 +74,7 @@ def test_a_lake_with_two_paths_of_a_file_is_not_attached(unattached: AttachedLak
     assert lake.command(capsys, "status").code == 1
     # Without this line psql goes on after an error, and commits the other statements.
     assert printed.out.startswith("\\set ON_ERROR_STOP on\n")
-    lake.db.run("DROP TABLE t")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE t")
     assert lake.command(capsys, "attach").code == 1
     assert lake.db.sql("SELECT len(list(twin)) FROM twin") == [[10]]
 
@@ -91,8 +89,7 @@ def test_a_file_that_no_mark_can_name_is_not_registered(lake: AttachedLake) -> N
 
     with pytest.raises(DuckDbError, match="1024 bytes"):
         lake.db.sql(f"INSERT INTO t SELECT range, {', '.join([long] * 5)} FROM range(50)")
-    lake.db.run("DROP TABLE other", "DROP TABLE t")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE other", "DROP TABLE t")
 
     assert len(lake.marks()) == 1
 
@@ -101,8 +98,7 @@ def test_a_transaction_from_before_the_attach_is_refused(unattached: AttachedLak
     lake = unattached
     lake.db.run("CREATE TABLE t AS FROM range(10)", "CREATE TABLE again(range BIGINT)")
     [key] = lake.listed("t")
-    lake.db.run("DROP TABLE t")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE t")
     with lake.another() as old:
         old.run("BEGIN", f"CALL ducklake_add_data_files('lake', 'again', '{lake.data / key}')")
         lake.attach(capsys)
@@ -125,8 +121,7 @@ def test_the_retention_begins_when_the_last_reference_ends(lake: AttachedLake) -
         keys=f'["{key}"]',
     )
     lake.rig.later(20_000)
-    lake.db.run("DROP TABLE t")
-    lake.db.expire()
+    lake.run_and_expire("DROP TABLE t")
 
     early, late = lake.round(60), lake.round()
 
@@ -147,10 +142,7 @@ FOREIGN = [
         "CREATE VIEW lake.ducklake_metadata AS SELECT * FROM lake.hidden",
         f"DROP VIEW lake.ducklake_metadata; {RENAMED.format('hidden', 'ducklake_metadata')}",
     ),
-    (
-        "ALTER TABLE lake.ducklake_metadata OWNER TO mallory",
-        "ALTER TABLE lake.ducklake_metadata OWNER TO CURRENT_USER",
-    ),
+    ("ALTER TABLE lake.ducklake_metadata OWNER TO mallory", "ALTER TABLE lake.ducklake_metadata OWNER TO CURRENT_USER"),
 ]
 """How code of another role gets into the lake: a trigger, a view, a table; and how it is removed."""
 

@@ -5,7 +5,6 @@ import threading
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from sexton.testing.workbench import VAULT
 from tests.integration.owners.suite.test_every_owner import Everywhere
 from tests.servers.certificate import certificate
 from tests.servers.go_owner import GoOwner
+from tests.servers.http import Asked, answering
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.kept import kept_texts
 
@@ -83,7 +83,7 @@ ASKED_NO_LONGER = threading.Event()
 """Set when nobody waits for a late answer any more."""
 
 
-class Scripted(BaseHTTPRequestHandler):
+class Scripted:
     """Answers each path as ``answers`` says; other paths with nothing that is live or garbage."""
 
     answers: ClassVar[dict[str, Callable[[], bytes]]] = {}
@@ -95,29 +95,18 @@ class Scripted(BaseHTTPRequestHandler):
         "/v1/fence": {"answers": []},
     }
 
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        answer = self.answers.get(path) or (lambda: json.dumps(self.usual.get(path, {})).encode())
-        body = answer()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_GET  # noqa: N815
-
-    def log_message(self, *_: Any) -> None:
-        pass
+    @classmethod
+    def answer(cls, asked: Asked) -> tuple[int, bytes]:
+        path = asked.path.partition("?")[0]
+        answer = cls.answers.get(path) or (lambda: json.dumps(cls.usual.get(path, {})).encode())
+        return 200, answer()
 
 
 @pytest.fixture
 def scripted() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    with answering(Scripted.answer) as url:
+        yield url
     Scripted.answers.clear()
-    server.shutdown()
 
 
 @pytest.fixture
@@ -203,19 +192,25 @@ def test_credentials_and_certificates_are_checked(tmp_path: Path) -> None:
     token, wrong = tmp_path / "token", tmp_path / "wrong"
     token.write_text("s3cret\n")
     wrong.write_text("guess")
-    server = GoOwner(tmp_path, "-token", "s3cret")
-    server.start()
-
-    def count(**options: str) -> int | None:
-        return OwnerCaller(CallOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
-
-    try:
+    with counting(GoOwner(tmp_path, "-token", "s3cret")) as count:
         assert count(token_file=str(token)) == 0
         for bad, says in (({}, "401"), ({"token_file": str(wrong)}, "token is missing or wrong")):
             with pytest.raises(OwnerSilent, match=says):
                 count(**bad)
         with pytest.raises(OwnerSilent, match="No such file"):
             count(token_file=str(tmp_path / "nowhere"))
+
+
+@contextmanager
+def counting(server: GoOwner) -> Iterator[Callable[..., int | None]]:
+    """Run a server; yield a function that asks it for the number of live objects, with options of the call."""
+    server.start()
+    try:
+        yield (
+            lambda **options: (
+                OwnerCaller(CallOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
+            )
+        )
     finally:
         server.kill()
 
@@ -227,20 +222,12 @@ def test_certificates_of_another_authority_are_refused(tmp_path: Path) -> None:
     own = {"ca_certs": str(files.authority)}
     client = {"certificate_file": str(files.cert), "key_file": str(files.key)}
     arguments = ("-certificate", str(files.cert), "-key", str(files.key), "-clients", str(files.authority))
-    server = GoOwner(tmp_path, *arguments, scheme="https")
-    server.start()
-
-    def count(**options: str) -> int | None:
-        return OwnerCaller(CallOptions(url=server.url, **options), STRICT).get("live/count", LiveCount).objects
-
-    try:
+    with counting(GoOwner(tmp_path, *arguments, scheme="https")) as count:
         assert count(**own, **client) == 0
         with pytest.raises(OwnerSilent, match="certificate verify failed"):
             count(**client)
         with pytest.raises(OwnerSilent, match="does not answer"):
             count(**own)
-    finally:
-        server.kill()
 
 
 def test_clear_text_to_another_machine_is_refused() -> None:

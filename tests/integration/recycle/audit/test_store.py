@@ -286,9 +286,8 @@ def test_every_object_of_a_round_is_audited_with_its_outcome(
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/é.dat",), bytes=10))
     worker.mark("dropped", NewMark(id="p", vault="disk", prefix="data/9/"))
     worker.mark("dropped", NewMark(id="c", vault="cold", keys=("data/cold.dat",)))
-    worker.later(10_801)
 
-    report = worker.round()
+    report = worker.round(after=10_801)
 
     assert audit_rows(worker, report.round) == [
         ("cold", "data/cold.dat", "deleted"),
@@ -314,8 +313,7 @@ def test_a_crash_loses_no_row_and_the_audit_outlives_the_history(again: Callable
 
     worker.later(31 * 86_400)  # the history in SQL ends
     worker.round()
-    with worker.db.read() as c:
-        now = worker.db.now(c)
+    now = worker.now()
     [found] = AuditReader(worker.db, _places(worker)).search("shop", {"data/a.dat"}, 0, now)
 
     assert worker.count("mark_history") == 0
@@ -333,8 +331,7 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
     kept = worker.round()
     record = worker.row("dropped", "k")
     in_the_way.unlink()
-    worker.later(3_601)
-    done = worker.round()
+    done = worker.round(after=3_601)
 
     assert (kept.removed, record.state, listing(root)) == (0, "CLAIMED", {})
     assert kept.faults == 1

@@ -162,8 +162,7 @@ def test_a_cap_binds_all_workers_within_5_s(rig: Rig) -> None:
     assert granted(50, 60) > 3_500
 
 
-def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
-    rig.local(tmp_path / "v")
+def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, root: Path) -> None:
     pacer, store = SharedPacer(PaceStore(rig.db), rig.registry.vault), PaceStore(rig.db)
     [place] = set(pacer.places("shop", "disk", ["a/1", "b/1"]))
     free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import ActiveLease
@@ -17,6 +16,8 @@ from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.port import Throttled
+from tests.integration.recycle.pipeline.refusing import refused_round
+from tests.support.door import Door, held_call
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, put
 from tests.support.unpaced import Unpaced
@@ -54,26 +55,31 @@ def attempt(rig: Rig, order: AdoptOrder | RangeOrder, number: int) -> Iterator[l
 
 @contextmanager
 def stuck_attempt(
-    rig: Rig, order: AdoptOrder | RangeOrder, events: tuple[threading.Event, threading.Event]
+    rig: Rig, order: AdoptOrder | RangeOrder, stop: AbstractContextManager[Door]
 ) -> Iterator[list[SextonError]]:
-    """Run a first attempt up to the request that ``hang_once`` or ``throttle`` stops, and to its end at the end."""
-    stopped, resumed = events
-    with attempt(rig, order, 1) as errors:
-        assert stopped.wait(PATIENCE_SECONDS)
+    """Run a first attempt up to a door, and to its end at the end."""
+    with stop as door, attempt(rig, order, 1) as errors:
+        assert door.reached.wait(PATIENCE_SECONDS)
         try:
             yield errors
         finally:
-            resumed.set()
+            door.open()
 
 
 @contextmanager
-def replaced_worker(
-    rig: Rig, order: AdoptOrder | RangeOrder, monkeypatch: pytest.MonkeyPatch, *, then_refuse: bool = False
-) -> Iterator[None]:
+def replaced_worker(rig: Rig, order: AdoptOrder | RangeOrder, *, then_refuse: bool = False) -> Iterator[None]:
     """Let a second attempt finish while the first one's request is on its way; the request arrives at the end."""
-    with stuck_attempt(rig, order, hang_once(monkeypatch, then_refuse=then_refuse)):
-        work_off(rig, order, 2)
+    with stuck_attempt(rig, order, hanging_request()):
+        with pytest.MonkeyPatch.context() as patch:
+            if then_refuse:
+                patch.setattr(LocalVault, "delete", refuse)
+            work_off(rig, order, 2)
         yield
+
+
+def refuse(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+    """Delete nothing."""
+    return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
 
 
 def delete_claimed(rig: Rig, token: WriteToken, last: int, vaults: Any = None) -> None:
@@ -84,17 +90,17 @@ def delete_claimed(rig: Rig, token: WriteToken, last: int, vaults: Any = None) -
         deletion.finish()
 
 
-def adopt_order(rig: Rig) -> AdoptOrder:
-    opened = rig.rounds.open("shop", "second round", None, rig.policy)
+def adopt_order(rig: Rig, run: str = "second round") -> AdoptOrder:
+    """Open a round; return the order for its adoption."""
+    opened = rig.rounds.open("shop", run, None, rig.policy)
     return AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs)
 
 
-def claimed_prefix(rig: Rig, root: Path) -> None:
-    """Claim a prefix with one file, and make its first pass."""
-    put(root, "t/a.dat")
-    rig.mark("dropped", NewMark(id="m", vault="disk", prefix="t/"))
+def claimed_prefix(rig: Rig, root: Path, *changed: str) -> None:
+    """Claim a prefix with one file, and make its first pass, which finds that these keys have changed."""
+    rig.drop_files(root, "m", "t/a.dat", prefix="t/")
     rig.later(DUE_SECONDS)
-    rig.round()
+    refused_round(rig, *changed, outcome=KeyOutcome.CHANGED) if changed else rig.round()
 
 
 def second_pass_due(rig: Rig, root: Path) -> None:
@@ -124,36 +130,23 @@ def range_order(rig: Rig, *, limit: int = 1_000) -> RangeOrder:
     )
 
 
-def throttle(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
-    """Let local vaults throttle until the second event is set; the first says that a page was refused."""
+@contextmanager
+def throttling() -> Iterator[Door]:
+    """Let local vaults throttle until the door opens."""
     real: Delete = LocalVault.delete
-    busy, accepting = threading.Event(), threading.Event()
+    door = Door()
 
     def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not accepting.is_set():
-            busy.set()
+        if not door.is_open():
+            door.reached.set()
             raise Throttled("disk", "slow down", retry_after=0.1)
         return real(vault, keys, etags)
 
-    monkeypatch.setattr(LocalVault, "delete", delete)
-    return busy, accepting
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalVault, "delete", delete)
+        yield door
 
 
-def hang_once(monkeypatch: pytest.MonkeyPatch, *, then_refuse: bool = False) -> tuple[threading.Event, threading.Event]:
-    """Let the next request to a local vault hang until the second event is set; the first says that it was sent.
-
-    The requests after it delete, or are refused.
-    """
-    real: Delete = LocalVault.delete
-    sent, answering = threading.Event(), threading.Event()
-
-    def delete(vault: LocalVault, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if not sent.is_set():
-            sent.set()
-            assert answering.wait(PATIENCE_SECONDS)
-        elif then_refuse:
-            return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="AccessDenied") for key in keys]
-        return real(vault, keys, etags)
-
-    monkeypatch.setattr(LocalVault, "delete", delete)
-    return sent, answering
+def hanging_request() -> AbstractContextManager[Door]:
+    """Let the next request to a local vault hang until the door opens; those after it delete."""
+    return held_call(LocalVault, "delete")

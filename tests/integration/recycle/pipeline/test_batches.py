@@ -1,12 +1,14 @@
 """A batch that is opened again: what is tried again, whose outcomes are stored, and no number of a file is reused."""
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks import file_list
 from sexton.marks.model import File, FilePage, LeaseLost, Ref, Span, WriteToken
@@ -15,18 +17,13 @@ from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.parts import Deleter, Deletion
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, delete_claimed, hang_once, range_order
-from tests.support.claims import claim, token
-from tests.support.crashes import Crash, crash_at
+from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, delete_claimed, hanging_request, range_order
+from tests.support.claims import claim, mark_keys, token
+from tests.support.crashes import Crash, at_point, crash_at
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.files import stored_files
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig, listing
-
-
-def mark_keys(rig: Rig, names: str) -> None:
-    """Mark a key for each letter."""
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
 
 
 def store_keys(rig: Rig, with_: WriteToken, names: str) -> None:
@@ -35,7 +32,7 @@ def store_keys(rig: Rig, with_: WriteToken, names: str) -> None:
 
 
 def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    mark_keys(rig, "a")
     first = token(rig)
     claim(rig, first, "dropped", "a")
     failed = KeyResult(key="data/a.dat", outcome=KeyOutcome.FAILED, reason="AccessDenied")
@@ -49,7 +46,7 @@ def test_a_reopened_batch_tries_failed_deletes_again(rig: Rig) -> None:
 
 def test_pages_skip_unclaimed_files_and_a_take_over_drops_them(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_list, "LIST_FILES", 2)
-    mark_keys(rig, "abcdefg")
+    mark_keys(rig, *"abcdefg")
     first = token(rig)
     store_keys(rig, first, "abdeg")
     claim(rig, first, "dropped", "c", "f")
@@ -66,7 +63,7 @@ def test_pages_skip_unclaimed_files_and_a_take_over_drops_them(rig: Rig, monkeyp
 
 
 def test_pages_leave_out_marks_that_the_batch_may_not_delete(rig: Rig) -> None:
-    mark_keys(rig, "abc")
+    mark_keys(rig, *"abc")
     write_token = token(rig)
     claim(rig, write_token, "dropped", "a", "b", "c")
     rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED' WHERE id = 'a'")
@@ -97,33 +94,32 @@ def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
 def test_a_drop_waits_for_an_outcome_of_the_same_list(rig: Rig) -> None:
     with_ = token(rig)
     store_keys(rig, with_, "ab")
-    dropping = threading.Thread(target=lambda: rig.stores.files.drop(with_, [Ref("dropped", "b")]))
 
-    with rig.db.write() as recording:
-        verify(recording, with_, shared=True)
-        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
-        files.results.record(0, KeyResult("a.dat", KeyOutcome.DELETED))
-        save_results(rig.db, recording, files)
-        dropping.start()
-        wait_for_lock_waiter(rig.db)
-    dropping.join(PATIENCE_SECONDS)
+    with recording_first(rig, with_, KeyOutcome.DELETED) as pool:
+        pool.submit(rig.stores.files.drop, with_, [Ref("dropped", "b")])
 
     assert [(file.id, file.outcome) for file in stored_files(rig.db)] == [("a", KeyOutcome.DELETED)]
+
+
+@contextmanager
+def recording_first(rig: Rig, with_: WriteToken, outcome: KeyOutcome) -> Iterator[ThreadPoolExecutor]:
+    """Record the outcome of the first file until what the block submits waits for it; yield a pool for that."""
+    with ThreadPoolExecutor(1) as pool, rig.db.write() as c:
+        verify(c, with_, shared=True)
+        [files] = read_lists(rig.db, c, in_span(rig.db, Span(with_.batch)), lock=True)
+        files.results.record(0, KeyResult("a.dat", outcome))
+        save_results(rig.db, c, files)
+        yield pool
+        wait_for_lock_waiter(rig.db)
 
 
 def test_two_threads_record_pages_of_one_list(rig: Rig) -> None:
     with_ = token(rig)
     store_keys(rig, with_, "ab")
     page, deleted = FilePage("disk", [2], ["b.dat"]), KeyResult("b.dat", KeyOutcome.DELETED)
-    other = threading.Thread(target=lambda: rig.stores.outcomes.record(with_, page, [deleted]))
 
-    with rig.db.write() as recording:
-        [files] = read_lists(rig.db, recording, in_span(rig.db, Span(with_.batch)), lock=True)
-        files.results.record(0, KeyResult("a.dat", KeyOutcome.ABSENT))
-        save_results(rig.db, recording, files)
-        other.start()
-        wait_for_lock_waiter(rig.db)
-    other.join(PATIENCE_SECONDS)
+    with recording_first(rig, with_, KeyOutcome.ABSENT) as pool:
+        pool.submit(rig.stores.outcomes.record, with_, page, [deleted])
 
     assert [file.outcome for file in stored_files(rig.db)] == [KeyOutcome.ABSENT, KeyOutcome.DELETED]
 
@@ -143,7 +139,7 @@ class DuplicatedFirst:
         return self._deleter.begin(token, active_lease, after)
 
 
-def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path) -> None:
     for name in ("a", "b"):
         rig.drop(root, f"{name}.dat", name)
         rig.later(10)
@@ -152,7 +148,6 @@ def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkey
     with crash_points.installed(crash_at("claim.committed")), pytest.raises(Crash):
         rig.recycler.recycle(order.model_copy(update={"limit": 1}), 1, lambda: None)
     assert rig.row("dropped", "a").state == "CLAIMED"
-    sent, answering = hang_once(monkeypatch)
     recorded = threading.Event()
 
     def start_other(token: WriteToken) -> None:
@@ -161,14 +156,13 @@ def test_a_late_outcome_is_not_that_of_another_file(rig: Rig, root: Path, monkey
             recorded.set()
 
         threading.Thread(target=delete, daemon=True).start()
-        assert sent.wait(PATIENCE_SECONDS)
+        assert request.reached.wait(PATIENCE_SECONDS)
 
-    def answer_after_claim(point: str) -> None:
-        if point == "claim.committed":
-            answering.set()
-            assert recorded.wait(PATIENCE_SECONDS)
+    def answer() -> None:
+        request.open()
+        assert recorded.wait(PATIENCE_SECONDS)
 
-    with crash_points.installed(answer_after_claim):
+    with hanging_request() as request, crash_points.installed(at_point("claim.committed", answer)):
         rig.recycler_of(rig.owner, DuplicatedFirst(rig.deleter, start_other)).recycle(order, 2, lambda: None)
 
     assert (listing(root), rig.count("mark"), rig.count("mark_history")) == ({}, 0, 2)

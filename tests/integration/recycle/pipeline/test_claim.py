@@ -25,7 +25,7 @@ from sexton.marks.sql.keeper import Keeper
 from sexton.operators.controls.model import ControlKind, Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_MS, claim, drop_unclaimed, token
+from tests.support.claims import FAR_MS, claim, drop_unclaimed, mark_keys, token
 from tests.support.rig import DAY, Rig
 
 TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
@@ -55,10 +55,6 @@ class FakeKeeper(Keeper):
 
 def claim_store(rig: Rig, *keepers: FakeKeeper) -> ClaimStore:
     return ClaimStore(rig.db, rig.controls, keepers)
-
-
-def mark_keys(rig: Rig, *names: str) -> None:
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
 
 
 def mark_family(rig: Rig, instance: str = "shop") -> None:
@@ -92,13 +88,10 @@ def rows_of(rig: Rig, instance: str) -> dict[str, list[str]]:
         }
 
 
-def record(rig: Rig, with_: WriteToken, outcome: KeyOutcome) -> None:
-    """Store the outcome of the batch's first file."""
-    result = KeyResult(key="data/t/a.dat", outcome=outcome, bytes=1)
-    rig.stores.outcomes.record(with_, FilePage("disk", [1], ["data/t/a.dat"]), [result])
-
-
 def settle(rig: Rig, with_: WriteToken) -> None:
+    """Settle the family, whose only file is deleted."""
+    result = KeyResult(key="data/t/a.dat", outcome=KeyOutcome.DELETED, bytes=1)
+    rig.stores.outcomes.record(with_, FilePage("disk", [1], ["data/t/a.dat"]), [result])
     rig.stores.settlements.settle(with_, rig.stores.settlements.progress(with_, [TABLE]), 0)
 
 
@@ -152,7 +145,6 @@ class TestChildren:
         with_ = token(rig)
         claim_family(rig, with_)
         rig.mark("tablet", NewMark(id="late", vault="disk", prefix="data/t/late/", parent=("dropped", "t")))
-        record(rig, with_, KeyOutcome.DELETED)
 
         settle(rig, with_)
         assert rig.count("mark", state="CLAIMED") == 2  # the prefix is listed a second time first
@@ -192,12 +184,8 @@ class TestLimit:
     def test_the_limit_counts_for_24_hours_and_one_instance(self, rig: Rig) -> None:
         rig.instance("zoo")
         rig.mark("dropped", NewMark(id="m0", vault="disk", keys=("m0.dat",)), instance="zoo")
-        full = ClaimRequest(
-            token(rig, run="zoo", instance="zoo"),
-            [Candidate(Ref("dropped", "m0"), files=10)],
-            FAR_MS,
-            allowance=10,
-        )
+        in_zoo = token(rig, run="zoo", instance="zoo")
+        full = ClaimRequest(in_zoo, [Candidate(Ref("dropped", "m0"), files=10)], FAR_MS, allowance=10)
         assert rig.stores.claims.claim(full).keep_reasons == {}
         first = token(rig, run="first")
         assert claim_objects(rig, first, "m1", 10).keep_reasons == {}
@@ -223,7 +211,6 @@ class TestOtherBatchesAndInstances:
 
         with_ = token(rig)
         assert claim_family(rig, with_).claimed == {TABLE}
-        record(rig, with_, KeyOutcome.DELETED)
         settle(rig, with_)
         settle(rig, with_)
 

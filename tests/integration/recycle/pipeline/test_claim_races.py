@@ -1,9 +1,7 @@
 """Committers, undroppers and a claimer run at once, and no committed or undropped mark is claimed."""
 
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,8 @@ from sexton.kernel import crash_points
 from sexton.marks.kept import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
 from tests.support.claims import FAR_MS, claim, token
+from tests.support.crashes import at_point
+from tests.support.door import door_at
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.kept import kept_texts
 from tests.support.locks import wait_for_lock_waiter
@@ -24,7 +24,7 @@ from tests.support.rig import Rig, listing, put
 PAUSE_SECONDS = 0.02
 SLEEP = """
 CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN PERFORM pg_sleep(random() * {seconds}); RETURN coalesce(OLD, NEW); END $$;
+BEGIN PERFORM pg_sleep(random() * 0.02); RETURN coalesce(OLD, NEW); END $$;
 CREATE TRIGGER doze AFTER UPDATE ON sexton.instance_guard FOR EACH ROW EXECUTE FUNCTION doze();
 CREATE TRIGGER doze BEFORE DELETE ON sexton.mark FOR EACH STATEMENT EXECUTE FUNCTION doze();
 CREATE TRIGGER doze_on_row BEFORE DELETE ON sexton.mark FOR EACH ROW WHEN (OLD.state = 'MARKED')
@@ -35,8 +35,7 @@ CREATE TRIGGER doze_on_row BEFORE DELETE ON sexton.mark FOR EACH ROW WHEN (OLD.s
 @pytest.fixture
 def arena(rig: Rig) -> Rig:
     """A database that pauses where committers, undroppers and claimers meet."""
-    with rig.db.write() as c:
-        c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
+    rig.sql(SLEEP)
     return rig
 
 
@@ -65,13 +64,8 @@ def test_the_race_detects_a_faulty_owner_and_leaves_no_rows(arena: Rig) -> None:
     assert arena.count("instance_guard") == 2
 
 
-def prepare(rig: Rig, *ids: str) -> None:
-    with rig.db.write() as c:
-        contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 1)
-
-
 def test_a_claim_does_not_wait_for_an_owners_commit(rig: Rig) -> None:
-    prepare(rig, "r1", "r2")
+    rig.prepare("r1", "r2", ttl=1)
     write_token = token(rig, "prepared")
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
@@ -88,7 +82,7 @@ def test_a_claim_does_not_wait_for_an_owners_commit(rig: Rig) -> None:
 
 def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, root: Path) -> None:
     put(root, "data/r1/a.dat")
-    prepare(rig, "r1")
+    rig.prepare("r1", ttl=1)
     rig.later(259_202)
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
@@ -104,15 +98,10 @@ def test_a_commit_open_during_the_claim_keeps_its_files(rig: Rig, root: Path) ->
 def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, root: Path) -> None:
     put(root, "data/r1/a.dat")
     put(root, "data/r2/b.dat")
-    prepare(rig, "r1", "r2")
+    rig.prepare("r1", "r2", ttl=1)
     rig.later(259_202)
 
-    def commits(name: str) -> None:
-        if name == "resolve.stored":
-            with rig.db.write() as c:
-                contract.commit(c, "shop", ["r1"])
-
-    with crash_points.installed(commits):
+    with crash_points.installed(at_point("resolve.stored", lambda: rig.commit("r1"))):
         report = rig.round()
 
     assert (report.due, report.claimed, report.failed) == (2, 1, 0)
@@ -121,55 +110,30 @@ def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, root: Pa
     assert (rig.count("mark_history"), rig.count_files()) == (0, 0)
 
 
-@contextmanager
-def paused(point: str) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Stop the thread that reaches a crash point; yield two events: the point is reached, resume."""
-    reached, resume = threading.Event(), threading.Event()
-
-    def hook(name: str) -> None:
-        if name == point:
-            reached.set()
-            assert resume.wait(PATIENCE_SECONDS)
-
-    with crash_points.installed(hook):
-        yield reached, resume
-
-
-def undrop(rig: Rig) -> None:
-    with rig.db.write() as c:
-        contract.undrop(c, "shop", "dropped", ["t"])
-
-
-def commit(rig: Rig) -> None:
-    with rig.db.write() as c:
-        contract.commit(c, "shop", ["t"])
-
-
 @pytest.mark.parametrize(
-    ("point", "kind", "act", "refusal"),
+    ("point", "kind"),
     [
-        ("claim.guarded", "dropped", undrop, Refused),
-        ("claim.written", "dropped", undrop, Refused),
-        ("claim.checked", "prepared", commit, Collected),
-        ("claim.written", "prepared", commit, Collected),
+        ("claim.guarded", "dropped"),
+        ("claim.written", "dropped"),
+        ("claim.checked", "prepared"),
+        ("claim.written", "prepared"),
     ],
 )
-def test_a_commit_that_waited_for_a_claim_sees_it(
-    rig: Rig, point: str, kind: str, act: object, refusal: type[Exception]
-) -> None:
-    prepare(rig, "t")
+def test_a_commit_that_waited_for_a_claim_sees_it(rig: Rig, point: str, kind: str) -> None:
+    rig.prepare("t", ttl=1)
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
     write_token = token(rig, kind)
 
-    with paused(point) as (reached, resume), ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool, door_at(point) as door:
         claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_MS))
-        assert reached.wait(PATIENCE_SECONDS)
-        owner = pool.submit(act, rig)
+        assert door.reached.wait(PATIENCE_SECONDS)
+        undrop = partial(rig.undrop_marks, "dropped", "t")
+        owner = pool.submit(undrop if kind == "dropped" else partial(rig.commit, "t"))
         wait_for_lock_waiter(rig.db)
-        resume.set()
+        door.open()
 
         assert claimer.result(PATIENCE_SECONDS).claimed == {Ref(kind, "t")}
-        with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
+        with pytest.raises(Refused if kind == "dropped" else Collected, match=r"t (is )?claimed in batch"):
             owner.result(PATIENCE_SECONDS)
     assert rig.row(kind, "t").state == "CLAIMED"
 

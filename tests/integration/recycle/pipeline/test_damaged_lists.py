@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
 
 from sexton.contract import NewMark
 from sexton.marks.file_results import DamagedList
@@ -40,21 +39,18 @@ def root(rig: Rig, tmp_path: Path) -> Path:
     return root
 
 
-def damage(rig: Rig) -> bytes:
-    """Damage the only list; return the bytes that it had."""
-    t = rig.db.t.file_list
-    with rig.db.write() as c:
-        results: bytes = c.execute(select(t.c.results)).scalar_one()
-        c.execute(update(t).values(results=b"\x00"))
+def damage(rig: Rig, **where: object) -> bytes:
+    """Damage the only list, or the one with some values; return the bytes that the first one had."""
+    results: bytes = rig.rows("file_list")[0].results
+    rig.update("file_list", where, results=b"\x00")
     return results
 
 
 def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
     put(root, "u/late.dat")
     rig.drop(root, "w/c.dat", "o")
-    rig.later(DUE_SECONDS + GRACE)
 
-    rig.round()
+    rig.round(after=DUE_SECONDS + GRACE)
 
     assert listing(root).keys() == {"t/a.dat"}
     assert rig.row("dropped", "m").quarantined_reason == Reason.FILES_UNREADABLE
@@ -64,14 +60,13 @@ def test_a_damaged_list_keeps_only_its_own_marks(rig: Rig, root: Path) -> None:
 def test_a_damaged_list_between_others_stops_no_adoption(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
-    root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
+    root, keys = rig.local(tmp_path / "v"), ("a", "b", "c")
     monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
     for key in keys:
         rig.drop(root, key, key)
     rig.later(DUE_SECONDS)
     refused_round(rig, *keys)
-    with rig.db.write() as c:
-        c.execute(update(t).where(t.c.first_key == keys[1]).values({column: b"\x00"}))
+    rig.update("file_list", {"first_key": keys[1]}, **{column: b"\x00"})
 
     rig.round()
 
@@ -89,8 +84,7 @@ def test_a_retry_needs_the_list_to_be_restored(rig: Rig, tmp_path: Path) -> None
         rig.round()
         assert (listing(root).keys(), rig.count("file_list")) == ({"t/a.dat"}, 1)
         assert store.retry("shop", reason=Reason.FILES_UNREADABLE) == 1
-    with rig.db.write() as c:
-        c.execute(update(rig.db.t.file_list).values(results=results))
+    rig.update("file_list", results=results)
     rig.round()
 
     assert (listing(root), rig.count("file_list"), rig.count("mark")) == ({}, 0, 0)
@@ -111,19 +105,16 @@ def test_no_protection_is_promised_for_keys_of_a_damaged_list(rig: Rig, root: Pa
 def test_a_damaged_list_of_a_closed_batch_stops_no_second_pass(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    rig.round(after=DUE_SECONDS)
     put(root, "t/late1.dat")
     put(root, "t/late2.dat")
     rig.later(GRACE + 1)
     refused_round(rig, "t/late2.dat")
     damage(rig)
-    rig.later(2 * GRACE)
 
-    rig.round()
+    rig.round(after=2 * GRACE)
     assert listing(root) == {}
-    rig.later(GRACE + 1)  # it found objects: it looks once more
-    rig.round()
+    rig.round(after=GRACE + 1)  # it found objects: it looks once more
 
     assert (rig.count("mark"), rig.count("file_list")) == (0, 0)
 
@@ -133,8 +124,7 @@ def test_a_poisoned_mark_of_a_damaged_list_is_not_forgotten(rig: Rig, root: Path
     rig.sql("UPDATE {}batch SET state = 'OPEN'")  # its worker died
 
     rig.round()
-    rig.later(2 * DAY)
-    rig.round()
+    rig.round(after=2 * DAY)
 
     assert rig.row("dropped", "m").quarantined_reason == Reason.FILES_UNREADABLE
     assert listing(root).keys() == {"t/a.dat"}
@@ -158,12 +148,11 @@ def test_a_damaged_list_stops_no_hold_and_no_discard(rig: Rig, root: Path) -> No
 
 def test_marks_of_other_chunks_are_not_quarantined(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"data/{name}.dat",)) for name in "abc"))
-    write_token, t = token(rig), rig.db.t.file_list
+    write_token = token(rig)
     for number, name in enumerate("abc", 1):
         claim(rig, write_token, "dropped", name)
         rig.sql(f"UPDATE {{}}mark SET files_after = {number - 1}, last_file = {number} WHERE id = '{name}'")
-    with rig.db.write() as c:
-        c.execute(update(t).where(t.c.last == 2).values(results=b"\x00"))
+    damage(rig, last=2)
 
     drop_unclaimed(rig, write_token)
 
@@ -204,8 +193,7 @@ def test_a_damaged_list_settles_nothing_and_is_kept_if_restored(rig: Rig, monkey
         rig.stores.settlements.progress(write_token, [Ref("dropped", "m")])
 
     def give_up_late(*given: object, **more: object) -> object:
-        with rig.db.write() as c:
-            c.execute(update(rig.db.t.file_list).values(results=results))
+        rig.update("file_list", results=results)
         return give_up(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(FileStore, "_give_up", give_up_late)

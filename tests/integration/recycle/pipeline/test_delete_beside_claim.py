@@ -19,6 +19,7 @@ from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
 from sexton.storage.port import Vault
+from tests.support.crashes import at_point
 from tests.support.files import stored_files
 from tests.support.rig import Rig, listing, put
 
@@ -178,8 +179,7 @@ def test_an_error_in_deletes_ends_the_range_and_is_recorded(
     assert rig.count_files(outcome="deleted") == 8
     assert len(listing(root)) == 40 + 1 - 8
     rig.controls.remove(ControlKind.STOP, "shop")
-    rig.later(61)
-    report = rig.round()
+    report = rig.round(after=61)
     assert (report.state, report.deleted, report.removed, report.absent) == ("SUCCEEDED", 40 - 8, 40, 0)
     assert listing(root) == NEEDED
     assert (rig.count("mark"), rig.count_files()) == (0, 0)
@@ -224,11 +224,10 @@ def test_file_numbers_only_grow_within_a_range(
     order = due(rig, rig.local(tmp_path / "v"), 8)
     seen: dict[str, int] = {}
 
-    def look(name: str) -> None:
-        if name == "resolve.stored":
-            seen.update({file.key: file.number for file in stored_files(rig.db)})
+    def look() -> None:
+        seen.update({file.key: file.number for file in stored_files(rig.db)})
 
-    with installed(look):
+    with installed(at_point("resolve.stored", look)):
         rig.recycler.recycle(order, 1, lambda: None)
 
     assert list(seen) == [f"m{n:02}.dat" for n in range(8)]
@@ -243,11 +242,7 @@ def test_a_heartbeat_reports_progress_of_a_resumed_range(
     order = due(rig, rig.local(tmp_path / "v"), 12)
     said: list[RangeProgress] = []
 
-    def dies(name: str) -> None:
-        if name == "marks.removed":
-            raise Boom
-
-    with installed(dies), pytest.raises(Boom):
+    with installed(at_point("marks.removed", lambda: _boom(rig))), pytest.raises(Boom):
         rig.recycler.recycle(order, 1, lambda: None, said.append)
     first = len(said)
     rig.recycler.recycle(order, 2, lambda: None, said.append)

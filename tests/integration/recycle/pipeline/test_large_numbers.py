@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.marks.model import FilePage, Reason, Ref, Unresolvable
 from sexton.recycle.pipeline.model import Cursor
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_MS, claim, token
+from tests.support.claims import FAR_MS, claim, mark_keys, token
 from tests.support.rig import Rig
 
 FEW, MANY = 3, 60
@@ -33,7 +33,7 @@ def counted(rig: Rig) -> Iterator[list[str]]:
 
 def mark(rig: Rig, number: int, name: str = "") -> list[str]:
     names = [f"{name}{number}-{n}" for n in range(number)]
-    rig.mark("dropped", *(NewMark(id=name, vault="disk", keys=(f"{name}.dat",)) for name in names))
+    mark_keys(rig, *names)
     return names
 
 

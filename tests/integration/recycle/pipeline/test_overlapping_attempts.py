@@ -5,7 +5,7 @@ Directly before a page is sent, stops, lease, token and its files are verified, 
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,23 @@ from tests.integration.recycle.pipeline.attempts import (
     attempt,
     claimed_prefix,
     delete_claimed,
-    hang_once,
+    hanging_request,
     prefix_in_second_pass,
     range_order,
     second_pass_due,
     stuck_attempt,
-    throttle,
+    throttling,
 )
+from tests.integration.recycle.pipeline.refusing import faulty_round, refused_round
 from tests.support.clock import Clock
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.rig import GRACE, Rig, listing, put
 from tests.support.undeletes import what_deletes
 
 
-def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_throttled_page_is_not_sent_after_a_take_over(rig: Rig, root: Path) -> None:
     order = prefix_in_second_pass(rig, root)
-    with stuck_attempt(rig, order, throttle(monkeypatch)) as errors:
+    with stuck_attempt(rig, order, throttling()) as errors:
         assert "the round that runs may delete its files" in what_deletes(rig, "t/")  # and holds them
         receipt = rig.recycler.adopt(order, 2, lambda: None)
         assert "may still delete objects" in what_deletes(rig, "t/")
@@ -62,54 +63,37 @@ def test_a_registration_sees_a_request_sent_before_a_take_over(
 ) -> None:
     monkeypatch.setattr(settle, "IN_FLIGHT_SECONDS", 2.0)
     order = prefix_in_second_pass(rig, root) if named == "prefix" else keys_tried_again(rig, root)
-    waiting = threading.Event()
+    waiting, drop = threading.Event(), rig.stores.files.drop_unclaimed
 
-    def drop(after: Callable[..., object]) -> Callable[..., object]:
-        def dropped(*arguments: object, second_pass: bool) -> object:
-            page = after(*arguments, second_pass=second_pass)
-            waiting.set()
-            return page
+    def drop_then_wait(*arguments: Any, second_pass: bool) -> object:
+        page = drop(*arguments, second_pass=second_pass)
+        waiting.set()
+        return page
 
-        return dropped
-
-    monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop(rig.stores.files.drop_unclaimed))
-    sent, answering = hang_once(monkeypatch)
-    with stuck_attempt(rig, order, (sent, answering)):
+    monkeypatch.setattr(rig.stores.files, "drop_unclaimed", drop_then_wait)
+    with stuck_attempt(rig, order, hanging_request()):
         waiting.clear()
         with attempt(rig, order, 2):
             assert waiting.wait(PATIENCE_SECONDS)
             with pytest.raises(Invalid, match="being deleted"):
                 protect(rig, "job", "t/late.dat")
-            answering.set()
 
 
 def keys_tried_again(rig: Rig, root: Path) -> AdoptOrder:
     """Claim a key whose object has changed, and let an operator retry it."""
     rig.drop(root, "t/late.dat", "m", later=DUE_SECONDS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalVault, "delete", changed)
-        rig.round()
+    refused_round(rig, "t/late.dat", outcome=KeyOutcome.CHANGED)
     QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
     return adopt_order(rig)
 
 
-def changed(_vault: LocalVault, keys: Sequence[str], _etags: Sequence[str] = ()) -> list[KeyResult]:
-    return [KeyResult(key=key, outcome=KeyOutcome.CHANGED, reason="another ETag") for key in keys]
-
-
-def test_a_retried_prefix_is_listed_again_after_the_upload_grace(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", changed)
-        claimed_prefix(rig, root)
+def test_a_retried_prefix_is_listed_again_after_the_upload_grace(rig: Rig, root: Path) -> None:
+    claimed_prefix(rig, root, "t/a.dat")
     QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
-    rig.later(5)
 
-    rig.round()
+    rig.round(after=5)
     put(root, "t/late.dat")
-    rig.later(GRACE + 1)
-    rig.round()
+    rig.round(after=GRACE + 1)
 
     assert listing(root) == {}
 
@@ -132,17 +116,12 @@ def test_a_stop_is_seen_after_a_slow_proof_of_the_vault(rig: Rig, root: Path, mo
     assert listing(root) == {"a.dat": 10}
 
 
-def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_pass_that_a_fault_ended_is_made_again(rig: Rig, root: Path) -> None:
     second_pass_due(rig, root)
     with pytest.raises(Invalid, match="being deleted"):
         protect(rig, "job", "t/late.dat")
 
-    def away(_vault: LocalVault, _keys: Sequence[str], _etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        raise VaultFault("disk", "DENIED", "no longer allowed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", away)
-        rig.round()
+    faulty_round(rig)
     assert (listing(root), rig.count_files()) == ({"t/late.dat": 10}, 0)
     rig.round()
     assert listing(root) == {}

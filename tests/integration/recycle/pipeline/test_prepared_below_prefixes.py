@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -44,19 +45,8 @@ def prepare(
     ttl: int = TTL,
     c: Connection | None = None,
 ) -> None:
-    def call(connection: Connection) -> None:
+    with nullcontext(c) if c is not None else rig.db.write() as connection:
         contract.prepare(connection, "shop", f"load-{id_}", [id_], vault, [prefix], ttl)
-
-    if c is not None:
-        call(c)
-        return
-    with rig.db.write() as own:
-        call(own)
-
-
-def commit(rig: Rig, *ids: str) -> None:
-    with rig.db.write() as c:
-        contract.commit(c, "shop", ids or ("r9",))
 
 
 def test_r53_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path) -> None:
@@ -70,7 +60,7 @@ def test_r53_due_prefix_waits_for_a_load_below_it(rig: Rig, root: Path) -> None:
     [story] = stories_of(rig, "t1")
 
     report = rig.round()
-    commit(rig, "r8", "r9")
+    rig.commit("r8", "r9")
 
     texts = [event.text for event in story.events]
     assert "kept: load load-r9 may still write its files (prepared mark r9)" in texts
@@ -97,25 +87,22 @@ def test_load_elsewhere_blocks_no_prefix(rig: Rig, root: Path) -> None:
     prepare(rig, "longer-name", "data/t10/r9/")
     prepare(rig, "neighbour", "data/t1-x/")
     prepare(rig, "other-vault", "data/t1/r9/", vault="other")
-    rig.later(DUE)
 
-    assert rig.round().deleted == 1
+    assert rig.round(after=DUE).deleted == 1
 
 
 def test_committed_load_below_a_dropped_prefix_is_retained(rig: Rig, root: Path) -> None:
     drop(rig)
     prepare(rig)
     put(root, FILE)
-    commit(rig)
-    rig.later(DUE)
+    rig.commit("r9")
 
-    rig.round()
+    rig.round(after=DUE)
 
     row = rig.row("dropped", "t1")
     assert listing(root).keys() == {OLD, FILE}
     assert (row.quarantined_reason, row.last_error) == (Reason.CHANGED, "r9 was committed below its prefix data/t1/")
-    with rig.db.write() as c:
-        assert contract.undrop(c, "shop", "dropped", ["t1"]) == 1
+    assert rig.undrop_marks("dropped", "t1") == 1
 
 
 def test_load_committed_during_a_listing_is_retained(rig: Rig, root: Path) -> None:
@@ -124,7 +111,7 @@ def test_load_committed_during_a_listing_is_retained(rig: Rig, root: Path) -> No
     put(root, FILE)
     rig.later(DUE)
 
-    with installed(lambda name: commit(rig) if name == "resolve.stored" and rig.row("prepared", "r9") else None):
+    with installed(lambda name: rig.commit("r9") if name == "resolve.stored" and rig.row("prepared", "r9") else None):
         report = rig.round()
 
     assert (report.deleted, listing(root).keys()) == (0, {OLD, FILE})
@@ -136,8 +123,7 @@ class TestClaimed:
     @pytest.fixture(autouse=True)
     def _claimed(self, rig: Rig, root: Path) -> None:
         drop(rig)
-        rig.later(DUE)
-        rig.round()
+        rig.round(after=DUE)
         assert listing(root) == {}
 
     def test_r54_no_load_is_announced_below_it(self, rig: Rig) -> None:
@@ -166,13 +152,12 @@ class TestClaimed:
             assert rig.row("prepared", id_).state == "MARKED"
 
     def test_a_load_is_announced_when_it_is_gone(self, rig: Rig, root: Path) -> None:
-        rig.later(GRACE + 1)
-        rig.round()
+        rig.round(after=GRACE + 1)
 
         prepare(rig)
         put(root, FILE)
         rig.round()
-        commit(rig)
+        rig.commit("r9")
 
         assert listing(root).keys() == {FILE}
 
@@ -200,7 +185,7 @@ class TestOpenTransactions:
         waits = rig.round()
 
         assert (busy.kept, waits.kept) == ({OWNER_BUSY: 1}, {by_load("r9"): 1})
-        commit(rig)
+        rig.commit("r9")
 
     @pytest.mark.parametrize("call", ["prepare", "commit"])
     def test_a_load_waits_for_a_claim_and_is_refused(self, rig: Rig, root: Path, owner: Connection, call: str) -> None:
@@ -232,15 +217,13 @@ class TestOpenTransactions:
     def test_r53_an_unseen_load_keeps_files_in_the_second_pass(self, rig: Rig, root: Path, owner: Connection) -> None:
         prepare(rig, c=owner, ttl=EXPIRED)  # it stays open: neither sees the other
         drop(rig)
-        rig.later(DUE)
-        rig.round()
+        rig.round(after=DUE)
         owner.commit()
         put(root, FILE)
-        rig.later(GRACE + 1)
 
-        second = rig.round()
+        second = rig.round(after=GRACE + 1)
         with pytest.raises(Collected, match="r9 lies below data/t1/, claimed in batch"):
-            commit(rig)
+            rig.commit("r9")
 
         assert kept_texts(second) == {"load of r9": 1}
         assert listing(root).keys() == {FILE}
@@ -249,12 +232,11 @@ class TestOpenTransactions:
         prepare(rig, c=owner, ttl=EXPIRED)
         drop(rig)
         for seconds in (DUE, GRACE + 1):
-            rig.later(seconds)
-            rig.round()
+            rig.round(after=seconds)
         owner.commit()
 
         with pytest.raises(Collected, match="r9 lies below data/t1/, deleted in batch"):
-            commit(rig)
+            rig.commit("r9")
 
 
 def announce_unseen(rig: Rig) -> None:
@@ -281,7 +263,7 @@ class TestRepeatedLoads:
         self.start(rig, root)
 
         report = rig.round()
-        commit(rig, "again")
+        rig.commit("again")
         rig.round()
 
         assert report.kept == {by_load("again"): 1}
@@ -304,7 +286,7 @@ class TestRepeatedLoads:
         for _ in range(2):
             rig.round()
             with pytest.raises(Collected, match="first lies below data/t1/r9/"):
-                commit(rig, "first")
+                rig.commit("first")
             rig.later(GRACE + 1)
 
 
@@ -314,6 +296,6 @@ def test_nested_announcements_of_one_load_commit_in_any_order(rig: Rig, root: Pa
         prepare(rig, id_, prefix)
 
     for id_ in ("task1", "load", "task2"):
-        commit(rig, id_)
+        rig.commit(id_)
 
     assert rig.count("mark") == 0

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
-from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
+from sexton.contract import Collected, NewMark, Refused
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import MAX_FAILURES, DueMark, Expansion, Place, Reason, Ref
@@ -19,10 +18,9 @@ from sexton.owners.plugin import OwnerContext
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.pipeline.sql import due_marks, quarantine
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.model import KeyOutcome
 from tests.integration.recycle.pipeline.attempts import DUE_SECONDS, adopt_order
-from tests.integration.recycle.pipeline.refusing import refused_round, refusing
+from tests.integration.recycle.pipeline.refusing import refused_round
 from tests.support.command import run
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.files import stored_files
@@ -35,11 +33,9 @@ from tests.support.undeletes import what_deletes
 def store(rig: Rig, root: Path) -> QuarantineStore:
     """The quarantine with two marks of an unknown vault, ``dropped/lost`` and ``prepared/r``."""
     put(root, "a.dat")
-    with rig.db.write() as c:
-        prepare(c, "shop", "load", ["r"], "nowhere", ["r/"], 1)
+    rig.prepare("r", vault="nowhere", ttl=1)
     rig.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("a.dat",)))
-    rig.later(300_000)
-    assert rig.round().quarantined == 2
+    assert rig.round(after=300_000).quarantined == 2
     return QuarantineStore(rig.db)
 
 
@@ -60,17 +56,16 @@ class TestQuarantine:
         assert listing(root) == {"a.dat": 10}
         assert (rig.count("mark"), rig.count("mark_history")) == (0, 2)
         assert rig.count("mark_history", discarded="its vault is gone for good", objects=0) == 1
-        with rig.db.write() as c, pytest.raises(Collected):
-            commit(c, "shop", ["r"])
-        with rig.db.write() as c, pytest.raises(Refused, match="gone"):
-            undrop(c, "shop", "dropped", ["lost"])
+        with pytest.raises(Collected):
+            rig.commit("r")
+        with pytest.raises(Refused, match="gone"):
+            rig.undrop_marks("dropped", "lost")
 
     def test_a_half_deleted_mark_is_discarded_and_counted(self, rig: Rig, root: Path) -> None:
         put(root, "t/a.dat")
         put(root, "t/dir/b.dat")
         rig.mark("dropped", NewMark(id="half", vault="disk", keys=("t/a.dat", "t/dir")))
-        rig.later(DUE_SECONDS)
-        rig.round()
+        rig.round(after=DUE_SECONDS)
         rig.sql("UPDATE {}mark SET failures = :failures", failures=MAX_FAILURES - 1)
         rig.round()
         store = QuarantineStore(rig.db)
@@ -83,8 +78,7 @@ class TestQuarantine:
         assert (rig.count("mark"), rig.count_files()) == (0, 0)
         assert listing(root) == {"t/dir/b.dat": 10}
         assert rig.count("mark_history", objects=1, bytes=10) == 1
-        with rig.db.read() as c:
-            assert sum(c.execute(select(rig.db.t.tally.c.deleted)).scalars()) == 1
+        assert sum(row.deleted for row in rig.rows("tally")) == 1
         assert rig.round().waiting == 0
 
     def test_only_a_quarantined_mark_is_listed_retried_or_discarded(self, rig: Rig, store: QuarantineStore) -> None:
@@ -92,7 +86,7 @@ class TestQuarantine:
 
         assert [(q.kind, q.id, q.reason, q.keys, q.prefix) for q in store.list("shop")] == [
             ("dropped", "lost", "UNKNOWN_VAULT", 1, None),
-            ("prepared", "r", "UNKNOWN_VAULT", 0, "r/"),
+            ("prepared", "r", "UNKNOWN_VAULT", 0, "data/r/"),
         ]
         assert store.list(reason="BAD_KEY") == []
         for act in (
@@ -110,7 +104,7 @@ class TestQuarantine:
 def set_reasons(rig: Rig, **reasons: str) -> None:
     """Quarantine marks, each for a reason."""
     for id_, reason in reasons.items():
-        rig.sql("UPDATE {}mark SET quarantined_reason = :reason WHERE id = :id", reason=reason, id=id_)
+        rig.update("mark", {"id": id_}, quarantined_reason=reason)
 
 
 class TestChanged:
@@ -190,16 +184,6 @@ class NamingOwner(SqlOwner):
         return {mark.ref: Expansion(places=places, fence=False) for mark in marks}
 
 
-def change(name: str) -> Any:
-    """Return a replacement of ``LocalVault.delete`` that finds another object under one key."""
-    delete = refusing(name)
-
-    def find_changed(*arguments: Any) -> list[KeyResult]:
-        return [r._replace(outcome=KeyOutcome.CHANGED) if r.key == name else r for r in delete(*arguments)]
-
-    return find_changed
-
-
 def test_a_hold_counts_marks_whose_deletes_are_tried_again(rig: Rig, root: Path) -> None:
     rig.drop(root, "t/a.dat", "m", later=DUE_SECONDS)
     refused_round(rig, "t/a.dat")
@@ -210,17 +194,13 @@ def test_a_hold_counts_marks_whose_deletes_are_tried_again(rig: Rig, root: Path)
     assert (claimed, listing(root)) == (1, {})
 
 
-def test_an_undelete_needs_all_files_that_the_owner_names(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_undelete_needs_all_files_that_the_owner_names(rig: Rig, root: Path) -> None:
     put(root, "k0.dat")
     put(root, "k1.dat")
     rig.recycler = rig.recycler_of(NamingOwner(OwnerContext(rig.db, rig.registry)))
     rig.mark("dropped", NewMark(id="m", vault=None))
     rig.later(DUE_SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalVault, "delete", change("k1.dat"))
-        rig.round()
+    refused_round(rig, "k1.dat", outcome=KeyOutcome.CHANGED)
     QuarantineStore(rig.db).retry("shop", ref=Ref("dropped", "m"))
     put(root, "k0.dat")
     rig.later(GRACE + 1)
@@ -233,10 +213,8 @@ def test_an_undelete_needs_all_files_that_the_owner_names(
 
 def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mark in ("m1", "m2"):
-        put(root, f"{mark}/a.dat")
-        rig.mark("dropped", NewMark(id=mark, vault="disk", prefix=f"{mark}/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+        rig.drop_files(root, mark, f"{mark}/a.dat", prefix=f"{mark}/")
+    rig.round(after=DUE_SECONDS)
     for name in ("m1/late1.dat", "m1/late2.dat", "m2/late.dat"):
         put(root, name)
     rig.later(GRACE + 1)
@@ -271,13 +249,7 @@ def test_a_discard_and_a_second_pass_lock_in_one_order(rig: Rig, root: Path, mon
 
 def aside(rig: Rig, kind: str, id_: str, reason: Reason, instance: str = "shop") -> None:
     rig.mark(kind, NewMark(id=id_, vault="disk", keys=("a",)), instance=instance)
-    rig.sql(
-        "UPDATE {}mark SET quarantined_reason = :reason WHERE instance = :instance AND kind = :kind AND id = :id",
-        reason=reason,
-        instance=instance,
-        kind=kind,
-        id=id_,
-    )
+    rig.update("mark", {"instance": instance, "kind": kind, "id": id_}, quarantined_reason=reason)
 
 
 def test_marks_that_only_the_owner_frees_are_read_in_pages(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

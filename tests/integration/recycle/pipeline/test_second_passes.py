@@ -35,8 +35,7 @@ def test_a_later_chunk_deletes_no_file_of_an_earlier_one(
     put(root, "t/a.dat")
     put(other, "u/a.dat")
     rig.mark("dropped", NewMark(id="m1", vault="disk", prefix="t/"), NewMark(id="m2", vault="other", prefix="u/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    rig.round(after=DUE_SECONDS)
     put(root, "t/late.dat")
     put(other, "u/late.dat")
     rig.later(GRACE + 1)
@@ -73,8 +72,7 @@ def test_a_clock_that_was_ahead_delays_no_second_pass(rig: Rig, root: Path, colu
     put(root, "t/late.dat")
     rig.set_year_ahead("mark", column)
     for _ in range(3):
-        rig.later(DAY)
-        rig.round()
+        rig.round(after=DAY)
 
     assert (listing(root), rig.row("dropped", "m")) == ({}, None)
 
@@ -144,8 +142,7 @@ def test_a_prefix_with_faulty_uploads_keeps_no_neighbour(rig: Rig, root: Path, m
     for name in names:
         put(root, f"{name}/a.dat")
     rig.mark("dropped", *(NewMark(id=name, vault="disk", prefix=f"{name}/") for name in names))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    rig.round(after=DUE_SECONDS)
     rig.later(GRACE + 1)
     order = adopt_order(rig)
 

@@ -55,8 +55,7 @@ def test_a_mark_is_quarantined_at_its_last_failure(rig: Rig) -> None:
         assert settle(rig, with_) is Settlement.FAILED
         row = rig.row(*T)
         assert (row.failures, row.quarantined_reason, row.last_error) == (failures, None, "AccessDenied")
-    with rig.db.read() as c:
-        now = rig.db.now(c)
+    now = rig.now()
 
     settle(rig, with_)
 
@@ -87,8 +86,7 @@ def test_history_sums_both_listings_of_a_prefix(rig: Rig) -> None:
 
     assert settle(rig, with_) is Settlement.GONE
 
-    with rig.db.read() as c:
-        row = c.execute(rig.db.t.mark_history.select()).one()
+    [row] = rig.rows("mark_history")
     assert (row.kind, row.id, row.objects, row.bytes, row.batch) == ("dropped", "t", 1, 30, with_.batch)
     assert rig.count("mark") == 0
 
@@ -134,9 +132,8 @@ def test_a_mark_is_not_settled_by_the_batch_before_it(rig: Rig) -> None:
     first = claim_mark(rig)
     rig.stores.files.drop(first, [T])
     progress = rig.stores.settlements.progress(first, [T])
-    with rig.db.write() as c:  # an operator discarded it, and a restored copy of the owner marked the id again
-        c.execute(rig.db.t.mark.delete())
-        c.execute(rig.db.t.mark_history.delete())
+    # An operator discarded it, and a restored copy of the owner marked the id again.
+    rig.sql("DELETE FROM {}mark; DELETE FROM {}mark_history")
     rig.mark("dropped", NewMark(id="t", vault="disk", keys=("data/t.dat",)))
     second = token(rig, run="run", number=1)
     claim(rig, second, "dropped", "t")

@@ -105,11 +105,10 @@ def test_equal_ids_of_two_instances_are_judged_apart(rig: Rig, tmp_path: Path, m
 
 @pytest.mark.parametrize("keys", [1, 3])
 def test_odd_ids_of_one_instant_are_each_in_one_range(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int
+    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch, keys: int
 ) -> None:
     monkeypatch.setattr(policy, "SHARD_OBJECTS", 4 * keys)
     monkeypatch.setattr(rows, "MOST_KEYS", 2)  # so that pages end between marks of one instant, too
-    root = rig.local(tmp_path / "v")
     marks = []
     for n, name in enumerate(ODD):
         names = tuple(f"{n}/{key}.dat" for key in range(keys))

@@ -4,9 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select
 
-from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.marks.model import (
     Candidate,
@@ -27,7 +25,7 @@ from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.recycle.pipeline.parts import Stores
 from sexton.recycle.pipeline.sql.batches import verify
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_MS, claim, token
+from tests.support.claims import FAR_MS, claim, mark_keys, token
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.support.locks import wait_for_lock_waiter
 from tests.support.rig import Rig
@@ -74,7 +72,7 @@ EFFECTIVE = ("store", "record", "claim", "drop", "settle", "quarantine", "end", 
 @pytest.fixture
 def holder(rig: Rig) -> WriteToken:
     """A holder in the middle of its work: it has claimed ``m``, with one file; ``new`` and ``next`` are due."""
-    rig.mark("dropped", *(NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",)) for id_ in ("m", "new", "next")))
+    mark_keys(rig, "m", "new", "next")
     claiming = token(rig)
     claim(rig, claiming, *M)
     return claiming
@@ -82,10 +80,8 @@ def holder(rig: Rig) -> WriteToken:
 
 def world(rig: Rig) -> str:
     """Return everything that a late write could change."""
-    t = rig.db.t
-    tables = (t.mark, t.file_list, t.mark_history, t.batch, t.tally)
-    with rig.db.read() as c:
-        return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
+    tables = ("mark", "file_list", "mark_history", "batch", "tally")
+    return repr([sorted(map(repr, rig.rows(table))) for table in tables])
 
 
 def assert_nothing_is_written(rig: Rig, by: WriteToken) -> None:
@@ -145,11 +141,10 @@ def verify_at(rig: Rig, with_: WriteToken, now: int | None = None, *, shared: bo
 
 def test_an_expired_older_or_other_lease_proves_nothing(rig: Rig) -> None:
     with_ = token(rig)
-    with rig.db.read() as c:
-        expires_at = c.execute(select(rig.db.t.lease.c.expires_at)).scalar_one()
-    verify_at(rig, with_, expires_at - 1)
+    [lease] = rig.rows("lease")
+    verify_at(rig, with_, lease.expires_at - 1)
     with pytest.raises(LeaseLost):
-        verify_at(rig, with_, expires_at)
+        verify_at(rig, with_, lease.expires_at)
 
     rig.later(TTL_SECONDS)
     new = rig.leases.acquire("shop", with_.lease.job, with_.lease.owner)
@@ -222,7 +217,7 @@ def test_no_request_is_sent_for_a_file_that_was_tried(rig: Rig) -> None:
 
 
 def test_a_late_claim_drops_no_file_of_a_newer_attempt(rig: Rig) -> None:
-    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("m.dat",)))
+    mark_keys(rig, "m")
     placed, _ = rig.holds.place(Hold(instance="shop", scope="instance", reason="an incident"), 3_600)
     older, newer = token(rig), []
 

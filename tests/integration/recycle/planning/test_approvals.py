@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from sexton.contract import undrop
 from sexton.recycle.model import PlanRefused
 from tests.support.kept import kept_texts
 from tests.support.planned import (
@@ -31,8 +30,7 @@ def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
 
 
 def test_a_rounds_plan_has_no_limit_once_an_operator_applies_it(shop: Limited) -> None:
-    shop.garbage("dropped", 3)
-    shop.later(10_801)
+    shop.garbage("dropped", 3, later=10_801)
     plan = shop.plan()
     before = shop.rounds.plans.find_plan(plan.id).allowance
     shop.begin_apply(plan.id)
@@ -78,11 +76,9 @@ def test_changed_retentions_refuse_a_plan_and_limits_do_not(shop: Limited) -> No
 
 def test_a_plan_is_refused_after_a_change_of_marks(shop: Limited) -> None:
     ids = shop.garbage("dropped", 12, keys=100)
-    shop.garbage("compacted", 4)
-    shop.later(10_801)
+    shop.garbage("compacted", 4, later=10_801)
     plan = shop.plan_as_operator()
-    with shop.db.write() as c:
-        undrop(c, "shop", "dropped", ids[:2])
+    shop.undrop_marks("dropped", *ids[:2])
 
     error = refusal(shop, plan.id)
 
@@ -92,12 +88,9 @@ def test_a_plan_is_refused_after_a_change_of_marks(shop: Limited) -> None:
 
 
 def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
-    shop.policy = limited_policy(dropped=72 * HOUR)
-    shop.plan()
-    shop.garbage("dropped", 2, "old")
-    shop.later(70 * HOUR)
-    shop.garbage("dropped", 5, "young")
-    shop.later(2 * HOUR + 1)
+    shop.agree(dropped=72 * HOUR)
+    shop.garbage("dropped", 2, "old", later=70 * HOUR)
+    shop.garbage("dropped", 5, "young", later=2 * HOUR + 1)
     shop.policy = limited_policy(dropped=HOUR)
 
     plan = shop.plan()
@@ -111,12 +104,9 @@ def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
 
 
 def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -> None:
-    shop.policy = limited_policy(dropped=10 * HOUR)
-    shop.plan()
-    shop.garbage("dropped", 2, "first")
-    shop.later(2 * HOUR)
-    shop.garbage("dropped", 5, "second")
-    shop.later(7 * HOUR)
+    shop.agree(dropped=10 * HOUR)
+    shop.garbage("dropped", 2, "first", later=2 * HOUR)
+    shop.garbage("dropped", 5, "second", later=7 * HOUR)
     shop.policy = limited_policy(dropped=HOUR)
     number = awaited(shop)
     before = marks_by_kind(shop.rounds.plans.find_plan(number))
@@ -131,23 +121,18 @@ def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -
 
 
 def test_a_shorter_retention_without_due_marks_is_approved(shop: Limited) -> None:
-    shop.policy = limited_policy(dropped=72 * HOUR)
-    shop.plan()
-    shop.policy = limited_policy(dropped=2 * HOUR)
-    shop.plan()
-    shop.garbage("dropped", 3)
-    shop.later(2 * HOUR + 1)
+    shop.agree(dropped=72 * HOUR)
+    shop.agree(dropped=2 * HOUR)
+    shop.garbage("dropped", 3, later=2 * HOUR + 1)
 
     assert (marks_by_kind(shop.plan()), waiting_plans(shop)) == ({"dropped": 3}, [])
 
 
 def test_a_longer_retention_needs_no_approval(shop: Limited) -> None:
     shop.plan()
-    shop.policy = limited_policy(dropped=72 * HOUR, snapshot=10 * HOUR)
-    shop.plan()
+    shop.agree(dropped=72 * HOUR, snapshot=10 * HOUR)
     shop.garbage("dropped", 3)
-    shop.garbage("snapshot", 1)
-    shop.later(4 * HOUR)
+    shop.garbage("snapshot", 1, later=4 * HOUR)
     shop.policy = limited_policy(snapshot=HOUR)
 
     plan = shop.plan()
@@ -159,11 +144,9 @@ def test_a_longer_retention_needs_no_approval(shop: Limited) -> None:
 
 
 def test_only_a_whole_plan_approves_a_shorter_retention(shop: Limited) -> None:
-    shop.policy = limited_policy(dropped=72 * HOUR)
-    shop.plan()
+    shop.agree(dropped=72 * HOUR)
     shop.garbage("dropped", 3)
-    shop.garbage("compacted", 1)
-    shop.later(4 * HOUR)
+    shop.garbage("compacted", 1, later=4 * HOUR)
     shop.policy = limited_policy(dropped=HOUR)
     part = shop.plan()
     shop.begin_apply(part.id)
@@ -179,10 +162,8 @@ def test_only_a_whole_plan_approves_a_shorter_retention(shop: Limited) -> None:
 
 
 def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
-    shop.policy = limited_policy(dropped=72 * HOUR)
-    shop.plan()
-    shop.garbage("dropped", 3)
-    shop.later(4 * HOUR)
+    shop.agree(dropped=72 * HOUR)
+    shop.garbage("dropped", 3, later=4 * HOUR)
     before = shop.rounds.plans.due_instants("shop", shop.policy).agreed["dropped"]
     shop.policy = limited_policy(dropped=HOUR)
     shop.plan()

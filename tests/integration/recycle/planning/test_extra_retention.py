@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from sexton import contract
 from sexton.contract import ContractError, NewMark, Refused
 from sexton.kernel.errors import BadInput
 from tests.support.planned import DAY, marks_by_kind
@@ -33,25 +32,21 @@ def test_only_marks_past_their_own_retention_are_deleted(rig: Rig, root: Path) -
     rig.round()
     assert list(listing(root)) == ["later/0.dat"]
 
-    rig.later(10 * DAY - 120)
-    rig.round()
+    rig.round(after=10 * DAY - 120)
     assert list(listing(root)) == ["later/0.dat"]
 
-    rig.later(120)
-    rig.round()
+    rig.round(after=120)
     assert listing(root) == {}
 
 
 def test_undrop_is_possible_until_it_ends(rig: Rig, root: Path) -> None:
     row = rig.row("dropped", "later")
     assert row.retention_starts_at == row.marked_at + 10 * DAY * 1000
-    rig.later(RETENTION["dropped"] + 60)
-    rig.round()
+    rig.round(after=RETENTION["dropped"] + 60)
 
-    with rig.db.write() as c:
-        assert contract.undrop(c, "shop", "dropped", ["later"]) == 1
-    with pytest.raises(Refused), rig.db.write() as c:
-        contract.undrop(c, "shop", "dropped", ["now"])
+    assert rig.undrop_marks("dropped", "later") == 1
+    with pytest.raises(Refused):
+        rig.undrop_marks("dropped", "now")
 
 
 def test_an_absurd_one_is_refused(rig: Rig) -> None:

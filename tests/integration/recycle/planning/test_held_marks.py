@@ -82,8 +82,7 @@ def test_holds_are_deducted_and_named(shop: Limited, tmp_path: Path, subtests: p
                 shop.holds.release(hold.id)
 
 
-def test_a_mark_without_parent_or_vault_is_under_no_hold(rig: Rig, tmp_path: Path) -> None:
-    rig.local(tmp_path / "v")
+def test_a_mark_without_parent_or_vault_is_under_no_hold(rig: Rig, root: Path) -> None:
     rig.mark(
         "dropped",
         NewMark(id="alone", vault="disk", keys=("a",)),

@@ -37,8 +37,7 @@ class Heartbeats:
 def test_marks_are_counted_in_pages_with_heartbeats(shop: Limited, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "PAGE_MARKS", 2)
     shop.policy = limited_policy(objects=5)
-    shop.garbage("dropped", MARKS)
-    shop.later(10_801)
+    shop.garbage("dropped", MARKS, later=10_801)
 
     without_retention, compared, applied = Heartbeats(), Heartbeats(), Heartbeats()
     with shop.db.read() as tx:

@@ -1,8 +1,6 @@
 """A round deletes without approval at most the limit of 24 hours; the rest waits in a plan."""
 
-from sqlalchemy import insert
-
-from sexton.contract import NewMark, undrop
+from sexton.contract import NewMark
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.planning.model import PlanState
 from tests.support.kept import kept_texts
@@ -21,8 +19,7 @@ from tests.support.planned import (
 
 def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
-    shop.garbage("compacted", 30, keys=100)
-    shop.later(10_801)
+    shop.garbage("compacted", 30, keys=100, later=10_801)
 
     plan = shop.plan()
 
@@ -52,8 +49,7 @@ def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
 
 def test_deletions_of_the_last_24_hours_count(shop: Limited) -> None:
     shop.record_deletions(1_500)
-    shop.garbage("dropped", 6, keys=100)
-    shop.later(23 * HOUR)
+    shop.garbage("dropped", 6, keys=100, later=23 * HOUR)
     soon = shop.plan()
     shop.later(HOUR + 1)
     later = shop.plan()
@@ -68,13 +64,11 @@ def silent() -> int:
 
 def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited) -> None:
     shop.live = 40
-    shop.garbage("dropped", 10, keys=100)
-    shop.later(10_801)
+    shop.garbage("dropped", 10, keys=100, later=10_801)
     assert marks_by_kind(shop.plan()) == {"dropped": 10}
     assert shop.plan().allowance == 1_000  # the least
 
-    shop.garbage("dropped", 6, "more", keys=100)
-    shop.later(10_801)
+    shop.garbage("dropped", 6, "more", keys=100, later=10_801)
     for live, goes in [(15_000, False), (16_000, True), (100, False), (None, True), (lambda: 16_000, True)]:
         shop.live = live
 
@@ -84,8 +78,7 @@ def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited) -> None:
 def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None:
     shop.live = silent
     shop.garbage("dropped", 11, keys=100)
-    shop.garbage("compacted", 11, keys=100)
-    shop.later(10_801)
+    shop.garbage("compacted", 11, keys=100, later=10_801)
 
     plan = shop.plan()
 
@@ -102,8 +95,7 @@ def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None
 def test_a_waiting_plan_is_kept_until_it_expires(shop: Limited) -> None:
     thousands_due(shop)
     number = awaited(shop)
-    shop.garbage("dropped", 5, "more", keys=100)
-    shop.later(10_801)
+    shop.garbage("dropped", 5, "more", keys=100, later=10_801)
 
     again = shop.plan()
 
@@ -123,8 +115,7 @@ def test_a_waiting_plan_is_kept_until_it_expires(shop: Limited) -> None:
 def test_an_outdated_waiting_plan_is_replaced_or_withdrawn(shop: Limited) -> None:
     first = thousands_due(shop)
     number = awaited(shop)
-    with shop.db.write() as c:
-        undrop(c, "shop", "dropped", first[:3])
+    shop.undrop_marks("dropped", *first[:3])
     shop.later(HOUR)
 
     shop.plan()
@@ -136,19 +127,16 @@ def test_an_outdated_waiting_plan_is_replaced_or_withdrawn(shop: Limited) -> Non
     assert marks_by_kind(after) == {"dropped": 27}
     assert after.awaits_since == before.awaits_since == before.created_at
 
-    with shop.db.write() as c:
-        undrop(c, "shop", "dropped", first[3:20])
+    shop.undrop_marks("dropped", *first[3:20])
     plan = shop.plan()
 
     assert (marks_by_kind(plan), waiting_plans(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
 
 
 def test_an_observing_instance_needs_and_gives_no_approval(shop: Limited) -> None:
-    shop.policy = limited_policy(objects=2_000, dropped=72 * HOUR)
-    shop.plan()
+    shop.agree(objects=2_000, dropped=72 * HOUR)
     shop.registry.observe("shop")
-    shop.garbage("dropped", 30, keys=100)
-    shop.later(4 * HOUR)
+    shop.garbage("dropped", 30, keys=100, later=4 * HOUR)
     shop.policy = limited_policy(objects=2_000, dropped=HOUR)
 
     observed = shop.plan()
@@ -180,15 +168,12 @@ def test_recent_deletions_estimate_a_prefix(shop: Limited) -> None:
 def test_round_reports_estimate_a_prefix_despite_other_history(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"))
     shop.later(10_801)
-    with shop.db.write() as c:
-        t = shop.db.t.round
-        ended = {"instance": "shop", "run_id": "r", "state": "SUCCEEDED", "started_at": 1}
-        number = c.execute(insert(t).values(**ended).returning(t.c.id)).scalar_one()
+    shop.insert("round", instance="shop", run_id="r", state="SUCCEEDED", started_at=1)
+    [ended] = shop.rows("round")
     for vault, removed, deleted in (("disk", 1, 600), ("cold", 2, 900)):
-        with shop.db.write() as c:
-            counted = {"claimed": removed, "removed": removed, "deleted": deleted}
-            zero = dict.fromkeys(("absent", "hidden", "failed", "bytes_freed", "bytes_estimated", "bytes_hidden"), 0)
-            c.execute(insert(shop.db.t.tally).values(round=number, kind="dropped", vault=vault, **counted, **zero))
+        counted = {"claimed": removed, "removed": removed, "deleted": deleted}
+        zero = dict.fromkeys(("absent", "hidden", "failed", "bytes_freed", "bytes_estimated", "bytes_hidden"), 0)
+        shop.insert("tally", round=ended.id, kind="dropped", vault=vault, **counted, **zero)
 
     assert kind_plan(shop.plan(), "dropped").objects == 500
 

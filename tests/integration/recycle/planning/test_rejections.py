@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
-from sexton.contract import NewMark, undrop
+from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.model import PlanRefused, UnknownPlan
@@ -34,8 +33,7 @@ def shop(shop: Limited) -> Limited:
 
 
 def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
-    shop.garbage("compacted", 4)
-    shop.later(1_801)
+    shop.garbage("compacted", 4, later=1_801)
     number = awaited(shop)
     rejected = shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.policy = limited_policy(objects=10_000)
@@ -70,8 +68,7 @@ def test_an_applied_plan_cancels_the_rejection(shop: Limited, tmp_path: Path) ->
     applied = shop.round(plan=number)
 
     assert (unasked.claimed, applied.claimed, shop.rounds.plans.approvals.state(number)) == (0, 30, "APPLIED")
-    shop.garbage("dropped", 5, "next")
-    shop.later(10_801)
+    shop.garbage("dropped", 5, "next", later=10_801)
     assert (marks_by_kind(shop.plan()), waiting_plans(shop)) == ({"dropped": 5}, [])
 
 
@@ -156,12 +153,10 @@ SAME = "dropped: 30 marks, but different ones"
 
 def exchange(shop: Limited) -> None:
     """Take one mark back, and make an equal one that was marked a minute before it, as an import may."""
-    undropped, mark = shop.row("dropped", "dropped-0"), shop.db.t.mark
-    with shop.db.write() as c:
-        undrop(c, "shop", "dropped", [undropped.id])
+    undropped = shop.row("dropped", "dropped-0")
+    shop.undrop_marks("dropped", undropped.id)
     shop.mark("dropped", NewMark(id="other", vault="disk", keys=tuple(f"o/{n}" for n in range(100)), bytes=1_000))
-    with shop.db.write() as c:
-        c.execute(update(mark).where(mark.c.id == "other").values(marked_at=undropped.marked_at - 60_000))
+    shop.update("mark", {"id": "other"}, marked_at=undropped.marked_at - 60_000)
 
 
 def test_a_plan_with_exchanged_marks_is_refused_or_replaced(shop: Limited) -> None:
@@ -175,9 +170,8 @@ def test_a_plan_with_exchanged_marks_is_refused_or_replaced(shop: Limited) -> No
     with pytest.raises(PlanRefused, match=SAME):
         shop.begin_apply(plan.id)
 
-    assert kind_plan(after, "dropped").model_copy(
-        update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""}
-    ) == kind_plan(plan, "dropped").model_copy(update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""})
+    same = {"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""}
+    assert kind_plan(after, "dropped").model_copy(update=same) == kind_plan(plan, "dropped").model_copy(update=same)
 
     shop.plan()
 
@@ -189,12 +183,10 @@ def test_a_plan_with_exchanged_marks_is_refused_or_replaced(shop: Limited) -> No
 def test_a_plan_survives_marks_that_came_and_vanished(shop: Limited) -> None:
     plan = shop.plan_as_operator()
     exchange(shop)
-    with shop.db.write() as c:
-        undrop(c, "shop", "dropped", ["other"])
-    again = shop.db.t.mark
+    shop.undrop_marks("dropped", "other")
+
     shop.mark("dropped", NewMark(id="dropped-0", vault="disk", keys=tuple(f"d/{n}" for n in range(100)), bytes=1_000))
-    with shop.db.write() as c:
-        c.execute(update(again).where(again.c.id == "dropped-0").values(marked_at=kind_plan(plan, "dropped").oldest))
+    shop.update("mark", {"id": "dropped-0"}, marked_at=kind_plan(plan, "dropped").oldest)
 
     shop.begin_apply(plan.id)
 

@@ -33,8 +33,7 @@ def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> 
 def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
     deleted = []
     for turn in range(15):
-        shop.garbage("dropped", 3, f"{turn}-", keys=7)
-        shop.later(3 * HOUR + 1)
+        shop.garbage("dropped", 3, f"{turn}-", keys=7, later=3 * HOUR + 1)
         deleted.append(7 * shop.round().claimed)
         if turn in (9, 10):
             shop.round(plan=waiting_plans(shop)[0])  # an approved plan does not count, and leaves nothing that waits
@@ -47,8 +46,7 @@ def test_rounds_of_a_day_share_one_limit(shop: Limited) -> None:
     shop.policy, shop.live = limited_policy(fraction=0.1), 12_000
     deleted = 0
     for turn in range(6):
-        shop.garbage("dropped", 2, f"{turn}-", keys=594)
-        shop.later(4 * HOUR - 1)
+        shop.garbage("dropped", 2, f"{turn}-", keys=594, later=4 * HOUR - 1)
         deleted += 594 * shop.round().claimed
 
     [number] = waiting_plans(shop)
@@ -58,12 +56,10 @@ def test_rounds_of_a_day_share_one_limit(shop: Limited) -> None:
 
 def test_approved_deletions_do_not_count_against_the_limit(shop: Limited) -> None:
     shop.garbage("dropped", 60)
-    shop.later(10_801)
-    first = shop.round()
+    first = shop.round(after=10_801)
     [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
-    shop.garbage("dropped", 50, "next")
-    shop.later(10_801)
+    shop.garbage("dropped", 50, "next", later=10_801)
 
     after = shop.round()
 
@@ -75,9 +71,8 @@ def test_approved_deletions_do_not_count_against_the_limit(shop: Limited) -> Non
 
 def test_a_round_above_its_estimate_stops_at_the_limit(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 4, "t", files=20)  # estimated as 40 objects, 80 in truth
-    shop.later(10_801)
 
-    first, second, third = shop.round(), shop.round(), shop.round()
+    first, second, third = shop.round(after=10_801), shop.round(), shop.round()
 
     [number] = waiting_plans(shop)
     waits = shop.rounds.plans.find_plan(number)
@@ -93,8 +88,7 @@ def test_a_round_above_its_estimate_stops_at_the_limit(shop: Limited, tmp_path: 
 
 def test_one_mark_above_the_limit_waits_for_approval(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 1, "huge", files=51)
-    shop.later(10_801)
-    first, second, third = shop.round(), shop.round(), shop.round()
+    first, second, third = shop.round(after=10_801), shop.round(), shop.round()
     [number] = waiting_plans(shop)
 
     applied = shop.round(plan=number)
@@ -107,14 +101,12 @@ def test_one_mark_above_the_limit_waits_for_approval(shop: Limited, tmp_path: Pa
 def test_a_shorter_retention_is_approved_by_its_applied_plan(shop: Limited) -> None:
     shop.policy = limited_policy(dropped=72 * HOUR)
     shop.round()
-    shop.garbage("dropped", 3)
-    shop.later(4 * HOUR)
+    shop.garbage("dropped", 3, later=4 * HOUR)
     shop.policy = limited_policy(dropped=HOUR)
     unasked = shop.round()
     [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
-    shop.garbage("dropped", 2, "later")
-    shop.later(HOUR + 1)
+    shop.garbage("dropped", 2, "later", later=HOUR + 1)
 
     assert (unasked.claimed, applied.claimed) == (0, 3)
     assert (shop.round().claimed, waiting_plans(shop)) == (2, [])
@@ -183,9 +175,8 @@ def test_the_limit_spans_all_ranges_of_a_round(shop: Limited, tmp_path: Path, mo
     for n in range(5):
         drop(shop, root, 1, f"t{n}-", files=15)
         shop.later(10)
-    shop.later(3 * HOUR + 1)
 
-    report = shop.round()
+    report = shop.round(after=3 * HOUR + 1)
 
     assert (report.claimed, report.deleted) == (3, 45)
     assert len(listing(root)) == 30
@@ -202,9 +193,8 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
     used = shop.round().claimed
     shop.policy = limited_policy(objects=LIMIT)
     drop(shop, tmp_path / "v", 6, "more")
-    shop.later(3 * HOUR + 1)
 
-    shop_round, other_round = shop.round(), shop.round("other")
+    shop_round, other_round = shop.round(after=3 * HOUR + 1), shop.round("other")
 
     assert used == 45
     assert (shop_round.claimed, other_round.claimed) == (0, 1)

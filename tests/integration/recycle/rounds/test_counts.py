@@ -79,8 +79,7 @@ def test_a_second_pass_that_fails_counts_and_logs_once(
     rig, reports = logging_rig, []
     put(tmp_path / "v", "t/first.dat")
     rig.mark("dropped", NewMark(id="p", vault="disk", prefix="t/"))
-    rig.later(DUE_SECONDS)
-    rig.round()
+    rig.round(after=DUE_SECONDS)
     for key in ("t/a.dat", "t/b.dat"):
         put(tmp_path / "v", key)
     rig.later(GRACE + 1)
@@ -113,8 +112,7 @@ def test_a_cut_off_round_is_logged_as_of_itself(logging_rig: Rig) -> None:
     with pytest.raises(Crash), crash_points.installed(crash_at("outcomes.recorded")):
         rig.round()
     first = MarkerStore(rig.db).last_round("shop")
-    rig.later(DAY)
-    second = rig.round()
+    second = rig.round(after=DAY)
     report = rig.rounds.reports.report(first)
 
     assert (counts(report), report.size_unknown) == ((10, 0, 100), 0)
@@ -130,9 +128,8 @@ def test_sizes_of_keys_are_stated_or_unknown(
     for key in KEYS[:3]:
         s3_server.client().put_object(Bucket=bucket, Key=key, Body=b"x" * 10)
     cold_rig.mark("dropped", NewMark(id="m", vault="cold", keys=KEYS[:3], bytes=stated))
-    cold_rig.later(DUE_SECONDS)
 
-    report = cold_rig.round()
+    report = cold_rig.round(after=DUE_SECONDS)
     listed = run(cold_rig, capsys, "round", "list").out
     shown = run(cold_rig, capsys, "round", "show", str(report.round)).out
 

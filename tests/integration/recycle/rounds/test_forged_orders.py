@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.insight.status import overview
@@ -61,8 +60,7 @@ def test_h1_an_order_that_the_rows_do_not_allow_is_refused(rig: Rig) -> None:
             rig.rounds.checked_range(order.model_copy(update={"plan": plan}), rig.policy)
     with pytest.raises(OrderRefused, match="has no retention any longer"):
         rig.rounds.checked_range(order, without)
-    with rig.db.write() as c:
-        c.execute(update(rig.db.t.instance).values(longer))
+    rig.update("instance", **longer)
     with pytest.raises(OrderRefused, match="younger than its retention allows"):
         rig.rounds.checked_range(order, rig.policy)
 

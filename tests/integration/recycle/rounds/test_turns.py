@@ -95,8 +95,7 @@ class TestTurns:
         for name in ("a", "b", "c"):
             rig.instance(name)
         rig.round("b")
-        rig.later(10)
-        rig.round("a")
+        rig.round("a", after=10)
         rig.later(INTERVAL)
         rig.leases.acquire("c", "recycle", "somebody")
 
@@ -111,8 +110,7 @@ class TestTurns:
         rig.later(INTERVAL)
 
         assert due(rig) == ["shop", "a"]
-        rig.later(10)
-        rig.round("a")  # the paused run was terminated: its row waits for nobody any more
+        rig.round("a", after=10)  # the paused run was terminated: its row waits for nobody any more
         assert rig.count("round", waiting="paused") == 0
 
     def test_a_halted_instance_is_not_due(self, rig: Rig) -> None:
@@ -141,8 +139,7 @@ def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> 
     put(root, "p/x.dat")
     rig.mark("orphan", NewMark(id="old", vault="disk", keys=("old.dat",)))
     rig.mark("dropped", NewMark(id="claimed", vault="disk", prefix="p/"))
-    rig.later(10_801)
-    long = rig.round()
+    long = rig.round(after=10_801)
     second_pass_at = rig.row("dropped", "claimed").next_try_at
 
     rig.policy = policy({**rig.policy.retention_seconds, "orphan": 3_600, "dropped": 86_400}, GRACE)
@@ -151,8 +148,7 @@ def test_r36_a_shorter_retention_makes_older_marks_due(rig: Rig, root: Path) -> 
         [waiting] = rig.rounds.plans.approvals.waiting(c, "shop")
     short = rig.round(plan=waiting.id)
     again = rig.row("dropped", "claimed")
-    rig.later(GRACE + 1)
-    rig.round()
+    rig.round(after=GRACE + 1)
 
     assert (long.claimed, asks.claimed, short.claimed) == (1, 0, 1)
     assert (again.state, again.next_try_at) == ("CLAIMED", second_pass_at)

@@ -1,12 +1,7 @@
 """The worker pulls and acknowledges cuts over HTTP, and survives bad answers."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -15,59 +10,9 @@ from sexton.kernel.trust import PlainHttp, Trust
 from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.model import CutDone, GrantedCut, SweepOutcome
 from sexton.replication.errors import ApiRefused, ApiSilent
+from tests.integration.replication.agent.conftest import TOKEN, Api
 from tests.servers.certificate import certificate
 from tests.servers.proxy import tls_proxy
-
-TOKEN = "sxt_0123456789ab_secret"
-
-
-class Api:
-    """Answers each request with the next of ``answers``, the last one for ever; keeps what was asked."""
-
-    def __init__(self) -> None:
-        self.answers: list[Any] = []
-        self.asked: list[tuple[str, str, dict[str, list[str]], Any, str]] = []
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-                at = urlsplit(self.path)
-                body = json.loads(raw) if raw else None
-                api.asked.append((self.command, at.path, parse_qs(at.query), body, self.headers["authorization"]))
-                told = api.answers.pop(0) if len(api.answers) > 1 else api.answers[0]
-                if told is None:
-                    self.connection.close()
-                    return
-                status, said = told if isinstance(told, tuple) else (200, told)
-                content = said if isinstance(said, bytes) else json.dumps(said).encode()
-                self.send_response(status)
-                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = _answer
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-@pytest.fixture
-def api() -> Iterator[Api]:
-    its = Api()
-    yield its
-    its.close()
 
 
 @pytest.fixture

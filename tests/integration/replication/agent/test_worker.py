@@ -20,8 +20,8 @@ from sexton.kernel.trust import PlainHttp
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.serving import ServedBackend, catching_up, open_sweeper, token
 from sexton.replication.errors import NoStore, OtherBackend
+from tests.integration.replication.agent.conftest import TOKEN, Api
 from tests.integration.replication.agent.node import Node
-from tests.integration.replication.agent.test_http import TOKEN, Api
 from tests.servers.temporal import DevServer
 from tests.support.eventually import eventually_async
 from tests.support.rig import DEPLOYMENT
@@ -61,10 +61,9 @@ async def _refusal(client: Client, name: str, order: SweepOrder) -> ApplicationE
     return failed.value.cause.cause
 
 
-async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
+async def test_a_starting_backend_sweeps_missed_cuts(node: Node, api: Api) -> None:
     node.tablet("a")
     node.binlog("a", 1)
-    api = Api()
     api.answers = [{"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""}, {"taken": 1, "ignored": 0}]
 
     async def acknowledged() -> bool:
@@ -73,14 +72,14 @@ async def test_a_starting_backend_sweeps_missed_cuts(node: Node) -> None:
     with open_sweeper(ServedBackend("7", node.directory, api.url, "shop"), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             await eventually_async("it acknowledges", acknowledged)
-    api.close()
 
     assert api.asked[1][3]["done"] == [{"uid": "a", "version": 1, "outcome": "done", "detail": ""}]
     assert node.files("a") == []
 
 
-async def test_a_backend_starts_while_the_server_is_away(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    api = Api()
+async def test_a_backend_starts_while_the_server_is_away(
+    node: Node, api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     api.answers = [(401, {"detail": "this token is not known"})]
 
     async def told() -> bool:
@@ -89,7 +88,6 @@ async def test_a_backend_starts_while_the_server_is_away(node: Node, caplog: pyt
     with open_sweeper(ServedBackend("7", node.directory, api.url, "shop"), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             await eventually_async("its failure is logged", told)
-    api.close()
 
     assert TOKEN not in caplog.text
 
@@ -147,11 +145,10 @@ def test_a_wrong_command_line_is_refused(monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.mark.slow
 async def test_the_role_sweeps_until_its_signal_without_a_database(
-    node: Node, temporal_server: DevServer, tmp_path: Path
+    node: Node, api: Api, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     node.tablet("a")
     node.binlog("a", 1)
-    api = Api()
     cuts = [{"uid": "a", "tablet": "ta", "version": 1}]
     api.answers = [{"cuts": cuts, "next": ""}, {"taken": 1, "ignored": 0}, {"cuts": [], "next": ""}]
     environment = {
@@ -179,7 +176,6 @@ async def test_the_role_sweeps_until_its_signal_without_a_database(
         assert await asyncio.to_thread(process.wait, 30) == 0, log.read_text()
     finally:
         process.kill()
-        api.close()
 
     assert (swept.failed, node.files("a")) == (0, [])
     assert foreign.type == "OtherBackend"

@@ -85,8 +85,7 @@ def test_b15_no_ttl_retains_all_and_zero_retains_none(binlogs: BinlogInstance) -
     assert binlogs.cut_expired().cut == 0
 
     binlogs.configure_log(0)
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
+    binlogs.cut_expired(INTERVAL)
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (2, [])
     with pytest.raises(BadInput, match="forever"):
         parse_ttl(-1)
@@ -101,8 +100,7 @@ def test_b17_records_and_bytes_limit_a_log(binlogs: BinlogInstance) -> None:
 
     size = (binlogs.log().bytes - binlogs.log().gone_bytes) // 3
     binlogs.configure_log(max_bytes=2 * size)  # three are one too many: it stops as soon as the rest fits
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
+    binlogs.cut_expired(INTERVAL)
     assert binlogs.readable_seqs() == [4, 5]
 
 
@@ -128,8 +126,7 @@ def test_b31_a_clock_that_jumps_cuts_nothing(binlogs: BinlogInstance) -> None:
     binlogs.commit(1)
     binlogs.cut_expired()
 
-    binlogs.later(2 * DAY)
-    report = binlogs.cut_expired()
+    report = binlogs.cut_expired(2 * DAY)
 
     assert re.search(r"moved forward by 1728\d\d s", report.refused)
     assert binlogs.readable_seqs() == [1]
@@ -184,10 +181,7 @@ def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
     binlogs = new_instance(db, BinlogSettings(interval_seconds=20))
     binlogs.configure_log(10)
     binlogs.commit(1)
-    said = []
-    for _ in range(4):
-        binlogs.later(700)
-        said.append(bool(binlogs.cut_expired().refused))
+    said = [bool(binlogs.cut_expired(700).refused) for _ in range(4)]
 
     assert said == [False, True, False, True]
     assert binlogs.readable_seqs() == []
@@ -211,31 +205,26 @@ def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
     assert waits.readable_seqs() == [1, 2, 3, 4, 5, 6, 7]
     with pytest.raises(BadInput, match="up to 5 waits, none up to 6"):
         waits.service.configs.approve(waits.instance, DB, upto=6)
-    waits.later(INTERVAL)
-    assert waits.cut_expired().waiting == 1  # record 6 has expired, too
+    assert waits.cut_expired(INTERVAL).waiting == 1  # record 6 has expired, too
     approved = waits.service.configs.approve(waits.instance, DB, upto=5)
     with pytest.raises(BadInput, match="waits for approval"):
         waits.service.configs.approve(waits.instance, DB, upto=5)
-    waits.later(INTERVAL)
-    waits.cut_expired()
+    waits.cut_expired(INTERVAL)
 
     assert (approved.approved, approved.awaiting_seq) == (5, None)
     assert (waits.log().watermark, waits.log().awaiting_seq, waits.readable_seqs()) == (5, None, [6, 7])
 
-    waits.later(INTERVAL)
-    waits.cut_expired()
+    waits.cut_expired(INTERVAL)
     assert (waits.log().watermark, waits.readable_seqs()) == (6, [7])
 
 
 def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     waits.service.consumers.register(waits.instance, "lisbon", DB, after=3)
     waits.service.configs.approve(waits.instance, DB, upto=5)
-    waits.later(INTERVAL)
-    waits.cut_expired()
+    waits.cut_expired(INTERVAL)
     held = waits.log()
     waits.service.consumers.acknowledge(waits.instance, "lisbon", DB, "", 7)
-    waits.later(INTERVAL)
-    waits.cut_expired()
+    waits.cut_expired(INTERVAL)
 
     assert (held.watermark, held.held, held.awaiting_seq) == (3, {"lisbon": 3}, None)
     assert waits.log().watermark >= 5

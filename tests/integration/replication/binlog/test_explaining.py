@@ -134,8 +134,7 @@ def test_a_copy_given_up_is_not_waited_for(binlogs: BinlogInstance) -> None:
     binlogs.place("t1", "b1", "b2")
     binlogs.report_whole("t1", "b1", 5)
     binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 5})
-    binlogs.later(500)
-    binlogs.cut_expired()
+    binlogs.cut_expired(500)
     binlogs.report_whole("t1", "b1", 5)
     binlogs.later(300)
     held = explain_log(binlogs).holders

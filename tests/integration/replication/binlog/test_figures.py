@@ -70,11 +70,9 @@ def test_records_are_counted_once_across_logs(binlogs: BinlogInstance) -> None:
 def test_a_run_that_the_clock_refused_is_late_unless_it_observes(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     binlogs.cut_expired()
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
+    binlogs.cut_expired(INTERVAL)
     fine, at = read(binlogs)
-    binlogs.later(DAY)
-    binlogs.cut_expired()
+    binlogs.cut_expired(DAY)
 
     refused, now = read(binlogs)
     Registry(binlogs.db).observe(binlogs.instance)

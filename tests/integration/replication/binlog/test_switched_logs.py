@@ -65,8 +65,7 @@ def test_leftovers_of_a_table_log_are_cut_on_backends(binlogs: BinlogInstance, t
         binlogs.configure_log(10, table="orders")
 
     for _ in range(3):
-        binlogs.later(INTERVAL)
-        binlogs.cut_expired()
+        binlogs.cut_expired(INTERVAL)
     binlogs.report_whole("t1", "b1", 100)
 
     assert (binlogs.row_counts(), binlogs.granted_cuts("b1")) == ((0, 0, 0), {"t1.b1": 3})

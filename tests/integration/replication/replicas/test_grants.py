@@ -48,8 +48,7 @@ def test_b07_a_backend_that_was_down_gets_its_cut_later(binlogs: BinlogInstance)
     assert binlogs.granted_cuts("b1") == {"t1.b1": 5}
     binlogs.acknowledge_cuts("b1", t1_b1=5)
 
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
+    binlogs.cut_expired(INTERVAL)
 
     well(binlogs, 9, "b1", "b2")
     assert (binlogs.granted_cuts("b1"), binlogs.granted_cuts("b2")) == ({}, {"t1.b2": 5})
@@ -114,8 +113,7 @@ def test_c16_the_last_good_copy_is_never_given_up(binlogs: BinlogInstance) -> No
     binlogs.report("b2", TabletReport(uid="t1.b2", bad=True))
     expired(binlogs, 1, 5)
     for _ in range(3):
-        binlogs.later(LIMIT)
-        binlogs.cut_expired()
+        binlogs.cut_expired(LIMIT)
         binlogs.report("b2", TabletReport(uid="t1.b2", bad=True))
 
     assert (binlogs.granted_cuts("b1"), binlogs.granted_cuts("b2")) == ({}, {})
@@ -134,8 +132,7 @@ def test_c17_no_cut_is_granted_without_a_fresh_report(binlogs: BinlogInstance) -
     well(binlogs, 9, "b1", "b2")
     assert binlogs.granted_cuts("b1") == {"t1.b1": 5}
     expired(binlogs, 2, 7)
-    binlogs.later(FRESH)
-    binlogs.cut_expired()
+    binlogs.cut_expired(FRESH)
     binlogs.cut_expired()
     assert binlogs.granted_cuts("b1") == {"t1.b1": 5}
     well(binlogs, 9, "b1")
@@ -199,8 +196,7 @@ def test_b23_the_next_round_finishes_a_crashed_one(binlogs: BinlogInstance, poin
 
     with installed(crash_at(point)), pytest.raises(Crash):
         binlogs.cut_expired()
-    binlogs.later(INTERVAL)
-    binlogs.cut_expired()
+    binlogs.cut_expired(INTERVAL)
 
     said = [t for e in binlogs.journal(Op.GC_BINLOG) for t in e.body["tombstones"]]
     assert [t["commitSeq"] for t in said] == [2]
@@ -245,8 +241,7 @@ def test_a_given_up_copy_blocks_nothing_until_it_is_whole(binlogs: BinlogInstanc
     well(binlogs, 9, "b1", "b2")
     binlogs.pass_time(LIMIT + FRESH)
     well(binlogs, 9, "b1")
-    binlogs.later(INTERVAL)
-    report = binlogs.cut_expired()
+    report = binlogs.cut_expired(INTERVAL)
 
     assert (report.full_copy, binlogs.replica("t1", "b2").full_copy) == (1, "hold limit")
     assert binlogs.granted_cuts("b1") == {"t1.b1": 5}

@@ -121,10 +121,7 @@ def test_a_late_or_foreign_report_is_ignored(binlogs: BinlogInstance) -> None:
 
 def test_an_impossible_report_is_refused_as_a_whole(binlogs: BinlogInstance) -> None:
     good = ranges((0, 9))
-    for its in (
-        [good, good],
-        [ranges((3, 1))],
-    ):
+    for its in ([good, good], [ranges((3, 1))]):
         with pytest.raises(BadInput):
             binlogs.report("b1", *its)
     with pytest.raises(UnknownInstance):

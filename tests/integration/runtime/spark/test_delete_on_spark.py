@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
@@ -22,7 +21,7 @@ from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.recycle.pipeline.attempts import range_order
 from tests.integration.recycle.pipeline.refusing import refusing
 from tests.integration.runtime.spark.conftest import Deleting, audit_locations, target
-from tests.support.crashes import Crash, crash_at
+from tests.support.crashes import Crash, at_point, crash_at
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, RETENTION, Rig, listing, put
 
@@ -59,19 +58,17 @@ def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: De
 def test_a_take_over_on_spark_passes_a_damaged_list(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, keys, t = rig.local(tmp_path / "v"), ("a", "b", "c"), rig.db.t.file_list
+    root, keys = rig.local(tmp_path / "v"), ("a", "b", "c")
     monkeypatch.setattr(resolve, "CHUNK_FILES", 1)  # a chunk, and so a list, for each mark
     for key in keys:
-        put(root, key)
-        rig.mark("dropped", NewMark(id=key, vault="disk", keys=(key,)))
+        rig.drop(root, key, key)
     rig.later(RETENTION["dropped"] + 1)
     order = range_order(rig)
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "delete", refusing(*keys))
         with installed(crash_at("claim.committed", 3)), pytest.raises(Crash):
             rig.recycler.recycle(order, 1, lambda: None)
-    with rig.db.write() as c:
-        c.execute(update(t).where(t.c.first_key == keys[1]).values(results=b"\x00"))
+    rig.update("file_list", {"first_key": keys[1]}, results=b"\x00")
     deleting(rig)
 
     rig.recycler.recycle(order, 2, lambda: None)
@@ -86,19 +83,13 @@ def test_spark_keeps_an_orphan_written_again_after_its_claim(owned: Owned, delet
     for key in keys:
         owned.write_old(key)
     for seconds in (0, DAY + 60):
-        owned.later(seconds)
-        owned.check()
+        owned.check(after=seconds)
     owned.repairs.orphans("shop")
-    owned.later(3 * DAY + 60)
-    owned.check()
+    owned.check(after=3 * DAY + 60)
     owned.later(60)
     deleting(owned)
 
-    def rewrite(point: str) -> None:
-        if point == "claim.committed":
-            put(owned.root, keys[0])
-
-    with installed(rewrite):
+    with installed(at_point("claim.committed", lambda: put(owned.root, keys[0]))):
         report = owned.round()
 
     assert (report.deleted, report.failed) == (1, 1)
@@ -107,18 +98,15 @@ def test_spark_keeps_an_orphan_written_again_after_its_claim(owned: Owned, delet
 
 
 def due(rig: Rig, root: Path, marks: int) -> None:
-    keys = [f"data/t{n:03}_0.dat" for n in range(marks)]
-    for key in keys:
-        put(root, key)
-    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(key,)) for n, key in enumerate(keys)))
+    for n in range(marks):
+        rig.drop(root, f"data/t{n:03}_0.dat", f"m{n}")
     rig.later(RETENTION["dropped"] + 1)
 
 
 def test_a_vault_unreachable_by_executors_is_not_claimed_further(
-    rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, deleting: Deleting, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This process can use the vault, its executors cannot: whole ranges were claimed, and nothing was deleted."""
-    root = rig.local(tmp_path / "disk")
     due(rig, root, 60)
     monkeypatch.setattr(ranges, "GROUP_FILES", 10)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 10)

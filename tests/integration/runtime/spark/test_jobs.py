@@ -128,11 +128,7 @@ def test_jobs_may_finish_out_of_order(field: Field) -> None:
 
 
 def test_a_stop_in_a_part_stops_the_deletion(field: Field) -> None:
-    for told, raised in (
-        ("LeaseLost", LeaseLost),
-        ("Halted", SparkFailed),
-        ("OperationalError", SparkFailed),
-    ):
+    for told, raised in (("LeaseLost", LeaseLost), ("Halted", SparkFailed), ("OperationalError", SparkFailed)):
         number = len(field.orders)
         field.answers[number] = [WELL, PartResult(faults={}, logged=False, stopped=told, error="why")]
         field.doors[number].set()

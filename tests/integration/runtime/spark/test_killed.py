@@ -24,10 +24,7 @@ from tests.support.rig import Rig
 
 PAGES = 12
 CORES = 2
-SPARK = {
-    "SPARK__REMOTE": f"local[{CORES}]",
-    "SPARK__SPARK_THRESHOLD_OBJECTS": 1_000,
-}
+SPARK = {"SPARK__REMOTE": f"local[{CORES}]", "SPARK__SPARK_THRESHOLD_OBJECTS": 1_000}
 ANSWER_SECONDS = 1.0
 
 
