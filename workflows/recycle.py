@@ -60,7 +60,8 @@ class RecycleInstance(Controls):
             conclusion = await self.run_with_retries(self._attempt)
             report = await self._end(conclusion or CANCELLED_CONCLUSION)
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, which waits for a fix
-            await asyncio.shield(self._end(_conclusion_of(e)))
+            failed = Conclusion(FAILED, error_message(e))
+            await asyncio.shield(self._end(CANCELLED_CONCLUSION if is_cancelled_exception(e) else failed))
             raise
         if request.requested_by == ids.SCHEDULED:
             await self._trigger_schedule()
@@ -260,18 +261,10 @@ class RecycleInstance(Controls):
     def _show(self, doing: str, state: str = "") -> None:
         """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""
         self._doing = doing
-        show(state or doing, f"round {self._opened.round}" if self._opened else "", self._details())
-
-    def _details(self) -> list[str]:
-        """Return the lines that people see: the kinds, and the last error."""
-        return [*self._ledger.lines, *([f"error: {self._error}"] if self._error else [])]
+        lines = [*self._ledger.lines, *([f"error: {self._error}"] if self._error else [])]
+        show(state or doing, f"round {self._opened.round}" if self._opened else "", lines)
 
 
 def _milliseconds_since(began: dt.datetime) -> int:
     """Return how long ago an instant of this workflow was."""
     return round((workflow.now() - began).total_seconds() * 1000)
-
-
-def _conclusion_of(error: BaseException) -> Conclusion:
-    """Return how a round ends that an exception ended."""
-    return CANCELLED_CONCLUSION if is_cancelled_exception(error) else Conclusion(FAILED, error_message(error))

@@ -17,7 +17,7 @@ from sexton.database.guard import deciding
 from sexton.database.tables import METADATA
 from sexton.kernel.errors import BadInput, Conflict
 from sexton.kernel.trust import STRICT, Trust
-from sexton.marks.model import Reason, Ref
+from sexton.marks.model import Reason
 from sexton.marks.sql.file_lists import of_instance, read_lists
 from sexton.marks.sql.keeper import Keeper, Use
 from sexton.marks.sql.rows import refs_in
@@ -111,8 +111,19 @@ def remove_instance(
         InUse: it has vaults, marks, enabled topics or what a keeper keeps, or a round or check of it is running.
         UnknownInstance: there is no such instance.
     """
+    t = db.t
+    running = and_(t.round.c.instance == instance, t.round.c.state == "RUNNING")
+    checking = and_(t.check_run.c.instance == instance, t.check_run.c.state == "RUNNING")
+    purged = and_(t.wal_topic.c.instance == instance, t.wal_topic.c.enabled)
+    uses = (
+        Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT"),
+        Use(t.mark.c.instance == instance, t.mark, "mark", _marks_end(instance)),
+        Use(running, t.round, "running round", f"let it end, or: sexton round cancel {instance}"),
+        Use(checking, t.check_run, "running check", f"let it end, or: sexton check cancel {instance}"),
+        Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list"),
+    )
     with deciding(db, instance) as c:
-        _refuse_uses(c, keepers, instance, None, _uses_of_instance(db, instance))
+        _refuse_uses(c, keepers, instance, None, uses)
         forget_records(c)
         for table, rows in _rows_of(db, instance):
             c.execute(delete(table).where(rows))
@@ -145,7 +156,8 @@ def remove_vault(db: Database, keepers: Sequence[Keeper], vault: Vault, *, gone:
     is_ours = _has_our_marker(db, vault, gone=gone)
     with deciding(db, instance) as c:
         # Marks that name the vault, or have a stored file in it.
-        of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, _with_files(db, c, instance, name)))
+        runs = (run for files in read_lists(db, c, of_instance(db, instance)) for run in files.runs)
+        of_vault = or_(t.mark.c.vault == name, refs_in(t.mark, {run.ref for run in runs if run.vault == name}))
         # Only its owner knows where the files of a mark without a vault are.
         may_be_in_it = and_(t.mark.c.instance == instance, or_(of_vault, t.mark.c.vault.is_(None)))
         uses = [] if gone else [Use(may_be_in_it, t.mark, "mark", _marks_end(instance))]
@@ -184,25 +196,6 @@ def _has_our_marker(db: Database, vault: Vault, *, gone: bool) -> bool:
             spec.name, "BEHIND", "a newer copy of this database deletes in it: remove the vault there, not here"
         )
     return True
-
-
-def _with_files(db: Database, c: Connection, instance: str, vault: str) -> set[Ref]:
-    """Return the claimed marks with a stored file in a vault."""
-    return {
-        run.ref for files in read_lists(db, c, of_instance(db, instance)) for run in files.runs if run.vault == vault
-    }
-
-
-def _uses_of_instance(db: Database, instance: str) -> Iterator[Use]:
-    t = db.t
-    yield Use(t.vault.c.instance == instance, t.vault, "vault", f"sexton vault remove {instance} VAULT")
-    yield Use(t.mark.c.instance == instance, t.mark, "mark", _marks_end(instance))
-    running = and_(t.round.c.instance == instance, t.round.c.state == "RUNNING")
-    yield Use(running, t.round, "running round", f"let it end, or: sexton round cancel {instance}")
-    checking = and_(t.check_run.c.instance == instance, t.check_run.c.state == "RUNNING")
-    yield Use(checking, t.check_run, "running check", f"let it end, or: sexton check cancel {instance}")
-    purged = and_(t.wal_topic.c.instance == instance, t.wal_topic.c.enabled)
-    yield Use(purged, t.wal_topic, "topic that is purged", "sexton wal disable TOPIC; see: sexton wal list")
 
 
 def _marks_end(instance: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sexton.check.model import Run, RunState
 from sexton.insight.progress import CUT_OFF, read_running
@@ -49,7 +49,11 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     registry, overdue = service.stores.registry, service.stores.round_schedule.overdue()
     instances = registry.instances() if instance is None else [registry.instance(instance)]
     rows = [b for i in instances for b in _instance_blockers(service, i)]
-    rows += [_overdue(name, since) for name, since in overdue.items() if instance in (None, name)]
+    for name, since in overdue.items():  # also while Temporal is away
+        if instance in (None, name):
+            why = "nothing begins it: no schedule, no worker, or no Temporal"
+            what: dict[str, Any] = {"held_by": "overdue", "what": "the next round", "way_out": "sexton doctor"}
+            rows.append(Blocker(instance=name, since=since, why=why, **what))
     if instance is None:  # blockers of all instances once, and first
         shared = {b.model_dump_json(): b for b in rows if b.instance == ALL_INSTANCES}
         rows = [*shared.values(), *(b for b in rows if b.instance != ALL_INSTANCES)]
@@ -57,18 +61,6 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     from_temporal = temporal_blockers(service)
     of_instance = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
     return BlockerList([*of_instance, *rows], from_temporal is None)
-
-
-def _overdue(instance: str, since: int) -> Blocker:
-    """Return what tells, also while Temporal is away, that nothing begins the rounds of an instance."""
-    return Blocker(
-        instance=instance,
-        held_by="overdue",
-        what="the next round",
-        since=since,
-        why="nothing begins it: no schedule, no worker, or no Temporal",
-        way_out="sexton doctor",
-    )
 
 
 def _instance_blockers(service: "Deployment", instance: "Instance") -> Iterator[Blocker]:
