@@ -182,8 +182,11 @@ def way_out(kept: Kept, instance: str) -> str:
 
 
 def vault_way_out(states: str, instance: str) -> str:
-    """Return the command that shows the faults of vaults; the marker of a throttled one answers and shows none."""
-    return "sexton pace" if states == "THROTTLED" else KeepReason.VAULT.way_out.format(instance=instance)
+    """Return what shows the faults of vaults: a marker answers where a store throttles, or one prefix is bad."""
+    if states == "THROTTLED":
+        return "sexton pace"
+    shows = KeepReason.VAULT.way_out.format(instance=instance)
+    return f"{shows}; if it shows no fault, the worker's log" if states == "BAD_REPLY" else shows
 
 
 class KeptMarks(Message):

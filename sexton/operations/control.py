@@ -145,8 +145,8 @@ def blockers(call: Call, instance: Covered = None) -> Blockers:
     """List everything that blocks deletions now.
 
     Holds, protections, stops, lists, windows, quarantined marks, waiting rounds and runs, regions, replays, consumers,
-    followers and replicas, incomplete checks, a missing schedule or worker, and what blocked marks in each instance's
-    last round. All but the schedule, workers and waiting runs comes from the database.
+    followers and replicas, incomplete checks, an overdue round, a missing schedule or worker, and what blocked marks in
+    each instance's last round. All but the schedule, workers and waiting runs comes from the database.
 
     Example: sexton blockers shop
     """
@@ -198,21 +198,20 @@ def call_log(
     ] = "",
     after: Before = None,
     limit: Limit = 50,
-    everything: Annotated[bool, Flag("--all"), Field(description="Also the rounds that workers began.")] = False,
 ) -> Page[CallRecord]:
     """Print who did what, the newest first.
 
-    Actions that delete, block or configure something, including those that were refused; with --all also the rounds
-    that workers began. An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the
-    caller did not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports, renewals)
-    are recorded only if they are refused. Records are kept for 400 days.
+    Actions that delete, block or configure something, including those that were refused; the rounds that workers
+    began only with --who worker. An action is recorded before it is done. Outcome `asked`: its end was not recorded;
+    `LEFT`: the caller did not wait for its end (Ctrl-C). Calls that programs repeat all the time (heartbeats, reports,
+    renewals) are recorded only if they are refused. Records are kept for 400 days.
 
     `--follow --json` prints each row as one line of JSON, as it was stored, for a program that collects logs; `--since`
     resumes behind a row, 0 is the beginning.
 
     Example: sexton log --instance shop
     """
-    calls = call.stores.calls.last(limit + 1, instance, who, before=after, works=everything)
+    calls = call.stores.calls.last(limit + 1, instance, who, before=after, works=bool(who))
     return Page[CallRecord](**page(calls, limit))
 
 

@@ -87,7 +87,9 @@ def add_vault(
     ],
     *,
     at: Annotated[
-        str, Flag(shown="URL"), Field(description="The URL of any place: s3://BUCKET/PREFIX or file:///DIR.")
+        str,
+        Flag(shown="URL"),
+        Field(description="The place as a URL, instead of --s3 or --local: s3://BUCKET/PREFIX or file:///DIR."),
     ] = "",
     s3: Annotated[str, Flag(shown="BUCKET[/PREFIX]"), Field(description="BUCKET or BUCKET/PREFIX.")] = "",
     local: Annotated[str, Flag(shown="DIR"), Field(description="An existing directory.")] = "",

@@ -175,8 +175,8 @@ def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, s
         excluded = [b for b in items(offline("blockers", "--json")) if b["held_by"] == f"vault disk: {fault}"]
 
         assert f"disk {fault}" in listed.stdout
-        assert f"vaults it excluded: disk {fault}; it counts as failed; see: {way_out}" in status.stdout
-        assert f"excluded vault disk: {fault}; see: {way_out}" in why.stdout
+        assert f"vaults with a fault: disk {fault}; it counts as failed; see: {way_out}" in status.stdout
+        assert f"had a fault in vault disk: {fault}; see: {way_out}" in why.stdout
         assert {b["way_out"] for b in excluded} == {way_out}
 
     opened = shop.rounds.open("shop", "nothing due", None, shop.policy)
@@ -187,4 +187,4 @@ def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, s
     assert [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]] == [
         ("vault disk: NO_MARKER", "vault disk", "sexton vault list shop")
     ]
-    assert "vaults it excluded: disk NO_MARKER; see: sexton vault list shop" in status.stdout
+    assert "vaults with a fault: disk NO_MARKER; see: sexton vault list shop" in status.stdout

@@ -55,7 +55,7 @@ class InstanceFigures(Message):
 
     instance: str
     enabled: bool = metric("instance_enabled", "1 where rounds delete, 0 where they only observe.")
-    failures: int = metric("rounds_failed_in_a_row", "Failed rounds since the last that did not fail.")
+    failures: int = metric("rounds_failed_in_a_row", "Rounds that FAILED or were PARTIAL since the last success.")
     last_success_at: int | None = None
     quiet_since: int | None = None
     next_round: int | None = None

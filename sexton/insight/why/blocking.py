@@ -67,7 +67,7 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext, now: int)
             text = "the next round starts, if the schedule is active"
             yield Event(at=next_round_at, event="next_round", text=text)
         else:
-            text = "the next round starts as soon as a slot is free, if the schedule is active"
+            text = "the next round is due: it starts as soon as a slot is free, if the schedule is active"
             yield Event(event="next_round", text=text)
 
 
@@ -100,7 +100,7 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
         if status not in (NORMAL, NOT_LISTED):
             text = (
-                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
+                f"round {newest.id} had a fault in vault {mark_row.vault}: {status}; "
                 f"see: {vault_way_out(status, mark_row.instance)}"
             )
             yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)

@@ -44,7 +44,7 @@ def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyCon
     if mark_row.first_pass_at:
         text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
         yield Event(at=mark_row.first_pass_at, event="swept", text=text)
-        text = "its prefix is listed a second time, then its record is deleted"
+        text = "its prefix is listed again; if nothing is found, its record is deleted"
         yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
         yield from keeper_events(mark_row, context, claimed=True)
     if mark_row.last_error:

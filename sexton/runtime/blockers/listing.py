@@ -51,7 +51,7 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     rows = [b for i in instances for b in _instance_blockers(service, i)]
     for name, since in overdue.items():  # also while Temporal is away
         if instance in (None, name):
-            why = "nothing begins it: no schedule, no worker, or no Temporal"
+            why = "it has not begun: no schedule, a paused one, no worker, or no Temporal"
             what: dict[str, Any] = {"held_by": "overdue", "what": "the next round", "way_out": "sexton doctor"}
             rows.append(Blocker(instance=name, since=since, why=why, **what))
     if instance is None:  # blockers of all instances once, and first

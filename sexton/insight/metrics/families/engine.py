@@ -79,11 +79,11 @@ BY_LABEL: Mapping[tuple[str, str], tuple[str, Callable[[InstanceFigures, int], M
     ),
     ("quarantined_marks", "reason"): ("Quarantined marks, by reason.", lambda i, _: _quarantined(i)),
     ("claimed_marks", "stage"): (
-        "Claimed marks that are not finished; upload_grace: files deleted, prefix to be listed once more later.",
+        "Claimed marks that are not finished; upload_grace: deleted, to be listed again until nothing is found.",
         lambda i, _: {"files": i.claimed - i.awaiting_second_pass, "upload_grace": i.awaiting_second_pass},
     ),
     ("vault_fault", "vault"): (
-        "1 where the last round excluded the vault: it was unreachable, or not provably this deployment's.",
+        "1 where the last round had a fault in the vault: it or a prefix did not answer as expected, or is not ours.",
         # A vault that the whitelist excludes is not at fault.
         lambda i, _: {v: s not in (NORMAL, NOT_LISTED) for v, s in sorted(i.last.vaults.items())} if i.last else {},
     ),

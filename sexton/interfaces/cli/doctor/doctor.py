@@ -36,7 +36,8 @@ def doctor(
 ) -> None:
     """Check everything this process depends on.
 
-    Settings, database and its roles, tokens, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs.
+    Settings, database and its roles, tokens, S3, disk, Temporal, its search attributes, workers, schedule, vaults,
+    halts, overdue rounds, live objects, checks, topics and binlogs.
     Each fault is printed with what to do about it.
 
     Example: sexton doctor

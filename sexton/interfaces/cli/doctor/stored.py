@@ -149,11 +149,13 @@ def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFin
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about vaults, the log of deletions, halts, live objects and checks."""
+    from sqlalchemy import select
+
     from sexton.operators.controls.policy import halt
 
     vaults = len(stores.registry.vaults())
     fine = f"{vaults}, each proved to belong to this deployment" if vaults else "none registered"
-    yield judged("vaults", _vaults(stores), fine, "nothing is deleted in them; see: sexton vault list")
+    yield judged("vaults", _vaults(stores), fine, "see: sexton vault list; if it shows no fault, the log of the worker")
     yield _deletion_log(stores)
     with stores.db.read() as c:
         controls, now = stores.controls.all_in(c), stores.db.now(c)
@@ -164,11 +166,18 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     ]
     fine = "no instance is stopped, excluded by a list, or outside its windows"
     yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
+    with stores.db.read() as c:  # before a schedule was ever applied, rounds begin by hand
+        level = "FAIL" if c.execute(select(stores.db.t.clock.c.schedule)).scalar_one() else "WARN"
     overdue = [
-        Problem("FAIL", f"{name}: due since {utc(since)}") for name, since in stores.round_schedule.overdue().items()
+        Problem(level, f"{name}: due since {utc(since)}") for name, since in stores.round_schedule.overdue().items()
     ]
     fine = "every instance has its rounds"
-    yield judged("rounds", overdue, fine, "nothing begins them: is there a schedule, a worker, and Temporal?")
+    yield judged(
+        "rounds",
+        overdue,
+        fine,
+        "they have not begun: is there a schedule, is it paused, is there a worker, and Temporal?",
+    )
     fine = "every owner shows which objects are live, object by object"
     todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
     yield judged("live objects", _live_objects(stores), fine, todo)
@@ -196,7 +205,7 @@ def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
             last = stores.reports.find_round(spec.instance)
             status = last[0].vaults.get(spec.name, "") if last else ""
             if status and status not in NO_FAULT:
-                text = f"{spec.instance}/{spec.name}: a worker's last round left it out: {status}; see the worker's log"
+                text = f"{spec.instance}/{spec.name}: the last round had a fault there: {status}"
                 yield Problem("WARN", text)
 
 

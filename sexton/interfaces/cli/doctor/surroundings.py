@@ -99,8 +99,8 @@ def examine_metrics(settings: "Settings") -> DoctorFinding:
     if not fault:
         return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
     if listen == type(settings.metrics)().listen:  # the default reaches only workers of this machine
-        detail = f"no worker on this machine answers at {listen}: from here no one sees how rounds go"
-        return DoctorFinding("WARN", "metrics", detail, "start a worker here, or look at the machines that have one")
+        detail = f"no worker on this machine answers at {listen}"
+        return DoctorFinding("WARN", "metrics", detail, "expected where no worker runs; else: sexton worker run")
     todo = "start a worker with this setting: sexton worker run"
     return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
 

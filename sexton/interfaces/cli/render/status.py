@@ -194,7 +194,7 @@ def show_instance(i: "InstanceStatus") -> None:
         until = f" ({utc(i.halt.until)})" if i.halt.until else ""
         say(f"  halted{since}: {i.halt}{until}")
     elif i.overdue_since is not None:
-        say(f"  OVERDUE: its round is due since {utc(i.overdue_since)}, and nothing begins it; see: sexton blockers")
+        say(f"  OVERDUE: its round is due since {utc(i.overdue_since)}, and has not begun; see: sexton blockers")
     elif i.next_round is not None:
         next_round = "due now" if i.next_round <= i.now else utc(i.next_round)
         say(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")
@@ -276,7 +276,7 @@ def _show_last_round(i: "InstanceStatus") -> None:
     if faults := excluded_vaults(report):
         failed = "it counts as failed; " if report.faults else ""
         see = vault_way_out(", ".join(sorted(set(report.vaults.values()).difference(NO_FAULT))), i.instance)
-        say(f"  vaults it excluded: {faults}; {failed}see: {see}")
+        say(f"  vaults with a fault: {faults}; {failed}see: {see}")
     is_silent = any(kept.reason is KeepReason.OWNER_SILENT for kept in report.kept)
     say(
         f"  it kept: {kept_counts(report.kept)}",
