@@ -105,6 +105,9 @@ class Owner:
 
         An owner whose own commit fails once a mark is claimed opts out with ``fence=False``; so does one for marks that
         nothing can commit any longer. A mark that is left out names its own files, and is fenced.
+
+        In a second pass answer a prefix, not names: stores answer that they deleted what is absent, and a pass that
+        deletes asks for another.
         """
         return {mark.ref: as_named(mark) for mark in marks}
 

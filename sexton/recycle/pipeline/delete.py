@@ -124,10 +124,9 @@ class ThreadDeleter:
             raise
         finally:
             self.pacer.report_result(piece.charge, answer)
-        failed_alone = len(results) == 1 and results[0].reason.startswith(INTERNAL_ERROR)
-        if failed_alone or any(result.outcome is KeyOutcome.ABSENT for result in results):
+        if any(result.outcome is KeyOutcome.ABSENT for result in results):
             self._vaults.confirm(token.instance, page.vault)
-        return [results[0]._replace(alone=True)] if failed_alone else results
+        return results
 
     def _verify(self, token: WriteToken, active_lease: ActiveLease, page: FilePage) -> None:
         """Verify stops, lease and token once more, directly before a request that cannot be called back.
@@ -330,12 +329,14 @@ class ThreadDeletion:
             self._accepted_at[vault] = now
         if throttled:
             refusals = [results[n] for n in throttled]
-            alone = all(result.alone for result in refusals)
+            internal = all(result.reason.startswith(INTERNAL_ERROR) for result in refusals)
+            # The store failed at these keys by themselves: it says so, or it accepted others before.
+            alone = all(r.alone for r in refusals) or (internal and len(results) == 1 and vault in self._accepted_at)
             fault = patience.refused(now) if len(throttled) == len(results) and not alone else None
             telling = alone or self._accepted_at.get(vault, float("-inf")) > piece.refused_at
             refused = piece.refused(throttled, now, telling=telling)
-            if fault is None and 1 < len(results) == sum(r.reason.startswith(INTERNAL_ERROR) for r in refusals):
-                self._waiting.extend(refused.halves)  # one of the keys may be the reason
+            if internal and not alone and fault is None and 1 < len(refusals) == len(results):
+                self._waiting.extendleft(reversed(refused.halves))  # one of the keys may be the reason
             else:
                 self._retry(refused, fault, refusals[0].reason, refusals)
 
@@ -345,9 +346,9 @@ class ThreadDeletion:
         if patience.broken():
             self._give_up(piece.page.vault, fault.reason, fault.detail)
         elif len(piece.page.keys) > 1:
-            self._waiting.extend(refused.halves)
+            self._waiting.extendleft(reversed(refused.halves))  # so that a key fails alone before the vault is given up
         elif refused.refusals < TRIES_ALONE:
-            self._waiting.append(refused)
+            self._waiting.appendleft(refused)
         else:
             failed = KeyResult(piece.page.keys[0], KeyOutcome.FAILED, fault.detail)
             self._pool.stores.outcomes.record(self._token, piece.page, [failed])

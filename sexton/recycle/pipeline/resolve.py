@@ -242,7 +242,8 @@ class Resolver:
             if isinstance(error, Throttled):
                 # A listing that was requested ahead was refused some time ago: it is sent again without a wait.
                 fault = "" if was_requested_ahead else work.active_lease.wait_for_store(patience, error)
-            if fault == UNREACHABLE and self._answers(work, error.vault):
+            is_given_up = work.active_lease.faults.get(error.vault) in GIVEN_UP
+            if fault == UNREACHABLE and not is_given_up and self._answers(work, error.vault):
                 fault = BAD_REPLY  # a range waits for an UNREACHABLE one only once
             if fault:
                 work.active_lease.add_fault(error.vault, fault, error.detail)

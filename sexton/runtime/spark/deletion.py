@@ -90,12 +90,19 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
                 log_deletions(engine.audit, active_lease, engine.stores.pipeline.outcomes.between(token, first, last))
             deletion.finish()
         # With a fault, files may be untried or not logged: the process that settles audits the whole part.
-        return PartResult(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
+        return PartResult(faults=_own_faults(order, active_lease), logged=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:
         error = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
-        return PartResult(faults=active_lease.faults, logged=False, stopped=type(e).__name__, error=error[:500])
+        return PartResult(
+            faults=_own_faults(order, active_lease), logged=False, stopped=type(e).__name__, error=error[:500]
+        )
     finally:
         engine.stores.db.close()  # an idle process keeps no connection; the next task opens one
+
+
+def _own_faults(order: DeleteOrder, active_lease: ActiveLease) -> dict[str, str]:
+    """Return the faults that an executor met: for those of the driver it must not exclude a vault."""
+    return {vault: reason for vault, reason in active_lease.faults.items() if order.faults.get(vault) != reason}
 
 
 @cache

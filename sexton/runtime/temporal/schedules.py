@@ -80,15 +80,20 @@ def tick_seconds(interval_seconds: int) -> int:
     return max(SHORTEST_TICK_SECONDS, min(LONGEST_TICK_SECONDS, interval_seconds // 4))
 
 
-async def apply(client: Client, settings: Settings, interval_seconds: int | None = None) -> str:
+async def apply(
+    client: Client, settings: Settings, interval_seconds: int | None = None, paused: str | None = None
+) -> str:
     """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``.
 
-    ``interval_seconds``: the shortest interval between rounds in force; None: that of the settings.
+    ``interval_seconds``: the shortest interval between rounds in force; None: that of the settings. ``paused``: create
+    it paused, with this note.
     """
     deployment = settings.require_deployment()
     every_seconds = tick_seconds(interval_seconds or settings.recycle.recycle_interval_seconds)
     attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
     desired = _schedule(deployment, every_seconds, await search_attributes.known(client, attributes))
+    if paused is not None:
+        desired.state = ScheduleState(note=paused, paused=True)
     try:
         await client.create_schedule(ids.tick(deployment), desired)
         return "created"
@@ -190,9 +195,8 @@ async def keep(client: Client, db: Database, live: LiveSettings) -> None:
     elif before:
         with suppress(SextonError):  # without them rounds run, too
             await search_attributes.register(client)
-        await apply(client, live.own, await asyncio.to_thread(live.shortest_interval))
-        if before.startswith(PAUSED):
-            await pause(client, deployment, before.removeprefix(PAUSED))
+        paused = before.removeprefix(PAUSED) if before.startswith(PAUSED) else None
+        await apply(client, live.own, await asyncio.to_thread(live.shortest_interval), paused)
         log.warning("Temporal had lost the schedule; it was made again, %s", before)
 
 

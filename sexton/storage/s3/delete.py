@@ -79,8 +79,7 @@ def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
         try:
             return s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
         except ClientError as error:
-            code, _, status = error_of(error)
-            if code in ("NotImplemented", "MethodNotAllowed") or status in (405, 501):
+            if _is_missing(error):
                 return None
             raise
 
@@ -146,7 +145,7 @@ def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
         try:
             s3.delete_object(Bucket=bucket.name, Key=bucket.full(target.key), **condition)  # type: ignore[arg-type]
         except ClientError as error:
-            if is_about_request(error):
+            if is_about_request(error) or (not condition and _is_missing(error)):
                 raise
             code, message, _ = error_of(error)
             return _refused(bucket, target, code, message)
@@ -156,6 +155,12 @@ def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
         return bucket.call(request)
     except Throttled as busy:
         return throttled(target.key, busy)
+
+
+def _is_missing(error: ClientError) -> bool:
+    """Return whether a store answers that it has no such request."""
+    code, _, status = error_of(error)
+    return code in ("NotImplemented", "MethodNotAllowed") or status in (405, 501)
 
 
 def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyResult:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import (
@@ -39,6 +40,7 @@ from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.recycle.pipeline.sql.files import claimed_marks, own_spans
 
+STILL_FOUND = "each listing finds objects: they are written still, or listed though they are deleted"
 SUMS: dict[str, Any] = {"kind": Text(), "id": Text(), "objects": BigInteger(), "bytes": BigInteger()}
 """Columns of rows that say what was deleted of each mark."""
 
@@ -125,16 +127,23 @@ class SettlementStore:
             by_settlement[Settlement.GONE] = [m for m in gone if m.ref in moved]
             # A prefix is listed again once no upload can end.
             second_pass = {"first_pass_at": now, "next_try_at": now + upload_grace_seconds * 1000}
-            self._keep_claimed(tx, token, by_settlement[Settlement.SECOND_PASS], **second_pass)
+            again = by_settlement[Settlement.SECOND_PASS]
+            self._keep_claimed(tx, token, [m for m in again if m.first_pass_at is None], **second_pass)
+            # One that found objects counts as a failure: it must not be repeated without end, and unseen.
+            found = [m for m in again if m.first_pass_at is not None]
+            once_more = {"failures": mark.c.failures + 1}
+            few = [m for m in found if m.failures + 1 < MAX_FAILURES]
+            self._keep_claimed(tx, token, few, **once_more, **second_pass)
+            endless = [replace(m, reason=STILL_FOUND) for m in found if m.failures + 1 >= MAX_FAILURES]
+            poisoned = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
+            self._keep_claimed(tx, token, endless, **once_more, **poisoned)
             lacking = by_settlement[Settlement.LACKING]
             for reason in sorted({str(m.lacking) for m in lacking}):  # as it was judged, whatever the row has now
                 of_reason = [m for m in lacking if m.lacking == reason]
                 self._keep_claimed(tx, token, of_reason, quarantined_reason=reason)
             self._keep_claimed(tx, token, by_settlement[Settlement.CHANGED], quarantined_reason=Reason.CHANGED)
             often = [m for m in failed if m.failures + 1 >= MAX_FAILURES]
-            once_more = {"failures": mark.c.failures + 1}
             self._keep_claimed(tx, token, [m for m in failed if m.failures + 1 < MAX_FAILURES], **once_more)
-            poisoned = {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
             self._keep_claimed(tx, token, often, **once_more, **poisoned)
             for span in spans:  # marks are locked before lists, here as everywhere
                 drop_files(self._db, tx, span, settled)

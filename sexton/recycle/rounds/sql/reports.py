@@ -241,7 +241,8 @@ class RoundSchedule:
         """Return the instances whose round nothing has begun for long, and since when they are due."""
         t, round_ = self._db.t.instance, self._db.t.round
         has_round = exists().where(round_.c.instance == t.c.id, round_.c.state == RUNNING)
-        ready = in_list(t.c.id, self.due().instances)
+        due = self.due()
+        ready = in_list(t.c.id, due.instances[: due.slots])  # the others wait for a slot
         with self._db.read() as c:
             rows, now = c.execute(select(t).where(ready, ~has_round)).all(), self._db.now(c)
         return {row.id: since for row in rows if (since := self.overdue_of(row, now)) is not None}

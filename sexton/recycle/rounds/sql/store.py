@@ -192,7 +192,10 @@ class RoundStore:
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
             for name in self._cut_off(c, unbegun, CANCELLED, f"ended before it had a lease: {why}"):
-                c.execute(update(instance).where(instance.c.id == name).values(**cancelled(self._db.now(c))))
+                now = self._db.now(c)
+                # One that a stop or a window ended is due as soon as that is over.
+                values = cancelled(now) if why == "cancelled" else {"retry_at": now}
+                c.execute(update(instance).where(instance.c.id == name).values(**values))
 
     def _open_row(
         self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]

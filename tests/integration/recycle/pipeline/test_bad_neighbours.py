@@ -14,6 +14,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.pacing import policy
 from sexton.recycle.pipeline import resolve
+from sexton.recycle.pipeline.sql import settlement
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.rig import GRACE, RETENTION, Rig, listing, put
@@ -155,3 +156,25 @@ def test_a_second_pass_that_finds_objects_asks_for_another(rig: Rig, proxy: Faul
     rig.later(GRACE + 1)
     rig.round()
     assert (rig.count("mark"), rig.count("mark_history")) == (0, COUNT)
+
+
+def test_a_prefix_that_never_gets_empty_is_quarantined(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path is in use again, or the store lists what it has deleted: no pass may follow the other without end."""
+    monkeypatch.setattr(settlement, "MAX_FAILURES", 3)
+    rig = Rig(database_url).instance()
+    root = rig.local(tmp_path / "v")
+    put(root, "t/0.dat")
+    rig.mark("dropped", NewMark(id="t", vault="disk", prefix="t/"))
+    rig.later(RETENTION["dropped"] + 1)
+    rig.round()
+    for n in range(1, 5):
+        put(root, f"t/{n}.dat")
+        rig.later(GRACE + 1)
+        rig.round()
+
+    row = rig.row("dropped", "t")
+    assert (row.quarantined_reason, row.last_error) == ("DELETE_FAILED", settlement.STILL_FOUND)
+    assert listing(root).keys() == {"t/4.dat"}
+    rig.db.close()
