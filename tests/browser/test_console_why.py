@@ -74,7 +74,7 @@ def test_a_plan_counts_what_a_hold_blocks_too(new_page: NewPage, rig: Rig) -> No
     page.goto("/console/plans")
     page.click("text=Plan what is due now")
     button = page.locator("section.actions button.danger")
-    expect(button).to_contain_text("Delete up to about 13 objects")
+    expect(button).to_contain_text("Delete all that 4 marks name: perhaps 13 objects, or many more")
     expect(page.locator(".figures")).to_contain_text("and 1 that holds blocked")
 
 

@@ -106,7 +106,7 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
     examined = offline("doctor", "--json", **variables)
 
     found = {f["about"]: f for f in items(examined)}
-    states = {about: found[about]["state"] for about in ("temporal", "halted", "vaults", "metrics", "checks", "limits")}
+    states = {about: found[about]["state"] for about in ("temporal", "halted", "vaults", "checks", "limits")}
     assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
     assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
     assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
@@ -115,7 +115,6 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
         "temporal": "FAIL",
         "halted": "WARN",
         "vaults": "OK",
-        "metrics": "WARN",
         "checks": "WARN",
         "limits": "WARN",
     }

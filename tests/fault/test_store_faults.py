@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sexton.contract import NewMark, Refused, undrop
+from sexton.recycle.pacing import policy
 from tests.fault.conftest import Faulty
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.kept import kept_texts
@@ -26,8 +27,8 @@ def _twenty(faulty: Faulty, name: str = "data") -> list[str]:
 
 PASSING: dict[str, tuple[Callable[[FaultProxy, str], None], Sequence[int]]] = {
     "a key is throttled twice": (lambda proxy, key: proxy.fail_keys({key: "SlowDown"}, times=2), (20, 1, 1)),
-    "a delete is lost": (lambda proxy, _: proxy.reset_next("DeleteObjects"), (20, 20)),
-    "the reply of a delete is lost": (lambda proxy, _: proxy.reset_next("DeleteObjects", after=True), (20, 20)),
+    "a delete is lost": (lambda proxy, _: proxy.reset_next("DeleteObjects"), (20, 10, 10)),
+    "the reply of a delete is lost": (lambda proxy, _: proxy.reset_next("DeleteObjects", after=True), (20, 10, 10)),
     "the marker is throttled": (lambda proxy, _: proxy.fail_next("PutObject", 503, "SlowDown", times=6), (20,)),
 }
 """Faults that pass within a round, and the keys of each delete request then."""
@@ -66,7 +67,8 @@ def test_listing_is_repeated_on_a_busy_store(faulty: Faulty) -> None:
     assert faulty.listing() == {}
 
 
-def test_unreachable_store_fails_no_mark_and_is_asked_soon(faulty: Faulty) -> None:
+def test_unreachable_store_fails_no_mark_and_is_asked_soon(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "BROKEN_TRIES", 2)
     _twenty(faulty)
     faulty.proxy.reset_next("DeleteObjects", times=3)
 
@@ -82,7 +84,8 @@ def test_unreachable_store_fails_no_mark_and_is_asked_soon(faulty: Faulty) -> No
     assert (healed.removed, faulty.listing()) == (20, {})
 
 
-def test_incomplete_reply_confirms_no_deletion(faulty: Faulty) -> None:
+def test_incomplete_reply_confirms_no_deletion(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "BROKEN_TRIES", 0)
     _twenty(faulty)
 
     for fail in (faulty.proxy.truncate_next, faulty.proxy.empty_next):

@@ -172,7 +172,8 @@ def _client_of(
         aws_secret_access_key=login[1],
     )
     connect_in_time(client)
-    client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+    for operation in ("DeleteObjects", "PutObject"):
+        client.meta.events.register(f"before-call.s3.{operation}", _add_md5)
     client.meta.events.register_first("before-parse.*.ListObjectsV2", _read_page)
     for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which turns a broken 200 into a 500, as of a busy store:
@@ -182,8 +183,12 @@ def _client_of(
 
 
 def _add_md5(params: dict[str, Any], **_: Any) -> None:
-    """Add the checksum of a request that every store knows; some demand it, and botocore sends a newer one."""
-    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    """Add the checksum that every store knows: some demand it, and any does before it locks an object."""
+    body = params["body"]
+    if not isinstance(body, bytes):  # what is put is a stream by now
+        body = body.read()
+        params["body"].seek(0)
+    digest = hashlib.md5(body, usedforsecurity=False).digest()
     params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
 
 

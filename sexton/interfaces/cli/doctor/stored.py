@@ -167,9 +167,10 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     fine = "no instance is stopped, excluded by a list, or outside its windows"
     yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
     with stores.db.read() as c:  # before a schedule was ever applied, rounds begin by hand
-        level = "FAIL" if c.execute(select(stores.db.t.clock.c.schedule)).scalar_one() else "WARN"
+        was_applied = bool(c.execute(select(stores.db.t.clock.c.schedule)).scalar_one())
     overdue = [
-        Problem(level, f"{name}: due since {utc(since)}") for name, since in stores.round_schedule.overdue().items()
+        Problem("FAIL" if was_applied else "WARN", f"{name}: due since {utc(since)}")
+        for name, since in stores.round_schedule.overdue().items()
     ]
     fine = "every instance has its rounds"
     yield judged(
