@@ -173,6 +173,16 @@ class Database:
         offset_seconds = connection.execute(select(self.t.clock.c.offset_seconds)).scalar_one()
         return self.now(connection) - 1000 * int(offset_seconds)
 
+    def noted_schedule(self) -> str:
+        """Return how a worker last saw the schedule in Temporal; empty: none was applied."""
+        with self.look_up() as c:
+            return str(c.execute(select(self.t.clock.c.schedule)).scalar_one())
+
+    def note_schedule(self, state: str) -> None:
+        """Store how the schedule is in Temporal."""
+        with self.write() as c:
+            c.execute(self.t.clock.update().values(schedule=state))
+
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()

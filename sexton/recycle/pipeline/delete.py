@@ -31,6 +31,8 @@ AHEAD_PAGES = 32
 VERIFY_TRIES = 3
 TRIES_ALONE = 2
 """How often a file is tried alone whose request fails as a whole."""
+QUICK_SECONDS = 8.0
+"""A request that fails later has timed out: that tells of the store, and not of one of its keys."""
 INTERNAL_ERROR = "InternalError"
 """How the reason of a key begins whose request the store answered with a 500."""
 
@@ -118,7 +120,8 @@ class ThreadDeleter:
                 answer = Answer(sent_at, time.monotonic() - sent_at, piece.charge, retry_after=e.retry_after)
             elif e.reason == UNREACHABLE:
                 answer = Answer(sent_at, time.monotonic() - sent_at, lost=True)
-            if is_sent and e.reason in (UNREACHABLE, BAD_REPLY) and not isinstance(e, Throttled):
+            is_quick = time.monotonic() - sent_at < QUICK_SECONDS
+            if is_sent and is_quick and e.reason in (UNREACHABLE, BAD_REPLY) and not isinstance(e, Throttled):
                 self._vaults.confirm(token.instance, page.vault)
                 raise PageFault(e) from e
             raise

@@ -11,7 +11,6 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from pydantic import Field
-from sqlalchemy import select
 from temporalio.client import (
     Client,
     Schedule,
@@ -176,22 +175,14 @@ async def keep(client: Client, db: Database, live: LiveSettings) -> None:
     Raises:
         SextonError: Temporal does not describe it.
     """
-    clock, deployment = db.t.clock, live.own.require_deployment()
+    deployment = live.own.require_deployment()
     stored = await describe(client, deployment)
 
-    def noted() -> str:
-        with db.look_up() as c:
-            return str(c.execute(select(clock.c.schedule)).scalar_one())
-
-    def note(state: str) -> None:
-        with db.write() as c:
-            c.execute(clock.update().where(clock.c.schedule != state).values(schedule=state))
-
-    before = await asyncio.to_thread(noted)
+    before = await asyncio.to_thread(db.noted_schedule)
     if stored:
         state = f"{PAUSED}{stored[0].note}" if stored[0].paused else ACTIVE
         if state != before:
-            await asyncio.to_thread(note, state)
+            await asyncio.to_thread(db.note_schedule, state)
     elif before:
         with suppress(SextonError):  # without them rounds run, too
             await search_attributes.register(client)

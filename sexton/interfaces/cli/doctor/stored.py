@@ -149,8 +149,6 @@ def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFin
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     """Yield findings about vaults, the log of deletions, halts, live objects and checks."""
-    from sqlalchemy import select
-
     from sexton.operators.controls.policy import halt
 
     vaults = len(stores.registry.vaults())
@@ -166,8 +164,7 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     ]
     fine = "no instance is stopped, excluded by a list, or outside its windows"
     yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
-    with stores.db.read() as c:  # before a schedule was ever applied, rounds begin by hand
-        was_applied = bool(c.execute(select(stores.db.t.clock.c.schedule)).scalar_one())
+    was_applied = stores.db.noted_schedule()  # before that, rounds begin by hand
     overdue = [
         Problem("FAIL" if was_applied else "WARN", f"{name}: due since {utc(since)}")
         for name, since in stores.round_schedule.overdue().items()
