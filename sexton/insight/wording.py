@@ -24,7 +24,7 @@ def quantity(count: int, noun: str, plural: str = "") -> str:
 
 
 def shown_names(of: "type[BaseModel]") -> dict[str, str]:
-    """Return the fields of a value, each with the name that people see; the end of a name tells the unit."""
+    """Return the fields of a value, each with the name that people see; the end of a name is the unit."""
     return {name: field.title or field.alias or name for name, field in of.model_fields.items()}
 
 

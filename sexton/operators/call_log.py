@@ -22,7 +22,7 @@ from sexton.kernel.message import Message
 
 ASKED, DONE = "asked", "ok"
 WORKER = "worker"
-"""Who begins the work that nobody asked for."""
+"""The caller of rounds that workers begin."""
 
 
 class CallRecord(Message):

@@ -16,7 +16,7 @@ JOB = "recycle"
 DAY_MS = 86_400_000
 """The window in which limits count objects: 24 hours in milliseconds."""
 SUCCEEDED, PARTIAL, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "PARTIAL", "FAILED", "CANCELLED", "STOPPED"
-"""How a round ended, in its report: by itself; by itself, but a vault or an owner was at fault; with an error; by an
+"""How a round ended, in its report: at its end; at its end, but a vault or an owner was at fault; with an error; by an
 operator's cancel; by a stop, list or window."""
 
 NO_FAULT = ("normal", "NOT_LISTED")

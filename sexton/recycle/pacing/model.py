@@ -76,7 +76,7 @@ class Piece(NamedTuple):
 
     @property
     def halves(self) -> "tuple[Piece, Piece]":
-        """Return its first and its second half, of which no refusal is known yet."""
+        """Return its first and its second half; their refusals are counted from here."""
         return self._replace(refusals=0).cut(len(self.places) // 2)
 
     def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":

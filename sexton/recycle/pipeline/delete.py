@@ -32,7 +32,7 @@ VERIFY_TRIES = 3
 TRIES_ALONE = 2
 """How often a file is tried alone whose request fails as a whole."""
 QUICK_SECONDS = 8.0
-"""A request that fails later has timed out: that tells of the store, and not of one of its keys."""
+"""A request that fails later has timed out: the store is at fault, and not one of its keys."""
 INTERNAL_ERROR = "InternalError"
 """How the reason of a key begins whose request the store answered with a 500."""
 
@@ -95,7 +95,7 @@ class ThreadDeleter:
         This is done in the pool's thread, because the page may have waited.
 
         If an object was absent the vault is verified again: an unmounted disk shows no object at all. So it is if the
-        request failed as a whole: ``PageFault`` tells that the vault answers.
+        request failed as a whole before its time-out: ``PageFault`` says that the vault answers.
         """
         page, answer, sent_at, is_sent = piece.page, None, time.monotonic(), False
         try:

@@ -52,7 +52,7 @@ def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now:
 def overdue_since(turn_at: int | None, retry_at: int | None, created_at: int, interval_ms: int, now: int) -> int | None:
     """Return since when an instance is due whose round nothing has begun for long; None: it is not.
 
-    Whoever asks knows that nothing hinders it: no round runs, nothing halts the instance, and a slot is free.
+    The caller knows that nothing hinders it: no round runs, nothing halts the instance, and a slot is free.
     """
     due = created_at if turn_at is None else next_round(turn_at, retry_at, interval_ms, now)
     return due if due < now - OVERDUE_MS else None

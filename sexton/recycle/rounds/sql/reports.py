@@ -70,7 +70,7 @@ class Reports:
 
 
 def _round_row(row: Any) -> RoundRow:
-    """Return a round as its report says that it ended: its column only tells whether it ran to its end."""
+    """Return a round as its report says that it ended: its column only says whether it ran to its end."""
     return RoundRow(**dict(row._mapping) | ({"state": row.report["state"]} if row.report else {}))
 
 
