@@ -43,6 +43,7 @@ def build(
         recycle.close_round,
         tick.due_instances,
         tick.nudge,
+        tick.read_progress,
         check.begin_check,
         check.conclude_check,
         spark.find_spark,

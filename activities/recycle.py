@@ -60,11 +60,11 @@ class RecycleActivities:
             return opened.model_copy(update=known_now)
 
     @activity.defn(no_thread_cancel_exception=True)
-    def abandon_round(self, order: OpenRoundOrder) -> None:
-        """End a round that was cancelled, or refused, while it waited for its lease."""
+    def abandon_round(self, order: OpenRoundOrder) -> RoundReport | None:
+        """End a round that was cancelled, or refused, while it waited for its lease; return its report."""
         with refusals(), AutoHeartbeat():
             run = order.run or str(activity.info().workflow_run_id)
-            self._rounds.abandon(run, order.why, order.plan or 0, order.instance)
+            return self._rounds.abandon(run, order.why, order.plan or 0, order.instance)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:

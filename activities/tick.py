@@ -1,4 +1,4 @@
-"""Find what is due, and trigger the schedule, as activities."""
+"""Find what is due and how far work is, and trigger the schedule, as activities."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ class TickActivities:
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
         binlogs: Callable[[], tuple[str, ...]] = lambda: (),
+        progress: Callable[[str, int], list[str]] = lambda *_: [],
     ) -> None:
         """Store the ports.
 
@@ -31,12 +32,14 @@ class TickActivities:
             checks: returns the instances whose check is due.
             topics: returns whether any topic is due for a purge.
             binlogs: returns the instances whose binlog GC is due.
+            progress: returns how far a round or a check is, by its number, as lines for people.
         """
         self._schedule = schedule
         self._checks = checks
         self._topics = topics
         self._binlogs = binlogs
         self._nudge = nudge
+        self._progress = progress
 
     @activity.defn
     def due_instances(self) -> DueInstances:
@@ -44,6 +47,12 @@ class TickActivities:
         with refusals():
             others = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
             return self._schedule.due().model_copy(update=others)
+
+    @activity.defn
+    def read_progress(self, work: tuple[str, int]) -> list[str]:
+        """Return how far a round or a check is, by its number, as lines for people."""
+        with refusals():
+            return self._progress(*work)
 
     @activity.defn
     async def nudge(self) -> None:

@@ -23,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
         OpenedCheck,
         SecondCheckOrder,
     )
+    from sexton.insight.wording import check_text
     from workflows import ids, options
     from workflows.details import show
     from workflows.errors import error_message, error_type, is_permanent
@@ -66,6 +67,8 @@ class CheckInstance(Controls):
         opened = self._opened = await workflow.execute_activity_method(
             CheckActivities.begin_check, request, **SQL_WRITE, summary=f"begin a check of {request.instance}"
         )
+        self._work_number = ("check", opened.order.run.id)
+        self._counting = asyncio.create_task(self.count_while("COMPARING"))
         try:
             evidence = await self.run_with_retries(lambda: self._attempt(opened))
         except (asyncio.CancelledError, FailureError) as e:
@@ -159,10 +162,10 @@ class CheckInstance(Controls):
         """Show the check's progress in the Temporal UI; ``report``: at its end."""
         self._doing = doing
         check = f"check {self._opened.order.run.id}" if self._opened else ""
-        lines = [f"error: {self._error}"] if self._error and report is None else []
+        lines = [*self._counts, *([f"error: {self._error}"] if self._error else [])]
         if report is not None:
             findings = ", ".join(f"{kind} {count}" for kind, count in sorted(report.confirmed.items()))
-            lines += [f"confirmed: {findings or 'no difference'}", *report.run.missing_inputs]
+            lines = [check_text(report.run), f"confirmed: {findings or 'no difference'}", *report.run.missing_inputs]
         show(doing, check, lines)
 
 

@@ -31,6 +31,7 @@ async def start(child: Scheduled, deployment: str) -> bool:
             id=child.id,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             static_summary=f"{child.summary}, scheduled",
+            memo={"instance": child.instance},
             search_attributes=inherited(attributes),
         )
     except WorkflowAlreadyStartedError:

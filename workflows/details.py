@@ -13,13 +13,13 @@ _NOT_PRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-
 
 
 def show(state: str, subject: str = "", lines: Iterable[str] = ()) -> None:
-    """Show the state of a workflow in bold, its subject beside it, and further lines; nothing in them is markup.
+    """Show the state of a workflow in bold, its subject beside it, and a list of lines; nothing in them is markup.
 
     The state is also its search attribute.
     """
     show_state(state)
     title = " ".join([f"**{plain(state)}**", *([plain(subject)] if subject else [])])
-    workflow.set_current_details("\n".join([title, *map(plain, lines)]))
+    workflow.set_current_details("\n".join([title, *(f"- {plain(line)}" for line in lines)]))
 
 
 def plain(text: str) -> str:

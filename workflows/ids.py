@@ -30,6 +30,10 @@ SCHEDULED = "schedule"
 """``requested_by`` of workflows that a tick started. The end of such a round triggers the schedule again."""
 
 
+SHOWN = "shown"
+"""Patch: the workflow counts again and again what it shows, and has its plan in its memo. Older histories have none."""
+
+
 class Wait(NamedTuple):
     """What a workflow that waits does, as people read it, and the signal that ends the wait."""
 

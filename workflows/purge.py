@@ -128,16 +128,16 @@ class PurgeWal(Controls):
         """Return the report with the flush and the error of the last attempt; raise where the purge failed."""
         error = "" if report.purged is not None and not report.purged.fault else self._error
         report = report.model_copy(update={"flushed": self._flushed or Flushed(), "error": error})
-        self._show(report.outcome)
+        self._show(report.outcome, report.purged)
         if report.outcome is PurgeOutcome.FAILED:
             fault = report.purged.fault if report.purged else ""
             raise ApplicationError(fault or report.error, type=ids.PURGE_FAILED, non_retryable=True)
         return report
 
-    def _show(self, doing: str) -> None:
-        """Show in the Temporal UI what the purge is doing."""
+    def _show(self, doing: str, purged: Purged | None = None) -> None:
+        """Show in the Temporal UI what the purge is doing; ``purged``: at its end."""
         self._doing = doing
-        lines: list[str] = []
+        lines = [f"entries freed: {purged.freed:,}"] if purged is not None else []
         if self._preview is not None:
             lines.append(f"regions that should flush: {self._preview.behind}")
         if self._error:

@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.tick import TickActivities
+    from sexton.insight.wording import kept_counts, report_text
     from sexton.recycle.model import CANCELLED, FAILED, RoundReport
     from sexton.recycle.pipeline.model import AdoptOrder
     from sexton.recycle.planning.model import Plan
@@ -56,6 +57,7 @@ class RecycleInstance(Controls):
         Raises:
             ApplicationError: of type ``ids.ROUND_FAILED`` when a kind did not finish; the report is stored.
         """
+        self._counting = asyncio.create_task(self.count_while("ADOPTING", "RECYCLING"))
         try:
             conclusion = await self.run_with_retries(self._attempt)
             report = await self._end(conclusion or CANCELLED_CONCLUSION)
@@ -137,7 +139,7 @@ class RecycleInstance(Controls):
         opened = await workflow.execute_activity_method(
             RecycleActivities.open_round, self._open_order(), **LEASE, summary="acquire the lease"
         )
-        self._opened, self._run_id = opened, opened.lease.owner
+        self._opened, self._run_id, self._work_number = opened, opened.lease.owner, ("round", opened.round)
         self._ledger.leases += 1
         stop_if_cancelled()
         try:
@@ -193,6 +195,8 @@ class RecycleInstance(Controls):
                 RecycleActivities.make_plan, self._request, **PAGED, summary="plan the marks that are due"
             )
         self._plan_id = plan.id or None  # 0: it was not stored, because nothing is due
+        if workflow.patched(ids.SHOWN):
+            workflow.upsert_memo({"plan": self._plan_id})
         stop_if_cancelled()
         return plan
 
@@ -225,15 +229,17 @@ class RecycleInstance(Controls):
         return await self._close(self._opened, conclusion)
 
     async def _abandon(self, conclusion: Conclusion) -> RoundReport:
-        """End a round that never had a lease; return a report that is not stored."""
+        """End a round that never had a lease; return its report, which is not stored if the round has no row."""
         state, error = conclusion
-        await workflow.execute_activity_method(
+        report = await workflow.execute_activity_method(
             RecycleActivities.abandon_round,
             self._open_order().model_copy(update={"why": error}),
             **SQL_WRITE,
             summary="abandon the round: it never had a lease",
         )
-        return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
+        report = report or RoundReport(round=0, instance=self._request.instance, state=state, error=error)
+        self._show("ENDED", report)
+        return report
 
     async def _close(self, opened: OpenedRound, conclusion: Conclusion) -> RoundReport:
         """Store the report of the round, and return it."""
@@ -241,9 +247,9 @@ class RecycleInstance(Controls):
         self._show("CLOSING")
         order = self._ledger.close_order(opened, self._plan_id, self._plan, state, error)
         report = await workflow.execute_activity_method(
-            RecycleActivities.close_round, order, **PAGED, summary=f"store the report: {state}"
+            RecycleActivities.close_round, order, **PAGED, summary="store the report"
         )
-        self._show("ENDED", report.state)
+        self._show("ENDED", report)
         return report
 
     async def _trigger_schedule(self) -> None:
@@ -258,11 +264,19 @@ class RecycleInstance(Controls):
     def _open_order(self) -> OpenRoundOrder:
         return OpenRoundOrder(instance=self._request.instance, plan=self._request.plan, run=self._run_id)
 
-    def _show(self, doing: str, state: str = "") -> None:
-        """Show the round's progress in the Temporal UI; ``state``: that of the report, empty while the round runs."""
-        self._doing = doing
-        lines = [*self._ledger.lines, *([f"error: {self._error}"] if self._error else [])]
-        show(state or doing, f"round {self._opened.round}" if self._opened else "", lines)
+    def _show(self, doing: str, report: RoundReport | None = None) -> None:
+        """Show in the Temporal UI how far the round is; ``report``: at its end."""
+        self._doing, number, kept = doing, self._opened.round if self._opened else 0, self._ledger.kept
+        lines = [*self._counts]
+        if report is not None:
+            number, kept = report.round, report.kept
+            lines = [report_text(report), *(f"{kind.kind}: {kind.deleted:,} deleted" for kind in report.kinds)]
+        lines += [
+            f"kept: {kept_counts(kept)}",
+            *self._ledger.lines,
+            *([f"error: {self._error}"] if self._error else []),
+        ]
+        show(report.state if report else doing, f"round {number}" if number else "", lines)
 
 
 def _milliseconds_since(began: dt.datetime) -> int:

@@ -1,14 +1,16 @@
 """Signals that operators send to a running workflow, and the retry loop that respects them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from workflows import ids
+with workflow.unsafe.imports_passed_through():
+    from activities.tick import TickActivities
+    from workflows import ids, options
 
 T = TypeVar("T")
 
@@ -33,7 +35,11 @@ class Controls:
     it has work to do before it waits or continues.
     """
 
+    _doing: str
+
     def __init__(self) -> None:
+        self._work_number: tuple[str, int] | None = None  # a round or a check, once it has begun: its rows are counted
+        self._counts: Sequence[str] = ()
         self._cancel = False
         self._pause = False
         self._retry_signals = 0
@@ -74,6 +80,31 @@ class Controls:
     async def on_resume(self) -> None:
         """Prepare for the next attempt. Called if a pause interrupted an attempt and ``resume`` came before its end."""
 
+    async def count_while(self, *working: str) -> None:
+        """Show again and again how far the work is, while the workflow does one of these; a task that never ends."""
+        seconds = options.FIRST_COUNT_SECONDS
+        while workflow.patched(ids.SHOWN):
+            await workflow.wait_condition(lambda: self._doing in working)
+            await workflow.sleep(seconds, summary="until it is counted again")
+            seconds = min(2 * seconds, options.LONGEST_COUNT_SECONDS)
+            if self._doing in working:
+                await self._count()
+
+    async def _count(self) -> None:
+        """Read how far the work is, and show it; a database that is away is asked again the next time."""
+        doing = self._doing
+        if self._work_number is None or not workflow.patched(ids.SHOWN):
+            return
+        try:
+            self._counts = await workflow.execute_local_activity_method(
+                TickActivities.read_progress, self._work_number, **options.LOCAL_READ
+            )
+        except ActivityError as e:
+            if is_cancelled_exception(e):
+                raise
+        if self._doing == doing:
+            self._show(doing)
+
     async def run_with_retries(self, attempt: Callable[[], Coroutine[Any, Any, T | RetryAfter]]) -> T | None:
         """Repeat an attempt until it returns a result; return that, or None if an operator cancelled.
 
@@ -83,6 +114,7 @@ class Controls:
             if self._pause:
                 self._show(ids.PAUSED)
                 await self.on_wait(ids.PAUSED)
+                await self._count()
                 await self.while_paused()
             if self._cancel:
                 return None
@@ -136,6 +168,7 @@ class Controls:
         workflow.logger.info("failed; backs off for %.0f s", seconds)
         self._show(ids.BACKING_OFF)
         await self.on_wait(ids.BACKING_OFF)
+        await self._count()
         with suppress(TimeoutError):
             await workflow.wait_condition(
                 lambda: self._retry_signals > retry_signals or self._is_signalled,

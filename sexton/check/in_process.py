@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Heartbeat, Listing, TooManyObjects
@@ -31,6 +31,8 @@ LIVE_SECONDS = 14_400
 UNDIVIDED_OBJECTS = 10_000_000
 """Up to so many listed objects, the live side is read as one part. Dividing it reads all of it once more, but each part
 may take an hour."""
+STORE_SECONDS = 3.0
+"""How often a comparison stores how far it is."""
 MAX_ATTEMPTS = 6
 """Attempts to list a vault whose busy store cuts listings short, with waits of 1, 2, 4 … s between them."""
 
@@ -91,13 +93,11 @@ class InProcessComparison:
             db.executescript(_SCHEMA)
             db.execute("BEGIN")
             until = latest_judged_write(order.run.cutoff, order.grace_seconds)
-            pages = _PageCounter(heartbeat, order.most_objects)
+            pages = _PageCounter(heartbeat, self._runs, order)
             listings = tuple(self._list(db, spec, until, pages) for spec in vaults)
             evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
-                evidence = self._read_live_side(
-                    db, order, evidence, heartbeat, divided=pages.listed > UNDIVIDED_OBJECTS
-                )
+                evidence = self._read_live_side(db, order, evidence, pages, divided=pages.listed > UNDIVIDED_OBJECTS)
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
             counts, page = Counter[str](), list[Discrepancy]()
@@ -154,16 +154,17 @@ class InProcessComparison:
         self._vaults.confirm(spec.instance, spec.name)
 
     def _read_live_side(
-        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat, *, divided: bool
+        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, pages: "_PageCounter", *, divided: bool
     ) -> Evidence:
         """Store the live side; return the evidence with its counts."""
         live_prefixes = Counter[str]()
         until = time.monotonic() + LIVE_SECONDS
-        self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, heartbeat)
+        self._live.wait_for_refresh(order.instance, evidence.listed_at or 0, pages.heartbeat)
         with self._live.snapshot(order.instance, divided=divided) as moment:
             for part in moment.parts:
                 for page in _read_ahead(self._live.read(order.instance, moment.name, part)):
-                    heartbeat()
+                    pages.records += len(page)
+                    pages.heartbeat()
                     if time.monotonic() > until:
                         raise OwnerSilent(f"the owner's records were read for {LIVE_SECONDS:,} s without an end")
                     exact = [entry for entry in page if not entry.prefix]
@@ -171,6 +172,7 @@ class InProcessComparison:
                     db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))
                     db.executemany(_ADD_PREFIX, ((e.vault, e.name, e.key, e.live, e.record) for e in prefixes))
                     live_prefixes.update(entry.vault for entry in prefixes if entry.live)
+        pages.store()
         live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
         return with_live_counts(evidence, moment.at, live_files, live_prefixes)
 
@@ -206,18 +208,34 @@ class InProcessComparison:
 
 @dataclass
 class _PageCounter:
-    """Counts what all listings of a comparison have listed; ``most``: None, or the objects that it may list."""
+    """Counts what a comparison has listed and read, and stores that every ``STORE_SECONDS``."""
 
-    heartbeat: Heartbeat
-    most: int | None
+    beat: Heartbeat
+    runs: CheckStore
+    order: CheckOrder
     listed: int = 0
+    records: int = 0
+    began: float = field(default_factory=time.monotonic)
+    stored_at: float = float("-inf")
+
+    def heartbeat(self) -> None:
+        """Send a heartbeat; store the counts if that is due."""
+        self.beat()
+        if time.monotonic() - self.stored_at >= STORE_SECONDS:
+            self.store()
+
+    def store(self) -> None:
+        """Store the counts."""
+        self.stored_at = time.monotonic()
+        self.runs.count(self.order.run, self.listed, self.records, round(1000 * (self.stored_at - self.began)))
 
     def add(self, objects: int) -> None:
         """Count a page; raise ``TooManyObjects`` if one process should not compare so many."""
-        self.heartbeat()
         self.listed += objects
-        if self.most is not None and self.listed > self.most:
-            raise TooManyObjects(f"the vaults have more than {self.most:,} objects")
+        self.heartbeat()
+        most = self.order.most_objects
+        if most is not None and self.listed > most:
+            raise TooManyObjects(f"the vaults have more than {most:,} objects")
 
 
 def _read_ahead(pages: Iterator[Sequence[LiveEntry]]) -> Iterator[Sequence[LiveEntry]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from sexton.kernel.errors import NotFound, SextonError
 from sexton.kernel.message import Message
@@ -199,7 +199,28 @@ class RunState(StrEnum):
     """The run did not see everything: it confirms no finding, and sets none to GONE."""
 
 
-class Run(Message):
+class CheckCounts(Message):
+    """How far a check is: objects and records of the live side that it has listed and read, and the time it took (ms).
+
+    What is expected is what the last whole run listed and read; 0: that is unknown. The time is 0 once the check ended.
+    """
+
+    listed: int = 0
+    records: int = 0
+    expected_objects: int = 0
+    expected_records: int = 0
+    counting_ms: int = 0
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time that listing and reading still take at the rate so far; None: it is unknown, or over."""
+        done, expected = self.listed + self.records, self.expected_objects + self.expected_records
+        is_known = self.counting_ms and 0 < done < expected
+        return (expected - done) * self.counting_ms / done / 1000 if is_known else None
+
+
+class Run(CheckCounts):
     """One run of the check. Instants are ms since 1970."""
 
     id: int = Field(alias="check")

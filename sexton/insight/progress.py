@@ -7,11 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, Connection, Row, Select, and_, func, literal, select, union_all
+from sqlalchemy import JSON, BigInteger, Connection, Row, Select, and_, func, literal, select, union_all
 from sqlalchemy.exc import SQLAlchemyError
 
+from sexton.check.model import CheckCounts
 from sexton.database.engine import Database, now_once
 from sexton.insight.views import KindCounts, RoundCounts, Running, RunningWork, ShardCounts
+from sexton.insight.wording import check_text, gone_text, kind_text, quantity
 from sexton.marks.kept import Kept
 from sexton.marks.model import LeaseState
 from sexton.recycle.model import JOB
@@ -43,6 +45,17 @@ def round_progress(db: Database, round_: int) -> RoundCounts:
     except SQLAlchemyError:
         return NOTHING
     return NOTHING if row is None else _progress(row)
+
+
+def progress_lines(db: Database, work: str, number: int) -> list[str]:
+    """Return how far a ``round`` or a ``check`` is, by its number, for people; nothing where nothing is known of it."""
+    if work == "round":
+        counts = round_progress(db, number)
+        return [gone_text(counts), *map(kind_text, counts.kinds)] if counts.expected else []
+    t = db.t.check_run
+    with db.read() as c:
+        rows = c.execute(select(t).where(t.c.id == number)).all()
+    return [check_text(CheckCounts.model_validate(dict(row._mapping))) for row in rows]
 
 
 def running_rounds(db: Database, c: Connection) -> Mapping[str, Running]:
@@ -80,7 +93,7 @@ def read_work(db: Database, c: Connection) -> Mapping[str, Running]:
 def _rounds(db: Database) -> Select[Any]:
     """Return the query of rounds, each with its plan, and with the counts of its kinds and its ranges as JSON."""
     t, plan, tally, batch = db.t.round, db.t.plan, db.t.tally, db.t.batch
-    sums = [func.sum(tally.c[name]).label(name) for name in ("claimed", "removed", "listed")]
+    sums = [func.sum(tally.c[name]).label(name) for name in ("claimed", "removed", "listed", "adopted")]
     objects = func.sum(tally.c.deleted + tally.c.absent + tally.c.hidden).label("objects")
     counts = select(tally.c.kind, *sums, objects).where(tally.c.round == t.c.id).group_by(tally.c.kind)
     ranges = select(*(batch.c[name] for name in _Range._fields)).where(batch.c.round == t.c.id)
@@ -173,21 +186,26 @@ def _checks_and_purges(db: Database, c: Connection) -> Iterator[RunningWork]:
     """
     run, purge, topic = db.t.check_run, db.t.wal_purge, db.t.wal_topic
     work, name, number = literal("check").label("work"), run.c.instance.label("name"), run.c.id.label("number")
-    checks = select(work, run.c.instance, name, number, run.c.cutoff.label("since")).where(run.c.state == RUNNING)
+    counts = [run.c[count] for count in CheckCounts.model_fields]
+    checks = select(work, run.c.instance, name, number, run.c.cutoff.label("since"), *counts)
+    checks = checks.where(run.c.state == RUNNING)
     deletes = and_(topic.c.name == purge.c.topic, topic.c.mode == Mode.DELETE)
-    unfinished = select(literal("purge"), topic.c.instance, purge.c.topic, purge.c.floor, purge.c.at)
+    behind = [func.coalesce(purge.c.floor - purge.c.log_start, 0), *(literal(0, BigInteger()) for _ in counts[1:])]
+    unfinished = select(literal("purge"), topic.c.instance, purge.c.topic, purge.c.floor, purge.c.at, *behind)
     unfinished = unfinished.join(topic, deletes).where(purge.c.done_at.is_(None))
     purges = unfinished.order_by(purge.c.topic, purge.c.floor).limit(MAX_PURGES)
     both = union_all(checks, purges).subquery()
     for row in c.execute(select(both, now_once().label("now")).order_by(both.c.work, both.c.name, both.c.number)):
         is_check = row.work == "check"
+        entries = f": {quantity(row.listed, 'entry', 'entries')}" if row.listed > 0 else ""
         yield RunningWork(
             work=row.work,
             instance=row.instance,
             name=str(row.number) if is_check else row.name,
             since=row.since,
             elapsed_ms=max(0, row.now - row.since),
-            state="" if is_check else f"the log has not deleted all entries below {row.number:,} yet",
+            state="" if is_check else f"the log has not deleted all entries below {row.number:,} yet{entries}",
+            check=CheckCounts.model_validate(dict(row._mapping)) if is_check else None,
         )
 
 

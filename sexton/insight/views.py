@@ -4,6 +4,7 @@ from collections import deque
 
 from pydantic import Field
 
+from sexton.check.model import CheckCounts
 from sexton.kernel.message import Message, Page
 from sexton.marks.kept import Event, KeptCounts
 from sexton.operators.controls.model import Halt
@@ -36,9 +37,10 @@ class ShardCounts(Message):
 class KindCounts(Message):
     """One kind of a running round.
 
-    Marks: ``due`` by the plan, ``claimed``, ``removed``. Objects: ``planned``, ``listed`` so far, and ``objects`` that
-    are gone. ``estimated``: the plan did not list them; ``guessed``: no prefix of the kind was ever listed before.
-    ``held``: due marks that holds blocked when the plan was made; ``kept``: marks that finished ranges did not claim.
+    Marks: ``due`` by the plan, ``claimed``, ``removed``. Objects: ``planned``, ``listed`` so far, ``adopted`` from
+    earlier rounds, and ``objects`` that are gone. ``estimated``: the plan did not list them; ``guessed``: no prefix of
+    the kind was ever listed before. ``held``: due marks that holds blocked when the plan was made; ``kept``: marks that
+    finished ranges did not claim.
     """
 
     kind: str
@@ -51,6 +53,7 @@ class KindCounts(Message):
     estimated: bool = False
     guessed: bool = False
     listed: int = 0
+    adopted: int = 0
     objects: int = 0
     shards: tuple[ShardCounts, ...] = ()
     """Shards that are deleted beside each other; empty: the kind is not divided."""
@@ -61,15 +64,11 @@ class KindCounts(Message):
 
         As soon as a mark is claimed, the marks of this round say more about the others than the plan's estimate.
         """
+        own = max(self.planned, self.listed)
         if self.estimated and self.claimed:
             unclaimed = max(0, self.due - self.claimed - max(self.held, self.kept))
-            return max(self.objects, self.listed + round(unclaimed * self.listed / self.claimed))
-        return max(self.planned, self.listed, self.objects)
-
-    @property
-    def exceeds_expected(self) -> bool:
-        """Return whether more is gone than this round planned or listed: it finishes marks of earlier rounds first."""
-        return self.objects > max(self.planned, self.listed)
+            own = self.listed + round(unclaimed * self.listed / self.claimed)
+        return max(self.objects, self.adopted + own)
 
     @property
     def is_guess(self) -> bool:
@@ -100,20 +99,13 @@ class RoundCounts(Message):
         return any(k.estimated for k in self.kinds)
 
     @property
-    def exceeds_expected(self) -> bool:
-        """Return whether more of a kind is gone than this round planned or listed: how much is left is unknown."""
-        return any(k.exceeds_expected for k in self.kinds)
-
-    @property
     def is_guess(self) -> bool:
         """Return whether nothing was listed yet of a kind whose number of objects is a guess."""
         return any(k.is_guess for k in self.kinds)
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the remaining time at the rate so far, None before the first object is gone, or if it is unknown."""
-        if self.exceeds_expected:
-            return None
+        """Return the remaining time at the rate so far, None before the first object is gone."""
         left = self.expected - self.objects
         return left * self.elapsed_ms / self.objects / 1000 if self.objects else None
 
@@ -146,7 +138,7 @@ class RecentRate:
 
     def seconds_left(self, counts: RoundCounts) -> float | None:
         """Return the remaining time at this rate; None: nothing is known of it, or nothing moves."""
-        rate = None if counts.exceeds_expected else self.per_second
+        rate = self.per_second
         return max(0, counts.expected - counts.objects) / rate if rate else None
 
 
@@ -166,7 +158,7 @@ class RunningWork(Message):
     """One run that has not ended, with what its rows show.
 
     ``work``: ``round``, ``check`` or ``purge`` (of a topic); ``name``: its number, or the topic. ``state``: why it does
-    not move; empty: it works.
+    not move; empty: it works. ``progress``: of a round; ``check``: of a check.
     """
 
     work: str
@@ -176,6 +168,7 @@ class RunningWork(Message):
     elapsed_ms: int
     state: str = ""
     progress: RoundCounts = RoundCounts()
+    check: CheckCounts | None = None
 
 
 class Checked(Message):

@@ -10,9 +10,9 @@ from sexton.recycle.model import NO_FAULT, RoundReport
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from sexton.check.model import Finding
+    from sexton.check.model import CheckCounts, Finding
+    from sexton.insight.views import KindCounts, RoundCounts
     from sexton.replication.binlog.model import LogRetention
-
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 """Seconds of a unit, as the command line writes it."""
@@ -58,6 +58,41 @@ def time_left(seconds: float | None) -> str:
     if seconds < 90:
         return f", about {seconds:.0f} s left"
     return f", about {seconds / 60:.0f} min left" if seconds < 5_400 else f", about {seconds / 3600:.1f} h left"
+
+
+def expected_text(counts: "RoundCounts | KindCounts") -> str:
+    """Return how many objects are expected, and whether the number is an estimate or only a guess."""
+    if counts.is_guess:
+        return f"{counts.expected:,} (a guess: none was ever listed)"
+    return f"{'about ' if counts.estimated else ''}{counts.expected:,}"
+
+
+def gone_text(counts: "RoundCounts") -> str:
+    """Return how many objects of a round are gone, of how many, and how long the rest takes at the rate so far."""
+    return f"{counts.objects:,} of {expected_text(counts)} objects gone{time_left(counts.seconds_left)}"
+
+
+def kind_text(kind: "KindCounts") -> str:
+    """Return how far one kind of a round is."""
+    listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
+    marks = f"{kind.removed:,} of {kind.due:,} marks"
+    return f"{kind.kind}: {marks}, {kind.objects:,} of {expected_text(kind)} objects{listed}"
+
+
+def report_text(report: RoundReport) -> str:
+    """Return the numbers of a round that has ended."""
+    if report.observed:
+        return f"observed only, {report.due:,} due"
+    return f"{report.due:,} due, {report.claimed:,} claimed, {report.deleted:,} deleted"
+
+
+def check_text(counts: "CheckCounts") -> str:
+    """Return what a check has listed and read, of how much, and how long the rest takes at the rate so far."""
+    listed, read = (
+        f"{count:,} of about {expected:,}" if count < expected else f"{count:,}"
+        for count, expected in ((counts.listed, counts.expected_objects), (counts.records, counts.expected_records))
+    )
+    return f"objects listed: {listed}, records read: {read}{time_left(counts.seconds_left)}"
 
 
 def utc(instant: int | None) -> str:

@@ -35,12 +35,14 @@ class RoundState(StrEnum):
 class Counts(Message):
     """Counts of objects and, for ``claimed`` and ``removed``, of marks.
 
-    ``listed``: objects that the round found, page by page, also those of marks that it then kept.
+    ``listed``: objects that the round found, page by page, also those of marks that it then kept. ``adopted``: objects
+    that earlier rounds had listed and claimed, and left for this one to delete.
     ``bytes_estimated``: the owners' numbers, where no size was measured. ``size_unknown``: deleted objects of which
     neither is known. ``hidden``: objects behind delete markers.
     """
 
     listed: int = 0
+    adopted: int = 0
     claimed: int = 0
     removed: int = 0
     deleted: int = 0

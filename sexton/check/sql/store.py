@@ -7,6 +7,7 @@ findings, from everything that the run stored.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, select, true, update
@@ -24,7 +25,7 @@ from sexton.check.model import (
     UnknownCheck,
     UnknownFinding,
 )
-from sexton.check.policy import checked_shrunken, judge, with_unnamed_counts
+from sexton.check.policy import checked_shrunken, judge, listed_objects, with_unnamed_counts
 from sexton.check.sql.findings import (
     RUN_DAYS,
     conclude_findings,
@@ -35,7 +36,7 @@ from sexton.check.sql.findings import (
     store_seen,
 )
 from sexton.database.contract_errors import check_text
-from sexton.database.engine import Database
+from sexton.database.engine import AWAY, Database
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.kernel.live import Live
@@ -75,13 +76,15 @@ class CheckStore:
         Raises:
             BadInput: the workflow run checks another instance.
         """
-        t = self._db.t.check_run
+        t, last = self._db.t.check_run, self.last_whole(instance)
+        expected = {"expected_objects": listed_objects(last), "expected_records": last.records if last else 0}
         with self._db.write() as c:
             is_stale = and_(t.c.instance == instance, t.c.state == RunState.RUNNING, t.c.run != run)
             now, lacks = self._db.now(c), ["it was cut off, another began"]
-            c.execute(update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=now, missing_inputs=lacks))
+            ended = {"state": RunState.PARTIAL, "ended_at": now, "missing_inputs": lacks, "counting_ms": 0}
+            c.execute(update(t).where(is_stale).values(**ended))
             row = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": now, "asked_by": by}
-            new_row = upsert(t).values(**row).on_conflict_do_nothing(index_elements=["run"])
+            new_row = upsert(t).values(**row, **expected).on_conflict_do_nothing(index_elements=["run"])
             is_new = c.execute(new_row.returning(t.c.id)).first() is not None
             begun_run = _run(c.execute(select(t).where(t.c.run == run)).one())
             if is_new:
@@ -104,6 +107,12 @@ class CheckStore:
         is_running = and_(t.c.id == run.id, t.c.state == RunState.RUNNING)
         with self._db.write() as c:
             c.execute(update(t).where(is_running).values(evidence=evidence.model_dump(mode="json")))
+
+    def count(self, run: Run, listed: int, records: int, counting_ms: int) -> None:
+        """Store how far a running check is; not while the database is away, as only people wait for it."""
+        t, counts = self._db.t.check_run, {"listed": listed, "records": records, "counting_ms": counting_ms}
+        with suppress(*AWAY), self._db.write() as c:
+            c.execute(update(t).where(t.c.id == run.id, t.c.state == RunState.RUNNING).values(**counts))
 
     def progress(self, run: Run) -> Any:
         """Return what ``store_progress`` stored last; None: nothing is stored."""
@@ -185,6 +194,7 @@ class CheckStore:
                 "ended_at": self._db.now(c),
                 "evidence": evidence.model_dump(mode="json"),
                 "missing_inputs": list(lacks),
+                "counting_ms": 0,
                 "open_counts": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))

@@ -17,6 +17,11 @@ check_run = table(
     text("asked_by", default=""),
     jsonb("progress", null=True),  # parts of a long run that are done and need not be repeated
     jsonb("open_counts", null=True),  # finding type → open findings at its end, and confirmed ones
+    bigint("listed", default=0),  # objects so far
+    bigint("records", default=0),  # of the live side, read so far
+    bigint("expected_objects", default=0),  # as the last whole run listed and read; 0: unknown
+    bigint("expected_records", default=0),
+    bigint("counting_ms", default=0),  # how long it has listed and read; 0 once it has ended
     UniqueConstraint("run"),
     index("check_run_of", "instance", "id"),
     index("check_run_cutoff", "instance", "cutoff"),

@@ -67,6 +67,7 @@ batch = table(
     instant("claimed_at", null=True),  # when the last of limited_objects were claimed
     instant("taken_over_at", null=True),  # by a newer attempt; a request of the older one may still be on its way
     bigint("claim", default=0),  # the last claim of it; 0: none
+    bigint("adopted_by", default=0),  # the last later round that counted what is left of it; 0: none
     UniqueConstraint("round", "kind", "number"),
     index("batch_open", "instance", where="state = 'OPEN'"),
     index("batch_taken_over", "instance", "taken_over_at", where="taken_over_at IS NOT NULL"),
@@ -90,6 +91,7 @@ tally = table(
     text("kind", key=True),
     text("vault", key=True),
     bigint("listed", default=0),  # objects found, page by page, also those of marks that are kept then
+    bigint("adopted", default=0),  # objects that earlier rounds had listed, claimed and not deleted
     bigint("claimed", default=0),
     bigint("removed", default=0),
     bigint("deleted", default=0),

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
@@ -12,6 +13,7 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings
 from sexton.database.engine import Database
+from sexton.insight.progress import progress_lines
 from sexton.runtime.engine import Engine
 from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal import schedules
@@ -70,6 +72,7 @@ async def build(
                 engine.check_schedule.due,
                 stores.wal.schedule.any_due,
                 lambda: stores.binlogs.schedule.due(),
+                partial(progress_lines, db),
             ),
             check,
             activities.SparkActivities(ids.spark_queue(deployment), stores.workers.count_slots),

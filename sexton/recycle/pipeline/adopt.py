@@ -58,8 +58,13 @@ class Adopter:
         active_lease = ActiveLease(leases, self._parts.controls, order.lease, heartbeat, order.excluded_vaults)
         instance = order.lease.instance
         self._stores.quarantine.retry_failed(instance)
-        keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
-        for batch in self._stores.batches.unfinished(instance, order.round):
+        verify = partial(leases.verify, order.lease)
+        keep_counts = self._ask_owner(order, active_lease, verify)
+        unfinished = self._stores.batches.unfinished(instance, order.round)
+        for batch in unfinished:  # before any is finished: progress is shown of all that is left
+            active_lease.keep_alive()
+            self._stores.files.count_adopted(batch, order, verify)
+        for batch in unfinished:
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
             keep_counts += self._settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)

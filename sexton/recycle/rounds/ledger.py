@@ -6,7 +6,7 @@ and which errors occurred.
 
 from collections import Counter
 
-from sexton.marks.kept import Kept, describe, name_first
+from sexton.marks.kept import Kept, name_first
 from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
 from sexton.recycle.planning.model import KindPlan, Plan, PlannedShard
 from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound, ShardProgress
@@ -132,18 +132,8 @@ class Ledger:
 
     @property
     def lines(self) -> list[str]:
-        """Return one line for each kind, for the Temporal UI."""
-        lines: list[str] = []
-        for progress in self.kinds.values():
-            line = f"- {progress.kind}: {progress.scanned:,} of {progress.due:,} marks checked"
-            line += f", {progress.objects:,} objects deleted by ranges that have ended"
-            if progress.kept:
-                reasons = [f"{marks:,} by {describe(reason)}" for reason, marks in sorted(progress.kept.items())]
-                line += f", kept {', '.join(reasons)}"
-            if progress.error:
-                line += f", error: {progress.error}"
-            lines.append(f"{line} ({progress.note})" if progress.note else line)
-        return lines
+        """Return the errors and the notes, each with its kind, for the Temporal UI."""
+        return [*self.errors, *(f"{k.kind}: {k.note}" for k in self.kinds.values() if k.note)]
 
     def close_order(
         self, opened: OpenedRound, plan_id: int | None, plan: Plan | None, state: str, error: str

@@ -5,6 +5,7 @@ continues after them. Only counts pass through this process.
 """
 
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -99,6 +100,7 @@ class _Run(NamedTuple):
     session: SparkSession
     tag: str
     heartbeat: Heartbeat
+    began: float
 
     def do(self, job: Callable[[], T]) -> T:
         """Run a job, with heartbeats meanwhile."""
@@ -144,18 +146,24 @@ class SparkComparison:
             for name in others.keys() - self._runs.running(others):
                 self._remove_scratch(str(others[name]))
         with self._sessions.of(tag, heartbeat) as session:
-            this = _Run(order, vaults, folder, session, tag, heartbeat)
+            this = _Run(order, vaults, folder, session, tag, heartbeat, time.monotonic())
             session.dataSource.register(ListedObjects)
             session.dataSource.register(LiveRecords)
             progress = self._list(this)
             evidence, objects = self._evidence_of_listings(this, progress)
             try:
                 evidence, known = self._read_live_side(this, evidence)
+                self._count(this, this.do(known.count))
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
             counts = this.do(lambda: self._write_findings(this, evidence, objects, known))
             self._remove_scratch(folder)
             return evidence.model_copy(update={"found": counts})
+
+    def _count(self, this: _Run, records: int = 0) -> None:
+        """Store how far the comparison is: what is in scratch, and so many records."""
+        listed = this.do(this.session.read.parquet(f"{this.folder}/objects/*").count)
+        self._runs.count(this.order.run, listed, records, round(1000 * (time.monotonic() - this.began)))
 
     def _remove_scratch(self, folder: str) -> None:
         """Remove a run's scratch folder, where it is on this machine."""
@@ -170,6 +178,7 @@ class SparkComparison:
             ended_pass = self._list_pass(this, len(progress.passes), parts)
             progress = progress.model_copy(update={"passes": (*progress.passes, ended_pass)})
             self._runs.store_progress(this.order.run, progress.model_dump(mode="json"))
+            self._count(this)
         if progress.ended is None:
             faults = dict(progress.faults)
             for spec in this.vaults:  # now that they are listed, each must still be provably this deployment's

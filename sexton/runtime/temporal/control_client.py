@@ -131,6 +131,7 @@ class ControlClient(Generic[Request, Report, Progress]):
                 task_queue=ids.control_queue(deployment),
                 result_type=self.report,
                 static_summary=self.summary(request),
+                memo={"instance": request.instance},
                 search_attributes=await search_attributes.known(client, attributes),
             )
         except WorkflowAlreadyStartedError as e:

@@ -8,7 +8,18 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from sexton.check.model import CheckReport, FindingType
-from sexton.insight.wording import first_line, kept_counts, quantity, time_left, utc
+from sexton.insight.wording import (
+    check_text,
+    expected_text,
+    first_line,
+    gone_text,
+    kept_counts,
+    kind_text,
+    quantity,
+    report_text,
+    time_left,
+    utc,
+)
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.results import show_rows
 from sexton.kernel.printable import printable
@@ -17,7 +28,7 @@ from sexton.recycle.planning.model import Estimate, Plan
 
 if TYPE_CHECKING:
     from sexton.insight.marks import PlanDetails, PlanReview
-    from sexton.insight.views import KindCounts, RecentRate, RoundCounts, RunningWork
+    from sexton.insight.views import RecentRate, RoundCounts, RunningWork
     from sexton.operations.rounds import RoundDetails
     from sexton.recycle.model import RoundReport
 
@@ -44,11 +55,9 @@ def show_round(details: "RoundDetails") -> None:
     if counts is not None:
         show_rows(counts.kinds)
         if counts.expected:
-            say(f"{counts.objects:,} of {expected_text(counts)} objects gone{time_left(counts.seconds_left)}")
+            say(gone_text(counts))
     if row.waiting:
         say(f"it has had no lease since {utc(row.waiting_since)}: {row.waiting}")
-    elif row.ended_at is not None:
-        say("it was cut off; a later round took over and finished the marks that it had claimed")
 
 
 def show_report(report: "RoundReport") -> None:
@@ -56,10 +65,7 @@ def show_report(report: "RoundReport") -> None:
     if not report.round:
         say(f"no round of {report.instance} began: {report.state}, {report.error}")
         return
-    counts = f"{report.due} due, {report.claimed} claimed, {report.deleted} deleted"
-    if report.observed:
-        counts = f"observed only, {report.due} due"
-    say(f"round {report.round} of {report.instance}: {report.state}, {counts}")
+    say(f"round {report.round} of {report.instance}: {report.state}, {report_text(report)}")
     leases = f", under {report.leases} leases" if report.leases > 1 else ""
     if leases and report.lost_leases:
         leases += f", {report.lost_leases} of them lost"
@@ -97,6 +103,7 @@ def show_check(report: CheckReport) -> None:
     run, evidence = report.run, report.run.evidence
     took = "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
     say(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {took}")
+    say(run.ended_at is None and f"  {check_text(run)}")
     for listing in evidence.listings if evidence else ():
         young = f", {listing.young:,} of them too young to be reported as orphans" if listing.young else ""
         say(f"  vault {listing.vault}: {listing.objects + listing.young:,} objects{young}")
@@ -120,13 +127,8 @@ def show_check(report: CheckReport) -> None:
 
 def lines_of(work: "RunningWork", rate: "RecentRate") -> list[str]:
     """Return the lines of one running work."""
-    kinds = [k for k in work.progress.kinds if k.due or k.objects or k.listed]
-    lines = [one_line(work, rate)]
-    for kind in kinds[:MOST_KINDS]:
-        marks = f"{kind.removed:,} of {kind.due:,} marks"
-        listed = f", {kind.listed:,} listed" if kind.listed > kind.objects else ""
-        objects = f"{kind.objects:,} of {expected_text(kind)} objects"
-        lines.append(f"  {printable(kind.kind)}: {marks}, {objects}{listed}")
+    kinds = [k for k in work.progress.kinds if k.due or k.expected]
+    lines = [one_line(work, rate), *(f"  {printable(kind_text(kind))}" for kind in kinds[:MOST_KINDS])]
     if len(kinds) > MOST_KINDS:
         lines.append(f"  and {len(kinds) - MOST_KINDS:,} more kinds")
     if work.progress.kept:
@@ -139,6 +141,8 @@ def one_line(work: "RunningWork", rate: "RecentRate") -> str:
     parts = [f"{work.work} {printable(work.name)} of {work.instance}, {dt.timedelta(seconds=work.elapsed_ms // 1000)}"]
     if work.work == "round":
         parts.append(progress_text(work.progress, rate))
+    if work.check is not None:
+        parts.append(check_text(work.check))
     if work.state:
         parts.append(first_line(work.state))
     return ": ".join(part for part in parts if part)
@@ -148,23 +152,11 @@ def progress_text(counts: "RoundCounts", rate: "RecentRate") -> str:
     """Return how many objects are gone, of how many, at which rate, and how long the rest takes at this rate."""
     if not counts.expected:
         return "nothing is listed or deleted yet"
-    share = "" if counts.is_guess or counts.exceeds_expected else f" ({counts.objects / counts.expected:.0%})"
-    text = f"{counts.objects:,} of {expected_text(counts)} objects deleted{share}"
+    share = "" if counts.is_guess else f" ({counts.objects / counts.expected:.0%})"
+    text = f"{counts.objects:,} of {expected_text(counts)} objects gone{share}"
     if rate.per_second is None:
         return text
     return f"{text}, {rate.per_second:,.0f}/s{time_left(rate.seconds_left(counts))}"
-
-
-def expected_text(counts: "RoundCounts | KindCounts") -> str:
-    """Return how many objects are expected, and whether the number is an estimate or only a guess.
-
-    It is unknown while a round finishes marks that earlier rounds claimed: those rounds listed their objects.
-    """
-    if counts.exceeds_expected:
-        return "an unknown number of"
-    if counts.is_guess:
-        return f"{counts.expected:,} (a guess: none was ever listed)"
-    return f"{'about ' if counts.estimated else ''}{counts.expected:,}"
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:

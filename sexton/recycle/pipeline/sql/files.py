@@ -5,7 +5,7 @@ The deletion reads files, the log of deletions reads outcomes.
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, func, or_, select, update
@@ -29,6 +29,7 @@ from sexton.marks.sql.file_lists import (
 )
 from sexton.marks.sql.rows import refs_in
 from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.batches import add_to_round, verify
 from sexton.storage.model import KeyOutcome, KeyResult
 
@@ -73,6 +74,27 @@ class FileStore:
             counts = {kind_and_vault: {"listed": number} for kind_and_vault, number in listed.items()}
             add_to_round(self._db, tx, token.round, counts)
             return first + len(files) - 1
+
+    def count_adopted(self, batch: int, order: AdoptOrder, verify_lease: Callable[[Connection], None]) -> None:
+        """Count in a round the files that an earlier one left of the marks that it claimed: once for each batch.
+
+        ``verify_lease``: raises ``LeaseLost``; called in the transaction that counts.
+        """
+        t, counts = self._db.t.batch, Counter[tuple[str, str]]()
+        token = WriteToken(batch=batch, round=order.round, lease=order.lease, attempt=0)  # writes nothing of the batch
+        with self._db.write() as tx:
+            verify_lease(tx)
+            uncounted = and_(t.c.id == batch, t.c.adopted_by != order.round)
+            if not tx.execute(update(t).where(uncounted).values(adopted_by=order.round)).rowcount:
+                return
+            for files in read_lists(self._db, tx, in_span(self._db, Span(batch)), skip_damaged=True):
+                claimed, codes = claimed_marks(self._db, tx, token, files.refs).items(), files.results.codes
+                # Files of second passes are listed again.
+                left = {ref for ref, m in claimed if m.first_pass_at is None and m.quarantined_reason is None}
+                for run in files.runs_of(left):
+                    undone = sum(codes.count(code, run.start, run.end) for code in UNDONE_CODES)
+                    counts[run.ref.kind, run.vault] += undone
+            add_to_round(self._db, tx, order.round, {place: {"adopted": n} for place, n in counts.items() if n})
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""

@@ -185,17 +185,22 @@ class RoundStore:
             c.execute(update(t).where(running, condition).values(**waits))
         self._free(lease)
 
-    def abandon(self, run_id: str, why: str = "cancelled", plan: int = 0, of: str = "") -> None:
-        """End a round of ``of`` that had no lease yet, and the approval of its plan; it has deleted nothing."""
+    def abandon(self, run_id: str, why: str = "cancelled", plan: int = 0, of: str = "") -> RoundReport | None:
+        """End a round of ``of`` that had no lease yet, and the approval of its plan; it has deleted nothing.
+
+        Return its report; None: there is no such round, or it has ended already.
+        """
         withdraw(self._db, plan, of)
         t, instance = self._db.t.round, self._db.t.instance
+        state, report = CANCELLED if why == "cancelled" else FAILED, None  # as its workflow ends
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
-            for name in self._cut_off(c, unbegun, CANCELLED, f"ended before it had a lease: {why}"):
+            for report in self._cut_off(c, unbegun, state, f"ended before it had a lease: {why}"):
                 now = self._db.now(c)
                 # One that a stop or a window ended is due as soon as that is over.
                 values = cancelled(now) if why == "cancelled" else {"retry_at": now}
-                c.execute(update(instance).where(instance.c.id == name).values(**values))
+                c.execute(update(instance).where(instance.c.id == report.instance).values(**values))
+        return report
 
     def _open_row(
         self, instance: str, run_id: str, plan: int | None, policy: Policy, heartbeat: Callable[[], None]
@@ -227,15 +232,15 @@ class RoundStore:
             c.execute(update(round_).where(not_waiting).values(waiting=FOR_LEASE, waiting_since=now))
             return number
 
-    def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[str]:
-        """End rounds that no workflow will close, with what they did by their counts; return their instances."""
+    def _cut_off(self, c: Connection, which: ColumnElement[bool], state: str, why: str) -> Sequence[RoundReport]:
+        """End rounds that no workflow will close, with what they did by their counts; return their reports."""
         rows = c.execute(select(self._db.t.round).where(which).with_for_update()).all()
-        nothing = Policy(version="", retention_seconds={}, upload_grace_seconds=0)
+        nothing, reports = Policy(version="", retention_seconds={}, upload_grace_seconds=0), list[RoundReport]()
         for row in rows:
             lease = Lease(instance=row.instance, job=JOB, owner=row.run_id, epoch=0)
             opened = OpenedRound(round=row.id, lease=lease, may_delete=True, policy=nothing)
-            self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why))
-        return [row.instance for row in rows]
+            reports.append(self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why)))
+        return reports
 
     def close(self, order: CloseOrder) -> RoundReport:
         """End the round, free the lease and store the report; repeating it returns the stored one; ``OrderRefused``."""
