@@ -8,7 +8,7 @@ import contextvars
 import threading
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
@@ -25,7 +25,6 @@ class AutoHeartbeat:
         """``silence_seconds``: how long one statement or request of the work may take."""
         self._silence = silence_seconds
         self._last = time.monotonic()
-        self._details: tuple[Any, ...] = ()
         self._stop = threading.Event()
         # Copy the context: a plain thread would not know to which activity a heartbeat belongs.
         context = contextvars.copy_context()
@@ -42,10 +41,6 @@ class AutoHeartbeat:
     def keep_alive(self) -> None:
         """Record that the work continues; do not check whether it must stop."""
         self._last = time.monotonic()
-
-    def attach(self, details: Any) -> None:
-        """Send these details with each heartbeat from now on. They are for the Temporal UI only; keep them small."""
-        self._details = (details,)
 
     def heartbeat(self) -> None:
         """Record that the work continues, and raise if it must stop. Called between two pages.
@@ -66,5 +61,5 @@ class AutoHeartbeat:
     def _run(self) -> None:
         while not self._stop.is_set():
             if time.monotonic() - self._last < self._silence:
-                activity.heartbeat(*self._details)
+                activity.heartbeat()
             self._stop.wait(BEAT_SECONDS)

@@ -97,7 +97,7 @@ class RecycleActivities:
         """Claim one range of due marks, delete their files, and settle the marks."""
         with refusals(), AutoHeartbeat() as heartbeats:
             order = self._rounds.checked_range(order, self._policy(order.lease.instance))
-            receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
+            receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat)
         text = "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round"
         log.info(text, order.lease.instance, order.round, order.kind, order.number, receipt.claimed, receipt.objects)
         return receipt

@@ -122,9 +122,8 @@ a database connection all the time: they have a task queue and threads of their 
 FLUSHES_AT_ONCE = 32
 """Topics for whose flushes one worker waits at the same time. Each waits for up to an hour, and reads its topic's
 regions once a second: they have a task queue and threads of their own, so that no purge waits behind them."""
-FIRST_COUNT_SECONDS, LONGEST_COUNT_SECONDS = 30.0, 600.0
-"""What the Temporal UI shows of a range or a comparison that lasts is counted again after 30 s, then after twice as
-long each time, up to 10 min: each time adds six events to the history."""
+COUNT_SECONDS = 30.0
+"""How often what the Temporal UI shows of a round or a check is counted again: six events of the history each time."""
 MAX_CHECK_TRIES = 3
 """A check that fails is tried again after 10 s and 20 s; then it ends without a result. Each try lists everything."""
 MAX_LEASES_LOST = 5

@@ -82,11 +82,9 @@ class Controls:
 
     async def count_while(self, *working: str) -> None:
         """Show again and again how far the work is, while the workflow does one of these; a task that never ends."""
-        seconds = options.FIRST_COUNT_SECONDS
         while workflow.patched(ids.SHOWN):
             await workflow.wait_condition(lambda: self._doing in working)
-            await workflow.sleep(seconds, summary="until it is counted again")
-            seconds = min(2 * seconds, options.LONGEST_COUNT_SECONDS)
+            await workflow.sleep(options.COUNT_SECONDS, summary="until it is counted again")
             if self._doing in working:
                 await self._count()
 

@@ -172,7 +172,7 @@ class InProcessComparison:
                     db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))
                     db.executemany(_ADD_PREFIX, ((e.vault, e.name, e.key, e.live, e.record) for e in prefixes))
                     live_prefixes.update(entry.vault for entry in prefixes if entry.live)
-        pages.store()
+        pages.heartbeat(every=0)
         live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
         return with_live_counts(evidence, moment.at, live_files, live_prefixes)
 
@@ -218,16 +218,12 @@ class _PageCounter:
     began: float = field(default_factory=time.monotonic)
     stored_at: float = float("-inf")
 
-    def heartbeat(self) -> None:
-        """Send a heartbeat; store the counts if that is due."""
+    def heartbeat(self, every: float = STORE_SECONDS) -> None:
+        """Send a heartbeat; store the counts if that was done so many seconds ago."""
         self.beat()
-        if time.monotonic() - self.stored_at >= STORE_SECONDS:
-            self.store()
-
-    def store(self) -> None:
-        """Store the counts."""
-        self.stored_at = time.monotonic()
-        self.runs.count(self.order.run, self.listed, self.records, round(1000 * (self.stored_at - self.began)))
+        if (now := time.monotonic()) - self.stored_at >= every:
+            self.stored_at = now
+            self.runs.count(self.order.run, self.listed, self.records, round(1000 * (now - self.began)))
 
     def add(self, objects: int) -> None:
         """Count a page; raise ``TooManyObjects`` if one process should not compare so many."""

@@ -23,7 +23,7 @@ from sexton.marks.file_results import (
     dump,
     load,
 )
-from sexton.marks.model import DONE, NO_LAST_FILE, File, FilePage, Ref
+from sexton.marks.model import DONE, File, FilePage, Ref
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 
 LIST_FILES = 5_000
@@ -161,11 +161,6 @@ class FileList:
                             self._share(n),
                             origin if origin.batch else origin._replace(batch=self.batch),
                         )
-
-    def count(self, codes: Collection[int], after: int = 0, to: int = NO_LAST_FILE) -> int:
-        """Return how many files numbered above ``after``, up to ``to``, have one of these codes."""
-        first, end = max(0, after - self.first + 1), max(0, min(len(self.keys), to - self.first + 1))
-        return sum(self.results.codes.count(code, first, end) for code in codes)
 
     def untried_pages(self, refs: Set[Ref], after: int, to: int) -> list[FilePage]:
         """Return the untried files of these marks numbered above ``after``, up to ``to``, as pages of one vault each.

@@ -76,6 +76,9 @@ _environment.filters.update(
 _environment.globals.update(
     asset=asset,
     quantity=wording.quantity,
+    check_text=wording.check_text,
+    expected_text=wording.expected_text,
+    gone_text=wording.gone_text,
     kept_counts=wording.kept_counts,
     excluded_vaults=wording.excluded_vaults,
     freed=wording.freed,

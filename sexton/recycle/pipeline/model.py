@@ -42,20 +42,6 @@ class RangeOrder(Message):
     """At most so many attempts were made by workers of another queue: attempts of this queue are newer."""
 
 
-class RangeProgress(Message):
-    """The progress of a range, as details of its heartbeat, for people.
-
-    ``claimed``: marks. ``files``: the number of the last file stored in this attempt. ``tried``: the number of the file
-    up to which all were tried. ``faults``: the excluded vaults, and why. The next attempt needs none of this: it reads
-    the rows, page by page.
-    """
-
-    claimed: int
-    files: int
-    tried: int
-    faults: dict[str, str] = Field(default_factory=dict)
-
-
 class RangeReceipt(Message):
     """The result of one range. ``kept``: marks by the reason to keep them; ``faults``: excluded vaults, and why.
 

@@ -63,11 +63,6 @@ class Deletion(Protocol):
         """Return whether every file up to this number was tried, or is skipped."""
         ...
 
-    @property
-    def tried_to(self) -> int:
-        """Return a file number, approximately the highest up to which every file was tried or is skipped."""
-        ...
-
     def logged(self, after: int, to: int) -> bool:
         """Return whether the deletion itself logged the outcomes of these files."""
         ...

@@ -6,7 +6,6 @@ resolved in chunks, claimed in groups, and their files deleted in pages of one r
 Every step can run twice. Only the claim decides about deletion, and only stored files of claimed marks are deleted.
 """
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from sexton.kernel.errors import GuardBusy
 from sexton.marks.kept import OWNER_BUSY, PROTECTED, Kept, name_first
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeProgress, RangeReceipt
+from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.parts import Deletion, Parts
 from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.settle import Settler
@@ -27,7 +26,6 @@ GROUP_FILES = 8_000
 """Files claimed before their pages are deleted together: enough pages to keep the threads busy."""
 GROUPS_AT_ONCE = 3
 """Groups that are claimed and not settled: one is deleted, one comes before and one after it."""
-REPORT_SECONDS = 1.0
 
 
 class _ClaimedGroup(NamedTuple):
@@ -71,32 +69,6 @@ class _RangeState:
         self.protected_bytes += chunk.protected_bytes
 
 
-@dataclass
-class ProgressReporter:
-    """Reports how far a range is, at most once per ``REPORT_SECONDS``, whenever the range sends a heartbeat."""
-
-    report: Callable[[RangeProgress], None]
-    heartbeat: Callable[[], None]
-    state: _RangeState | None = None
-    deletion: Deletion | None = None
-    reported_at: float = float("-inf")
-
-    def __call__(self) -> None:
-        """Send a heartbeat; report the progress if that is due."""
-        state, deletion = self.state, self.deletion
-        if state and deletion and time.monotonic() - self.reported_at >= REPORT_SECONDS:
-            self.reported_at = time.monotonic()
-            faults = state.work.active_lease.faults
-            self.report(
-                RangeProgress(claimed=state.claimed, files=state.last_file, tried=deletion.tried_to, faults=faults)
-            )
-        self.heartbeat()
-
-    def follow(self, deletion: Deletion) -> None:
-        """Report the progress of this deletion from now on."""
-        self.deletion = deletion
-
-
 class RangeRunner:
     """Runs ranges for one worker. Safe for several ranges at once."""
 
@@ -105,14 +77,8 @@ class RangeRunner:
         self._parts, self._stores, self._resolver, self._settler = parts, parts.stores, resolver, settler
         self._group_files = group_files
 
-    def run(
-        self,
-        order: RangeOrder,
-        attempt: int,
-        heartbeat: Callable[[], None],
-        report: Callable[[RangeProgress], None],
-    ) -> RangeReceipt:
-        """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
+    def run(self, order: RangeOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
+        """Claim, delete and settle one range of due marks.
 
         If an earlier attempt has finished the range, its stored receipt is returned. Otherwise the marks that an
         earlier attempt claimed are deleted and settled first.
@@ -126,10 +92,10 @@ class RangeRunner:
         token, stored_receipt, claimed_before = self._stores.batches.open(order, order.attempts + attempt)
         if stored_receipt is not None:
             return stored_receipt
-        parts, reporter = self._parts, ProgressReporter(report, heartbeat)
-        active_lease = ActiveLease(parts.leases, parts.controls, order.lease, reporter, order.excluded_vaults)
+        parts = self._parts
+        active_lease = ActiveLease(parts.leases, parts.controls, order.lease, heartbeat, order.excluded_vaults)
         # Marks that earlier attempts claimed are no longer due, so this one does not scan them: ``scanned`` begins so.
-        state = reporter.state = _RangeState(
+        state = _RangeState(
             order=order,
             work=BatchWork(token, active_lease),
             scanned=claimed_before,
@@ -139,8 +105,8 @@ class RangeRunner:
             # Numbers of files only grow, also over rows that are removed meanwhile.
             last_file=self._stores.files.last_number(token),
         )
-        state.keep_counts += self._settler.finish(state.work, order.upload_grace_seconds, reporter.follow)
-        self._run_groups(state, reporter)
+        state.keep_counts += self._settler.finish(state.work, order.upload_grace_seconds)
+        self._run_groups(state)
         receipt = RangeReceipt(
             scanned=state.scanned,
             claimed=state.claimed,
@@ -155,10 +121,9 @@ class RangeRunner:
         self._stores.batches.close(token, receipt)
         return receipt
 
-    def _run_groups(self, state: _RangeState, reporter: ProgressReporter) -> None:
+    def _run_groups(self, state: _RangeState) -> None:
         """Claim group after group while earlier ones are deleted, so that the store is busy while rows are written."""
         with self._parts.deleter.begin(state.work.token, state.work.active_lease, state.last_file) as deletion:
-            reporter.follow(deletion)
             groups: deque[_ClaimedGroup] = deque()
             while groups or not self._claims_no_more(state):
                 while len(groups) < GROUPS_AT_ONCE and not self._claims_no_more(state):

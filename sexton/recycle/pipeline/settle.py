@@ -5,7 +5,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -19,7 +19,7 @@ from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.decide import DeletionProgress
 from sexton.recycle.pipeline.model import Chunk
-from sexton.recycle.pipeline.parts import Deleter, Deletion, Stores
+from sexton.recycle.pipeline.parts import Deleter, Stores
 from sexton.storage.model import IN_FLIGHT_SECONDS
 from sexton.storage.port import UnknownVault, VaultFault
 
@@ -85,24 +85,18 @@ class Settler:
 
         self._owner.forget(work.instance, find_refs)
 
-    def finish(
-        self,
-        work: BatchWork,
-        upload_grace_seconds: int,
-        follow: Callable[[Deletion], None] = lambda _: None,
-    ) -> Counter[Kept]:
+    def finish(self, work: BatchWork, upload_grace_seconds: int) -> Counter[Kept]:
         """Clean up after an older attempt, then delete and settle every claimed mark of the batch.
 
         Args:
             work: the token and the lease.
             upload_grace_seconds: the wait before a second pass.
-            follow: called with the deletion before it begins.
 
         Returns:
             why marks were not settled.
         """
         self.drop_unclaimed(work)
-        logged = self._delete(work, follow, 0, self._stores.files.last_number(work.token))
+        logged = self._delete(work, 0, self._stores.files.last_number(work.token))
         keep_counts: Counter[Kept] = Counter()
         for refs in self._stores.due_marks.claimed_marks(work.token):
             keep_counts += self.settle(work, refs, upload_grace_seconds, logged=logged)
@@ -139,19 +133,18 @@ class Settler:
 
         What could not be deleted is dropped: the next round lists it again and asks the keepers again.
         """
-        logged = self._delete(work, lambda _: None, chunk.files_after, chunk.last_file)
+        logged = self._delete(work, chunk.files_after, chunk.last_file)
         keep_counts = self.settle(work, chunk.refs, upload_grace_seconds, logged=logged)
         self._stores.files.drop(work.token, chunk.refs, chunk.files_after)
         return keep_counts
 
-    def _delete(self, work: BatchWork, follow: Callable[[Deletion], None], after: int, last: int) -> bool:
+    def _delete(self, work: BatchWork, after: int, last: int) -> bool:
         """Try the undone files of claimed marks numbered above ``after``, up to ``last``.
 
         Returns:
             whether the deletion logged the outcomes itself.
         """
         with self._deleter.begin(work.token, work.active_lease, after) as deletion:
-            follow(deletion)
             deletion.release_up_to(last)
             deletion.finish()
             if self._deleter.leaves_requests:

@@ -11,7 +11,7 @@ from sexton.marks.model import Reason
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, RENEW_SECONDS
 from sexton.recycle.pipeline.adopt import Adopter
-from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeProgress, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.pipeline.ranges import RangeRunner
 from sexton.recycle.pipeline.resolve import Resolver
@@ -86,15 +86,9 @@ class Recycler:
         except OwnerSilent as e:
             log.warning("the plan of %s lacks what its owner would mark now: %s", instance, e)
 
-    def recycle(
-        self,
-        order: RangeOrder,
-        attempt: int,
-        heartbeat: Callable[[], None],
-        report: Callable[[RangeProgress], None] = lambda _: None,
-    ) -> RangeReceipt:
+    def recycle(self, order: RangeOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
         """Claim, delete and settle one range of due marks; raises as ``RangeRunner.run`` does."""
-        return self._ranges.run(order, attempt, heartbeat, report)
+        return self._ranges.run(order, attempt, heartbeat)
 
     def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
         """Finish the marks that earlier rounds claimed, then make the second passes that are due."""

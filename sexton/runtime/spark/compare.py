@@ -153,7 +153,8 @@ class SparkComparison:
             evidence, objects = self._evidence_of_listings(this, progress)
             try:
                 evidence, known = self._read_live_side(this, evidence)
-                self._count(this, this.do(known.count))
+                if objects is not None:
+                    self._count(this, this.do(known.count))
             except (OwnerSilent, NoLiveSide) as e:
                 return evidence.model_copy(update={"errors": (str(e),)})
             counts = this.do(lambda: self._write_findings(this, evidence, objects, known))

@@ -3,7 +3,6 @@
 No key passes through this process: jobs get numbers of files, and return results of parts.
 """
 
-import time
 from collections import deque
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,8 +14,7 @@ from typing import NamedTuple, Self
 from pyspark.sql.connect.session import SparkSession
 
 from sexton.marks.model import LeaseLost, WriteToken
-from sexton.recycle.pipeline.active_lease import POLL_SECONDS, RENEW_SECONDS, ActiveLease
-from sexton.recycle.pipeline.sql.files import OutcomeStore
+from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
@@ -38,12 +36,11 @@ class SparkDeleter:
 
     leaves_requests = True
 
-    def __init__(self, sessions: Sessions, work: Work, outcomes: OutcomeStore, connections: int) -> None:
+    def __init__(self, sessions: Sessions, work: Work, connections: int) -> None:
         """``connections``: to the database, of all executors of one deletion together; each task has one."""
         # A folder is a different one on each machine: then only this process writes the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
-        self.outcomes = outcomes
         self.tasks = min(max(1, connections // JOBS_AT_ONCE), sessions.cores or connections)
 
     def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> "SparkDeletion":
@@ -71,7 +68,6 @@ class SparkDeletion:
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = after
         self._unlogged: list[tuple[int, int]] = []
-        self._under_way, self._counted_at = 0, float("-inf")
 
     def __enter__(self) -> Self:
         return self
@@ -93,19 +89,11 @@ class SparkDeletion:
         while not self.has_tried(to):
             self._send(1)  # no more files are claimed meanwhile
             self._active_lease.keep_alive()
-            now = time.monotonic()
-            if now - self._counted_at >= RENEW_SECONDS:  # for the progress that people see
-                self._counted_at = now
-                self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
             wait([self._jobs[0].results], POLL_SECONDS)  # the other jobs' results are taken after this one's
 
     def has_tried(self, to: int) -> bool:
         self._take_results()
         return self._tried_to >= to
-
-    @property
-    def tried_to(self) -> int:
-        return self._tried_to + self._under_way
 
     def logged(self, after: int, to: int) -> bool:
         return not any(first < to and last > after for first, last in self._unlogged)
@@ -148,7 +136,7 @@ class SparkDeletion:
                 if not part.logged:
                     self._unlogged.append((job.after, job.to))
             self._jobs.popleft()
-            self._tried_to, self._under_way = job.to, 0
+            self._tried_to = job.to
 
 
 def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
@@ -181,5 +169,5 @@ class SparkEngine:
         self.compare = SparkComparison(
             sessions, work.where, stores.vaults, stores.live_side, stores.checks, scratch=scratch, connections=share
         )
-        deleter = SparkDeleter(sessions, work, stores.pipeline.outcomes, share)
+        deleter = SparkDeleter(sessions, work, share)
         self.recycler = engine.recycler(deleter, group_files=GROUP_FILES)

@@ -10,19 +10,19 @@ import typer
 
 from sexton.insight.wording import (
     UNANSWERED,
+    check_text,
     duration,
     excluded_vaults,
     first_line,
+    gone_text,
     human_bytes,
     kept_counts,
     quantity,
-    time_left,
     utc,
     utc_column,
 )
 from sexton.interfaces.cli.output import say
 from sexton.interfaces.cli.render.results import show_rows
-from sexton.interfaces.cli.render.rounds import expected_text
 from sexton.interfaces.cli.render.tables import approve_command
 from sexton.marks.kept import KeepReason, vault_way_out
 from sexton.recycle.model import NO_FAULT
@@ -170,8 +170,9 @@ def show_status(status: "Status") -> None:
         typer.echo(f"{status.slots_used} of {status.slots} slots for rounds are in use\n")
     else:
         say("no instance is registered; begin with: sexton instance add NAME")
+    checks = {work.instance: check_text(work.check) for work in status.running if work.check is not None}
     for row in status.instances:
-        show_instance(row)
+        show_instance(row, checks.get(row.instance, ""))
     if status.topics is not None and status.topics.topics:
         _show_topics(status.topics, [work for work in status.running if work.work == "purge"])
     if status.binlogs is not None and status.binlogs.databases:
@@ -185,8 +186,8 @@ def show_status(status: "Status") -> None:
             say(f"  {work.work} {work.name} of {work.instance}: {link}")
 
 
-def show_instance(i: "InstanceStatus") -> None:
-    """Print one instance."""
+def show_instance(i: "InstanceStatus", check: str) -> None:
+    """Print one instance; ``check``: how far its running check is."""
     say(f"{i.instance}: {i.mode}, {_running(i.running) if i.running else 'no round is running'}")
     say(i.mode == "observe" and f"  its rounds delete nothing until: sexton enable {i.instance}")
     if i.halt is not None:
@@ -218,7 +219,7 @@ def show_instance(i: "InstanceStatus") -> None:
     say(i.protections and f"  protections: {i.protections}{kept}; see: sexton protection list {i.instance}")
     say(i.holds and f"  holds: {i.holds}; see: sexton blockers {i.instance}")
     _show_last_round(i)
-    say(f"  checks: {_checks(i)}")
+    say(f"  checks: {_checks(i)}", check and f"    {check}")
     if not i.shows_live_objects:
         say("  no live view: nothing looks for live objects before a deletion, checks find")
         say("    no loss, and max_delete_fraction is not in force", "    see: sexton instance live-view --help")
@@ -305,8 +306,7 @@ def _running(r: "Running") -> str:
         )
     if r.leased:
         counts = r.progress  # as far as its rows show it
-        gone = f": {counts.objects:,} of {expected_text(counts)} objects deleted{time_left(counts.seconds_left)}"
-        return f"{name} is running since {utc(r.since)}{gone if counts.expected else ''}"
+        return f"{name} is running since {utc(r.since)}{f': {gone_text(counts)}' if counts.expected else ''}"
     if r.waiting:
         return f"{name} has had no lease since {utc(r.waiting_since)}: {first_line(r.waiting)}"
     return f"{name}, begun {utc(r.since)}, has no lease now"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sexton.insight.wording import (
+    check_text,
     duration,
     excluded_vaults,
     first_line,
@@ -69,7 +70,7 @@ FORMS: Mapping[str, str] = {
     "quarantine list": "instance mark reason failures marked_at bytes last_error",
     "check list": (
         "check=id instance state began_at=cutoff ended_at live_files=evidence.live listed=evidence.listings "
-        "missing=missing_inputs"
+        "progress missing=missing_inputs"
     ),
     "check findings": "finding=id type vault key size expected since_at=first_seen confirmed_at record detail",
     "hold list": "hold=id instance covers=what placed_at expires_at released_at by=placed_by why=reason",
@@ -284,6 +285,7 @@ COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
         "not_asked": [f"node {node}: {reason}" for node, reason in report.flushed.silent.items()],
     },
     "RegionLag": _region,
+    "check list": lambda run, _: {"progress": "" if run.ended_at else check_text(run)},
     "check findings": lambda f, _: {
         # Two sizes that differ by a byte would be shown as one.
         name: size if size is None else f"{size:,} B" if f.type == "SIZE_MISMATCH" else human_bytes(size)

@@ -15,7 +15,7 @@ from sexton.database.engine import Database, is_locked
 from sexton.database.rows import in_list, sum_of
 from sexton.kernel.crash_points import reached
 from sexton.marks.file_list import FileList, ListedFile, lists_of
-from sexton.marks.file_results import OUTCOMES, UNDONE_CODES, DamagedList
+from sexton.marks.file_results import UNDONE_CODES, DamagedList
 from sexton.marks.model import CHUNK_MARKS, DONE, File, FilePage, MarkState, Reason, Ref, Span, WriteToken
 from sexton.marks.sql.file_lists import (
     add_list,
@@ -321,12 +321,6 @@ class OutcomeStore:
         The marks of a damaged list are not settled: what was deleted of them is logged when the list is restored.
         """
         yield from self._outcomes(token, Span(token.batch, after, to), None)
-
-    def tried_between(self, token: WriteToken, after: int, to: int) -> int:
-        """Return how many of the batch's files numbered above ``after``, up to ``to``, have an outcome."""
-        with self._db.read() as tx:
-            lists = read_lists(self._db, tx, in_span(self._db, Span(token.batch, after, to)), skip_damaged=True)
-            return sum(files.count(OUTCOMES, after=after, to=to) for files in lists)
 
     def _outcomes(self, token: WriteToken, span: Span, refs: frozenset[Ref] | None) -> Iterator[Sequence[AuditRow]]:
         """Yield rows of the log of deletions, enough at once for a file of the log.

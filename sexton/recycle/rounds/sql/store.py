@@ -192,7 +192,8 @@ class RoundStore:
         """
         withdraw(self._db, plan, of)
         t, instance = self._db.t.round, self._db.t.instance
-        state, report = CANCELLED if why == "cancelled" else FAILED, None  # as its workflow ends
+        state = CANCELLED if why == "cancelled" else FAILED  # as its workflow ends
+        report: RoundReport | None = None
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
             for report in self._cut_off(c, unbegun, state, f"ended before it had a lease: {why}"):
