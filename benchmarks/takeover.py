@@ -39,7 +39,6 @@ class KilledBeforeDeleting:
     """A deletion that kills its process when every mark is claimed. Implements ``Deleter`` and ``Deletion``."""
 
     leaves_requests = False
-    tried_to = 0
 
     def begin(self, _token: WriteToken, _active_lease: ActiveLease, _after: int = 0) -> Self:
         """Return itself: it deletes nothing."""

@@ -47,7 +47,7 @@ def test_round_waits_for_its_lease_since_its_first_attempt(rig: Rig) -> None:
 
     [ended] = [r.report for r in Reports(rig.db).rounds("shop", last=1)]
     assert ended is not None
-    assert ended.error == "ended before it had a lease: halted: stopped"
+    assert (ended.state, ended.error) == ("FAILED", "ended before it had a lease: halted: stopped")
 
 
 MARKS, KEYS = 12, 300

@@ -58,6 +58,7 @@ RUN = {
     **dict.fromkeys(
         ("state", "cutoff", "ended_at", "asked_by", "evidence", "missing_inputs"), "rows: the row's value is used"
     ),
+    **dict.fromkeys(("listed", "records", "expected_objects", "expected_records", "counting_ms"), SHOWN),
 }
 CHECK = {
     "instance": "rows: the instance of the row is used",
@@ -123,6 +124,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
     },
     "due_instances": {},
     "nudge": {},
+    "read_progress": {"work": "harmless: rows are read"},
     "begin_check": {"instance": RECORDED, "requested_by": SHOWN},
     "compare": CHECK,
     "look_again": {

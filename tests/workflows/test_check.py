@@ -28,6 +28,7 @@ from tests.support.eventually import PATIENCE_SECONDS, eventually_async, happene
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.support.transactions import owner_write
 from tests.workflows.conftest import Served, at_rest, settings_of, until_doing
+from tests.workflows.test_details import details
 from workflows import ids, options
 from workflows.options import COMPARISONS_AT_ONCE
 
@@ -116,9 +117,11 @@ async def test_a_check_is_the_only_one_and_obeys_signals(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [shop] = shops(served.rig, tmp_path, 1)
+    monkeypatch.setattr(options, "COUNT_SECONDS", 0.1)
     with endless_listing(monkeypatch) as listed:
         first = await started(served, shop)
         await happened(listed)
+        await eventually_async("it is counted", lambda: details(first), lambda text: "objects listed: 0" in text)
         with pytest.raises(WorkflowAlreadyStartedError):
             await started(served, shop)
         await first.cancel()
@@ -144,6 +147,7 @@ async def test_a_check_is_the_only_one_and_obeys_signals(
     assert signalled.confirmed == {}
     assert paused.check == report.run.id
     assert (report.whole, report.confirmed) == (True, {"LOST": 1})
+    assert "- objects listed: 19, records read: 19\n" in await details(third)
 
 
 async def test_retry_ends_the_backoff_of_a_check(

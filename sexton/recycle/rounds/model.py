@@ -4,7 +4,7 @@ Messages ignore unknown fields and set no bounds, because a replay reads old his
 since 1970 on the database's clock.
 """
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from sexton.kernel.message import Message
 from sexton.marks.kept import KeptCounts
@@ -65,6 +65,20 @@ class KindProgress(Message):
     note: str = ""
     tries_spark: bool = True
     """Whether the next range of the kind is offered to Spark's workers again."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def objects_per_second(self) -> float | None:
+        """Return the rate so far, None before any object was deleted."""
+        return 1000 * self.objects / self.elapsed_ms if self.objects and self.elapsed_ms else None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the remaining time at the rate at which marks were scanned so far; None before the first."""
+        if not self.scanned or self.finished:
+            return 0.0 if self.finished else None
+        return max(0, self.due - self.scanned) * self.elapsed_ms / self.scanned / 1000
 
 
 class RoundProgress(Message):

@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sexton.check import parquet
+from sexton.check.model import CheckRequest
+from sexton.insight.progress import progress_lines
 from sexton.storage.model import MARKER_KEY
 from tests.integration.check.conftest import Owned, file_keys
 from tests.support.command import run
@@ -55,6 +57,27 @@ def test_findings_are_listed_explained_accepted_and_repaired(
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
     assert checked.count("mark", kind="orphan") == 1
+
+
+def test_every_door_shows_how_far_a_check_is(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    owned.write_live(*file_keys(400))
+    owned.check()
+    order = owned.checker.begin(CheckRequest(instance="shop"), "second").order
+    owned.runs.count(order.run, 100, 0, 10_000)
+    number = str(order.run.id)
+    commands = (("status", "shop"), ("check", "show", number), ("check", "list", "shop"))
+    printed = [run(owned, capsys, *words).out for words in commands]
+    status, shown, listed = (json.loads(run(owned, capsys, *words, "--json").out) for words in commands)
+    lines = progress_lines(owned.db, "check", order.run.id)
+    owned.checker.compare(owned.direct, order, lambda: None)
+    compared = owned.runs.report(order.run.id).run
+
+    text = "objects listed: 100 of about 400, records read: 0 of about 400, about 70 s left"
+    assert [text in out for out in printed] == [True] * 3
+    assert lines == [text]
+    runs = [status["running"][0]["check"], shown["run"], listed["items"][0]]
+    assert [(run["listed"], run["expected_objects"], run["seconds_left"]) for run in runs] == [(100, 400, 70.0)] * 3
+    assert (compared.listed, compared.records, compared.seconds_left) == (400, 400, None)
 
 
 def test_a_rebase_accepts_only_what_a_check_could_see(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:

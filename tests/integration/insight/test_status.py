@@ -13,7 +13,6 @@ from sexton.contract import NewMark
 from sexton.insight.progress import NOTHING, round_progress
 from sexton.insight.status import overview
 from sexton.insight.views import InstanceStatus, KindCounts, RoundCounts
-from sexton.interfaces.cli.render.rounds import expected_text
 from sexton.kernel.crash_points import installed
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
@@ -22,6 +21,7 @@ from sexton.operators.settings import SettingStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.sql.measure import MOST_KINDS
 from tests.integration.insight.conftest import FILES
+from tests.integration.recycle.pipeline.attempts import adopt_order
 from tests.servers.postgres import new_database, shared
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
@@ -205,7 +205,7 @@ def test_commands_show_how_far_a_round_is(worker: Rig, capsys: pytest.CaptureFix
 
     assert "20 of about 30 objects gone, about " in shown
     assert "is running since" in status
-    assert ": 20 of about 30 objects deleted, about " in status
+    assert ": 20 of about 30 objects gone, about " in status
     assert as_json["progress"]["kinds"][0]["objects"] == 20
 
 
@@ -231,11 +231,28 @@ def test_counts_of_the_round_say_more_than_its_plan() -> None:
     assert half.model_copy(update={"kept": 40}).expected == 30_000
 
 
-def test_time_left_is_unknown_while_earlier_marks_are_finished() -> None:
-    adopting = KindCounts(kind="dropped", objects=90)
-    beside_plan = KindCounts(kind="dropped", due=9, planned=90, listed=80, objects=90)
-    counts = RoundCounts(kinds=(adopting,), elapsed_ms=1_000)
+def test_a_round_shows_how_much_earlier_ones_left(worker: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    cut_off(worker, "outcomes.recorded")
+    worker.later(61)  # its lease has ended
+    order = adopt_order(worker)
+    with pytest.raises(Crash), installed(crash_at("outcomes.recorded")):
+        worker.recycler.adopt(order, 1, lambda: None)
+    half = run(worker, capsys, "round", "show", str(order.round)).out
+    worker.recycler.adopt(order, 2, lambda: None)
+    [kind] = round_progress(worker.db, order.round).kinds
+    [_, first] = json.loads(run(worker, capsys, "round", "list", "shop", "--json").out)["items"]
+    shown = json.loads(run(worker, capsys, "round", "show", str(first["round"]), "--json").out)["round"]
 
-    assert (counts.exceeds_expected, counts.seconds_left) == (True, None)
-    assert expected_text(counts) == "an unknown number of"
-    assert not beside_plan.exceeds_expected
+    assert "10 of 20 objects gone, about " in half
+    assert (kind.adopted, kind.objects, kind.expected) == (20, 20, 20)
+    assert (first["state"], first["report"]["deleted"]) == ("FAILED", 10)  # its run ended without a report
+    assert shown == first
+
+
+def test_own_marks_of_a_round_come_on_top_of_those_it_adopts() -> None:
+    adopting = KindCounts(kind="dropped", adopted=90, objects=30)
+    planned = adopting.model_copy(update={"due": 9, "planned": 10, "objects": 90})
+    listed = planned.model_copy(update={"estimated": True, "claimed": 3, "listed": 40, "objects": 100})
+
+    assert [counts.expected for counts in (adopting, planned, listed)] == [90, 100, 210]
+    assert RoundCounts(kinds=(adopting,), elapsed_ms=1_000).seconds_left == 2

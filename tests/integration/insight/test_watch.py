@@ -74,7 +74,7 @@ def test_round_is_shown_until_its_report(
     shown = run(rig, capsys, "round", "show", number, "--watch")
 
     assert shown.code == 0
-    assert "20 of about 30 objects deleted (67%)" in shown.out
+    assert "20 of about 30 objects gone (67%)" in shown.out
     assert f"round {number} of shop" in shown.out
     assert f"round {number} of shop: SUCCEEDED" in shown.out
     assert "\x1b" not in shown.out
@@ -104,7 +104,7 @@ def test_checks_purges_and_paused_rounds_are_shown_as_running(
     with pytest.raises(Crash), installed(crash_at("round.opened")):
         rig.round()
     rig.sql("UPDATE {}round SET waiting = 'paused', waiting_since = started_at")
-    purge = {"kafka_id": "k", "floor": 100, "at": 1_000, "log_end": 200, "holders": {}}
+    purge = {"kafka_id": "k", "floor": 100, "at": 1_000, "log_start": 40, "log_end": 200, "holders": {}}
     for topic, mode in (("wal-1", "delete"), ("wal-2", "logical")):
         rig.insert("wal_topic", name=topic, instance="shop", enabled=True, mode=mode)
         rig.insert("wal_purge", topic=topic, **purge)
@@ -119,7 +119,7 @@ def test_checks_purges_and_paused_rounds_are_shown_as_running(
     }
     assert (running["purge"].name, running["purge"].state) == (
         "wal-1",
-        "the log has not deleted all entries below 100 yet",
+        "the log has not deleted all entries below 100 yet: 60 entries",
     )
     assert "purge of wal-1, since 1970-01-01 00:00:01 UTC" in status
     assert {work.work for work in read_running(rig.db)} == {"check", "round"}
@@ -132,7 +132,7 @@ def test_terminal_is_redrawn_each_second(rig: Rig, paused_midway: threading.Even
     command = [sys.executable, "-m", "sexton", "status", "--watch"]
     with subprocess.Popen(command, env=os.environ | variables, stdout=writer, stderr=writer, stdin=writer) as child:
         shown = b""
-        while shown.count(b"20 of about 30 objects deleted") < 3:
+        while shown.count(b"20 of about 30 objects gone") < 3:
             shown += os.read(reader, 65_536)
         child.send_signal(signal.SIGINT)
         code = child.wait(PATIENCE_SECONDS)

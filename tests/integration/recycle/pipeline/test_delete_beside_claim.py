@@ -14,7 +14,7 @@ from sexton.marks.model import LeaseLost
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.pipeline import active_lease, delete, ranges
 from sexton.recycle.pipeline import resolve as resolving
-from sexton.recycle.pipeline.model import RangeOrder, RangeProgress
+from sexton.recycle.pipeline.model import RangeOrder
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
@@ -232,26 +232,3 @@ def test_file_numbers_only_grow_within_a_range(
 
     assert list(seen) == [f"m{n:02}.dat" for n in range(8)]
     assert list(seen.values()) == list(range(1, 9))
-
-
-def test_a_heartbeat_reports_progress_of_a_resumed_range(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes(monkeypatch, lap=2)
-    monkeypatch.setattr(ranges, "REPORT_SECONDS", 0.0)
-    order = due(rig, rig.local(tmp_path / "v"), 12)
-    said: list[RangeProgress] = []
-
-    with installed(at_point("marks.removed", lambda: _boom(rig))), pytest.raises(Boom):
-        rig.recycler.recycle(order, 1, lambda: None, said.append)
-    first = len(said)
-    rig.recycler.recycle(order, 2, lambda: None, said.append)
-    again = said[first:]
-
-    assert said[0].claimed <= 2 * ranges.GROUPS_AT_ONCE
-    assert [s.tried for s in said[:first]] == sorted(s.tried for s in said[:first])
-    assert again[0].claimed >= 2
-    assert again[0].files >= again[0].claimed
-    assert again[-1].claimed == 12
-    assert again[-1].tried == again[-1].files > 0  # numbers begin anew where nothing was left of them
-    assert again[-1].faults == {}

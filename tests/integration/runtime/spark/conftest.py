@@ -63,7 +63,7 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
     def made(rig: Rig) -> Recycler:
         rig.audit = ParquetAudit(audit_locations(rig), 400)
         work = Work(where=target(rig), requests=4)
-        rig.recycler = rig.recycler_of(rig.owner, SparkDeleter(sessions, work, rig.stores.outcomes, 8))
+        rig.recycler = rig.recycler_of(rig.owner, SparkDeleter(sessions, work, 8))
         return rig.recycler
 
     return made

@@ -139,7 +139,7 @@ def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
         store.fill_now(shop, PAGES)
         proxy.delay("DeleteObjects", 0.1)
-        deleter_on_spark = SparkDeleter(running, Work(where=where, requests=4), shop.stores.outcomes, 2 * CONNECTIONS)
+        deleter_on_spark = SparkDeleter(running, Work(where=where, requests=4), 2 * CONNECTIONS)
         shop.recycler = shop.recycler_of(shop.owner, deleter_on_spark)
         killed: list[int] = []
 

@@ -133,11 +133,10 @@ def test_an_audit_folder_is_not_written_on_other_machines(
         work = Work(
             where=target(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
         )
-        assert not SparkDeleter(away, work, rig.stores.outcomes, 4).work.audits  # type: ignore[arg-type]
-        assert SparkDeleter(sessions, work, rig.stores.outcomes, 4).work.audits
-    assert SparkDeleter(
-        away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.stores.outcomes, 4
-    ).work.audits  # type: ignore[arg-type]
+        assert not SparkDeleter(away, work, 4).work.audits  # type: ignore[arg-type]
+        assert SparkDeleter(sessions, work, 4).work.audits
+    on_s3 = work.model_copy(update={"audit_url": "s3://bucket/a"})
+    assert SparkDeleter(away, on_s3, 4).work.audits  # type: ignore[arg-type]
 
     due(rig, rig.local(tmp_path / "disk"), 5)
     deleting(rig)._parts.deleter.work = Work(where=target(rig), requests=1, audits=False)  # type: ignore[attr-defined]

@@ -49,7 +49,7 @@ class Field:
         monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
         monkeypatch.setattr(deleter, "_run", self._run)
         where = ConnectionTarget(deployment=DEPLOYMENT, database_url="postgresql://127.0.0.1:1/none")
-        self.deleter = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
+        self.deleter = SparkDeleter(self, Work(where=where, requests=1), 2 * TASKS)  # type: ignore[arg-type]
         self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
@@ -61,9 +61,6 @@ class Field:
 
     def check(self, _: str) -> frozenset[str]:
         return frozenset()
-
-    def tried_between(self, _: WriteToken, after: int, to: int) -> int:
-        return (to - after) // 2
 
     def _heartbeat(self) -> None:
         self.proofs += 1
@@ -219,7 +216,7 @@ def test_a_part_that_skips_vaults_is_not_logged(rig: Rig, tmp_path: Path, monkey
 
     monkeypatch.setattr(deleter, "SparkDeletion", Here)
     where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url, live_database_url=rig.live_url)
-    deleter_on_spark = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
+    deleter_on_spark = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
     report = rig.round()
 

@@ -1,7 +1,6 @@
 """Another worker takes over when the Spark worker of a round is killed, and the round can be cancelled."""
 
 import asyncio
-import json
 import os
 import signal
 import time
@@ -11,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.client import WorkflowFailureError
 
-from sexton.recycle.model import RoundReport
+from sexton.insight.progress import read_running
 from tests.fault.live.deployment import SHOP, Deployment
 from tests.fault.live.store import PAGE, Bucket, deletes
 from tests.servers.fault_proxy import FaultProxy
@@ -43,20 +42,13 @@ async def scene(
             print("\n".join(made.close()))
 
 
-async def begun(scene: Deployment, handle: WorkflowHandle[object, RoundReport], pages: int) -> None:
-    """Wait until Spark deletes, and so many requests have come in."""
+async def begun(scene: Deployment, pages: int) -> None:
+    """Wait until Spark deletes, and so many requests have come in; its rows show that it is under way."""
     already = len(deletes(scene.proxy))
     await eventually_async("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages)
 
-    async def progress() -> dict[str, int] | None:
-        [range_] = (await handle.describe()).raw_description.pending_activities
-        assert range_.activity_type.name == "recycle_range"
-        told: dict[str, int] = json.loads(range_.heartbeat_details.payloads[0].data)
-        return told if told["claimed"] else None
-
-    told = await eventually_async("its progress is told", progress)
-    assert told is not None
-    assert told["files"] >= told["claimed"] > 0
+    [work] = read_running(scene.rig.db, SHOP)
+    assert work.progress.expected >= work.progress.kinds[0].listed > 0
 
 
 @pytest.mark.slow  # two Spark workers, each with its own Java
@@ -67,7 +59,7 @@ async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment
     first = await scene.worker("first", role="spark", **SPARK)
     proxy.delay("DeleteObjects", 0.2)
     handle = await scene.start()
-    await begun(scene, handle, 10)
+    await begun(scene, 10)
 
     first.kill()
     killed = time.time()
@@ -87,7 +79,7 @@ async def test_a_killed_spark_worker_is_replaced_and_cancelled(scene: Deployment
     await cold.fill(rig, PAGES, after=PAGES)
     proxy.delay("DeleteObjects", ANSWER_SECONDS)
     handle = await scene.start()
-    await begun(scene, handle, 4)
+    await begun(scene, 4)
     cancelled = time.monotonic()
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):

@@ -108,6 +108,7 @@ COMPUTED_NAMES = {
     "ListedMark": {"due", "files"},
     "quarantine list": {"mark"},
     "round list": {"deleted", "freed", "note"},
+    "check list": {"progress"},
     "worker builds": {"of"},
     "wal list": {"last_purged_entry_id", "entries", "about_bytes", "state"},
     "wal purges": {"last_purged_entry_id", "last_entry_id_then"},
