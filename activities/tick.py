@@ -22,7 +22,7 @@ class TickActivities:
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
         binlogs: Callable[[], tuple[str, ...]] = lambda: (),
-        progress: Callable[[str, int], list[str]] = lambda *_: [],
+        progress: Callable[[str, int], list[str]] = lambda _work, _number: [],
     ) -> None:
         """Store the ports.
 

@@ -190,21 +190,22 @@ def _checks_and_purges(db: Database, c: Connection) -> Iterator[RunningWork]:
     checks = select(work, run.c.instance, name, number, run.c.cutoff.label("since"), *counts)
     checks = checks.where(run.c.state == RUNNING)
     deletes = and_(topic.c.name == purge.c.topic, topic.c.mode == Mode.DELETE)
-    behind = [func.coalesce(purge.c.floor - purge.c.log_start, 0), *(literal(0, BigInteger()) for _ in counts[1:])]
-    unfinished = select(literal("purge"), topic.c.instance, purge.c.topic, purge.c.floor, purge.c.at, *behind)
+    entries: list[Any] = [func.coalesce(purge.c.floor - purge.c.log_start, 0)]  # in the place of listed objects
+    entries += [literal(0, BigInteger()) for _ in counts[1:]]
+    unfinished = select(literal("purge"), topic.c.instance, purge.c.topic, purge.c.floor, purge.c.at, *entries)
     unfinished = unfinished.join(topic, deletes).where(purge.c.done_at.is_(None))
     purges = unfinished.order_by(purge.c.topic, purge.c.floor).limit(MAX_PURGES)
     both = union_all(checks, purges).subquery()
     for row in c.execute(select(both, now_once().label("now")).order_by(both.c.work, both.c.name, both.c.number)):
         is_check = row.work == "check"
-        entries = f": {quantity(row.listed, 'entry', 'entries')}" if row.listed > 0 else ""
+        left = f": {quantity(row.listed, 'entry', 'entries')}" if row.listed > 0 else ""
         yield RunningWork(
             work=row.work,
             instance=row.instance,
             name=str(row.number) if is_check else row.name,
             since=row.since,
             elapsed_ms=max(0, row.now - row.since),
-            state="" if is_check else f"the log has not deleted all entries below {row.number:,} yet{entries}",
+            state="" if is_check else f"the log has not deleted all entries below {row.number:,} yet{left}",
             check=CheckCounts.model_validate(dict(row._mapping)) if is_check else None,
         )
 
