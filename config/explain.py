@@ -99,10 +99,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
     """Return one problem as a sentence. The value of an unknown key is not shown: it may be a secret.
 
-    Args:
-        problem: an error of pydantic.
-        sources: the layers that were read, the one with the highest precedence first.
-        known_keys: names that a key may have, to suggest one for a misspelt key.
+    ``sources``: as for ``rows``. ``known_keys``: names that a key may have, to suggest one for a misspelt key.
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)

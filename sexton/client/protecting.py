@@ -116,15 +116,9 @@ class RegistrationRequest:
     """The objects that a job wants to protect. The object names are not copied."""
 
     def __init__(self, instance: str, job: str, **options: Unpack[RegistrationOptions]) -> None:
-        """Check the arguments. No request is sent yet.
+        """Check the arguments and send nothing; raise ``Invalid`` if there are neither names nor a filter, or both.
 
-        Args:
-            instance: owns the objects.
-            job: the job's name, different for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
-            options: see ``RegistrationOptions``.
-
-        Raises:
-            Invalid: there are neither names nor a filter, or both.
+        ``job``: another name for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
         """
         objects, prefixes = options.get("objects", ()), options.get("prefixes", ())
         self._filter = options.get("filter")

@@ -145,9 +145,8 @@ class Database:
     def snapshot(self, name: str = "") -> Iterator[Connection]:
         """Open a transaction that reads one snapshot and writes nothing.
 
-        Args:
-            name: of another transaction's snapshot, as ``share`` returned it, while that transaction is open; empty:
-                a snapshot of this moment.
+        ``name``: of another transaction's snapshot, as ``share`` returned it, while that one is open; empty: of this
+        moment.
         """
         with self.engine.connect() as connection:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

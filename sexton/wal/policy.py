@@ -47,15 +47,10 @@ class TopicReaders(NamedTuple):
 def verdict(
     topic: Topic, facts: Facts, readers: TopicReaders, now: int, settings: WalSettings, safe: int
 ) -> PurgeVerdict:
-    """Return how far a topic may be purged, or why not.
+    """Return how far a topic may be purged, or why not. ``facts``: what Kafka reports now.
 
-    Args:
-        topic: as it is stored.
-        facts: what Kafka reports now.
-        readers: all regions of the topic, and the pins that have not expired.
-        now: ms since 1970.
-        settings: of WAL purges.
-        safe: the topic's end must not be below it; see ``LogStateBeforeRead``.
+    ``readers``: all regions of the topic, and the pins that have not expired. ``safe``: the topic's end must not be
+    below it; see ``LogStateBeforeRead``.
     """
     if topic.quarantined:
         return PurgeVerdict(quarantine=topic.quarantined)

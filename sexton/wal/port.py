@@ -78,10 +78,7 @@ It joins no consumer group, so it needs no ACL of a group, and none of the clust
 def acl_commands(topics: Iterable[str], principal: str, servers: str) -> list[str]:
     """Return a command of Kafka for each topic, which grants what Sexton needs.
 
-    Args:
-        topics: the enabled topics.
-        principal: Sexton's, such as ``User:sexton``.
-        servers: bootstrap servers; empty: they are not known here.
+    ``principal``: Sexton's, such as ``User:sexton``. ``servers``: bootstrap servers; empty: they are not known here.
     """
     operations = [word for operation in ACL_OPERATIONS for word in ("--operation", operation)]
     command = ["kafka-acls", "--bootstrap-server", servers or "HOST:9092", "--add", "--allow-principal", principal]

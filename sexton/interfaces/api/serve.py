@@ -83,12 +83,7 @@ class InsecureListener(SextonError):
 
 
 def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp] | None = None) -> None:
-    """Answer requests at the settings' address.
-
-    Args:
-        settings: of this process.
-        db: the database.
-        beside: puts something beside the API, such as the console.
+    """Answer requests at the settings' address; ``beside`` puts something beside the API, such as the console.
 
     Raises:
         CannotListen: the address or the certificate cannot be used.

@@ -109,9 +109,7 @@ class Hierarchy:
     def show(self, after: str = "", limit: int = 100) -> list[ShownTable]:
         """Return tables with their indexes and partitions, by id.
 
-        Args:
-            after: the last id of the page before; empty: the first page.
-            limit: tables of a page, at most 1,000.
+        ``after``: the last id of the page before; empty: the first page. ``limit``: tables of a page, at most 1,000.
         """
         with self._read() as tx:
             t = tx.t.tables

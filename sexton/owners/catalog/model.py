@@ -79,13 +79,8 @@ def rowset_keys(
 ) -> list[str]:
     """Return the exact keys of a written rowset.
 
-    Args:
-        tablet: its tablet.
-        rowset: its id.
-        segments: how many segments it has.
-        bitmap: whether it has a delete bitmap.
-        format_: how its inverted indexes are stored.
-        inverted: the inverted indexes of its schema; empty: it has no index file.
+    ``bitmap``: it has a delete bitmap. ``format_``: how its inverted indexes are stored. ``inverted``: those of its
+    schema; empty: it has no index file.
     """
     prefix = rowset_prefix(tablet, rowset)
     suffixes = [".dat"]

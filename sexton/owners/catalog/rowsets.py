@@ -295,8 +295,7 @@ def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, s
 def verdict(statuses: Collection[str]) -> tuple[Fenced, str]:
     """Return whether a prepared rowset may be deleted, by statuses read *after* its writer was aborted.
 
-    Args:
-        statuses: of the writing transaction and its parent; empty: no record is left.
+    They are those of the writing transaction and its parent; empty: no record is left.
     """
     for status in statuses:
         if status not in set(TxnStatus):

@@ -92,13 +92,7 @@ NONE = LooseKeys({}, is_whole=True)
 
 
 def read(db: Database, view: LiveView, vaults: Mapping[str, VaultSpec], heartbeat: Callable[[], None]) -> LooseKeys:
-    """Read the view through; return its rows that are not in canonical form.
-
-    Args:
-        db: the database.
-        view: the live view.
-        vaults: the instance's vaults by name.
-        heartbeat: called between pages.
+    """Read the view through; return its rows that are not in canonical form. ``heartbeat`` is called between pages.
 
     Raises:
         OwnerSilent: the key of a row is not in the vault that the row names.

@@ -180,11 +180,7 @@ class ParquetAudit:
         """Remove files of days that ended before the retention began, some at a time; return how many were removed.
 
         Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
-
-        Args:
-            instance: the one whose files are removed.
-            now: in ms since 1970.
-            heartbeat: called between pages.
+        ``heartbeat`` is called between pages.
         """
         today = now // DAY_MS
         if self._checked_days.get(instance) == today:

@@ -94,11 +94,8 @@ class SharedPacer:
     def reserve(self, charge: Mapping[str, int], now: float) -> float:
         """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
 
-        Otherwise return the seconds after which to ask again, never 0.
-
-        Args:
-            charge: place → keys of the request; all places are of one vault.
-            now: in seconds.
+        Otherwise return the seconds after which to ask again, never 0. ``charge``: place → keys of the request; all
+        places are of one vault. ``now``: in seconds.
         """
         self._exchange(charge, now)
         with self._lock:

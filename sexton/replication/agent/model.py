@@ -201,13 +201,7 @@ def parse_key(key: bytes) -> BinlogKey:
 
 
 def parse_entry(key: bytes, value: bytes, uid: str, tablet: str) -> BinlogFiles:
-    """Return the files of an entry.
-
-    Args:
-        key: the key of the entry.
-        value: the value of the entry, in JSON.
-        uid: the uid of the tablet that the entry must belong to.
-        tablet: the id under which that tablet is registered.
+    """Return the files of an entry; ``uid`` and ``tablet``: of the registered tablet that it must belong to.
 
     Raises:
         Malformed: the entry cannot be read, or key, value and registration contradict one another.

@@ -54,11 +54,9 @@ class BackendSweeper:
         self._lock = threading.Lock()
 
     def sweep(self, heartbeat: Callable[[], None], order: SweepOrder | None = None) -> Swept:
-        """Delete the granted binlogs. It can be repeated, and stopped anywhere.
+        """Delete the granted binlogs, by default of all tablets. It can be repeated, and stopped anywhere.
 
-        Args:
-            heartbeat: called between tablets and between pages of one; it may raise to stop the sweep there.
-            order: the tablets to sweep; by default all.
+        ``heartbeat`` is called between tablets and between pages of one; it may raise to stop the sweep there.
 
         Raises:
             NoStore, OtherBackend, StoreBusy: the data directory cannot be used; nothing counts as deleted.

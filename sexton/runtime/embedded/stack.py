@@ -178,10 +178,8 @@ class Stack:
     ) -> None:
         """Launch a worker that uses the running servers, and stop an earlier one of that name.
 
-        Args:
-            name: ``worker``, or for an additional worker a name that begins with it.
-            settings: variables for this worker only.
-            arguments: of its command line, for example its role.
+        The names of additional workers begin with ``worker``. ``settings``: variables for this worker only.
+        ``arguments``: of its command line, for example its role.
         """
         assert name.startswith(WORKER)
         assert self._ports is not None

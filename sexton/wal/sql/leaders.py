@@ -36,13 +36,11 @@ class HeartbeatStore:
         """Raise what regions need by the reports of their leaders; ``regions.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
-        about a region that is not mapped in a topic of the instance, or has impossible numbers.
+        about a region that is not mapped in a topic of the instance, or has impossible numbers. Topics of other
+        instances are unknown to a node.
 
-        Args:
-            instance: the node's; topics of other instances are unknown to it.
-            node: who reports.
-            reports: one for each region and topic.
-            url: where the node takes requests to flush; empty: the address that it reported before.
+        ``reports``: one for each region and topic. ``url``: where the node takes requests to flush; empty: the address
+        that it reported before.
 
         Raises:
             RegionOfAnotherNode: another node leads a reported region in this epoch; the other reports are stored.

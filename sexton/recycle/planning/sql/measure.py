@@ -106,10 +106,7 @@ class Measure:
     def measure_due(self, kind: str, cutoff: Cutoff, since: Cutoff = NOTHING_DUE) -> KindPlan:
         """Return how much of a kind is due, counted in pages; the cost grows with the number of marks that are due.
 
-        Args:
-            kind: the kind of the marks.
-            cutoff: which marks are due.
-            since: marks that are due by this earlier cutoff are left out.
+        ``since``: marks that are due by this earlier cutoff are left out.
         """
         mark = self._db.t.mark
         due = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), is_due(mark, cutoff))

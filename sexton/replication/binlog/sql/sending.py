@@ -209,15 +209,9 @@ class Sender:
     ) -> CutPage:
         """Grant what a backend may delete, for a page of its replicas.
 
-        Args:
-            instance: the instance of the backend.
-            backend: the backend that pulls.
-            after: only replicas whose uids sort after this one.
-            limit: how many replicas are checked; some of them may have to retain everything.
-            queue: whether a Sexton worker beside the backend pulls, which also serves a task queue.
-
-        Raises:
-            UnknownInstance: no such instance.
+        ``after``: only replicas whose uids sort after this one. ``limit``: how many replicas are checked; some of them
+        may have to retain everything. ``queue``: whether a Sexton worker beside the backend pulls, which also serves a
+        task queue. ``UnknownInstance``: no such instance.
         """
         check_names(backend, after)
         t, b = self._db.t.replica, self._db.t.backend
