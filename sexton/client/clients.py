@@ -86,12 +86,9 @@ class _Client(ApiMethods):
     ) -> None:
         """Create the client. It connects with its first request.
 
-        Args:
-            url: ``https://HOST:PORT``; by default ``SEXTON_API_URL`` of the environment.
-            token: by default ``SEXTON_TOKEN`` of the environment.
-            patience_seconds: how long a request is repeated while no server answers.
-            timeout_seconds: of one attempt.
-            http_options: further arguments of ``httpx.Client``, such as ``verify``.
+        ``url``: ``https://HOST:PORT``, by default ``SEXTON_API_URL`` of the environment; ``token``: ``SEXTON_TOKEN``.
+        ``patience_seconds``: how long a request is repeated while no server answers; ``timeout_seconds``: of one
+        attempt. ``http_options``: further arguments of ``httpx.Client``, such as ``verify``.
         """
         self._http = self._connect(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds

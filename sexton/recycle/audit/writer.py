@@ -109,16 +109,9 @@ class AuditLocations:
     ) -> None:
         """Create it without opening a location.
 
-        Args:
-            vaults: the deployment's vaults.
-            registered: returns the vaults of an instance (``Registry.vaults``).
-            audit_url: see ``separate_location``; empty: each vault holds the log of its own objects.
-            deployment: our deployment id.
-            endpoint_url: the settings' S3 endpoint; empty for AWS.
-            trust: of connections to an S3 service.
-
-        Raises:
-            BadInput: ``audit_url`` names no location.
+        ``registered`` returns the vaults of an instance. ``audit_url``: see ``separate_location``, which raises
+        ``BadInput``; empty: each vault holds the log of its own objects. ``endpoint_url``: the settings' S3 endpoint;
+        empty for AWS.
         """
         self._vaults, self._registered = vaults, registered
         spec = separate_location(audit_url, deployment)

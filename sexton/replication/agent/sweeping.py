@@ -42,14 +42,7 @@ class BackendSweeper:
     """Sweeps one backend, one sweep at a time: a second call waits for the end of the first."""
 
     def __init__(self, meta: SqliteMeta, cuts: "HttpCuts", instance: str = "", keys: int = PAGE_KEYS) -> None:
-        """Store the arguments.
-
-        Args:
-            meta: the node's meta store.
-            cuts: the source of granted cuts.
-            instance: the instance of the backend; empty: not known.
-            keys: entries of a tablet that are deleted together.
-        """
+        """``instance``: of the backend; empty: not known. ``keys``: entries of a tablet that are deleted together."""
         self._meta, self._cuts, self._instance, self._keys = meta, cuts, instance, keys
         self._lock = threading.Lock()
 

@@ -54,14 +54,9 @@ class FigureStore:
         intervals: int | Intervals | Live[Intervals],
         wal: WalSettings | Live[WalSettings] | None = None,
     ) -> None:
-        """Store the ports.
+        """``intervals``: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
 
-        Args:
-            db: the database.
-            stores: where facts come from beside the database's rows.
-            policy: the retentions and limits in force.
-            intervals: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
-            wal: when a region is so far behind that it is asked to flush; None: by default.
+        ``wal``: when a region is so far behind that it is asked to flush; None: by default.
         """
         self._db = db
         self._stores = stores

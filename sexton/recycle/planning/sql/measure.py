@@ -77,15 +77,10 @@ class Measure:
         heartbeat: Callable[[], None] = no_heartbeat,
         foreseen: Mapping[Kept, ColumnElement[bool]] = MappingProxyType({}),
     ) -> None:
-        """Count in one transaction.
+        """Count an instance's marks in one transaction.
 
-        Args:
-            db: the database.
-            c: a connection of the transaction.
-            instance: whose marks are counted.
-            policy: its policy.
-            heartbeat: called between two pages of marks; it raises if the count must stop.
-            foreseen: the answers of keepers, as ``Keeper.foreseen`` returns them, in order of precedence.
+        ``heartbeat`` is called between two pages of marks; it raises if the count must stop. ``foreseen``: the answers
+        of keepers, as ``Keeper.foreseen`` returns them, in order of precedence.
         """
         self._heartbeat = heartbeat
         self._foreseen = foreseen
