@@ -2,8 +2,6 @@
 
 ``load()`` reads the environment, ``.sexton/env``, one TOML file and the defaults, in this order of precedence;
 ``explain()`` returns the source of each value.
-
-The settings of an engine, as plain values.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""One request to the API as a value; the synchronous and the asynchronous client send the same values.
-
-The errors of a client; those of protections and replays have classes of ``sexton.protection`` or ``sexton.wal``.
-"""
+"""One request to the API as a value, which both clients send, and the errors that a refusal becomes."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field

@@ -1,9 +1,5 @@
 """Blocks during which a job's objects are not deleted: registered, renewed in the background, finished at the end.
 
-Register a protection in one request or in chunks; both clients send the same requests.
-
-When a protection or a pin is renewed, and when it counts as lost; for both clients.
-
 Instants are seconds of a monotonic clock. The instant of a renewal is taken before its request is sent.
 """
 

@@ -3,8 +3,6 @@
 A call is logged before it runs. A call that cannot be logged does not run, unless it only protects data. If the outcome
 cannot be logged, the call still succeeds or is refused. A refusal without effect is one row. A call that programs
 repeat all the time, such as a heartbeat, is logged only if it is refused.
-
-Calls as the log has them: who did what, and how it ended. Pure values.
 """
 
 import logging

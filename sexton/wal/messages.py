@@ -1,8 +1,7 @@
-"""Define what purge workflows and their activities exchange: bounds and numbers, never lists of regions.
+"""Define what purge workflows and activities exchange: numbers, never lists of regions; and resolve nodes' addresses.
 
-Decide which addresses of nodes Sexton connects to: a node's token must not open other hosts through Sexton.
-
-A name is resolved once, for the connection that is then made: a second answer of its DNS server counts for nothing.
+A node's token must not open other hosts through Sexton. A name is resolved once, for the connection that is then made:
+a second answer of its DNS server counts for nothing.
 """
 
 import ipaddress

@@ -1,8 +1,6 @@
 """Decide how far a topic may be purged, and which regions should flush first. Pure: ``now`` is an argument.
 
-docs/adr/0024 compares these rules with the RFC.
-
-Define the orders and reports that owners and nodes send: maps, openings and heartbeats. Entry ids are inclusive.
+docs/adr/0024 compares these rules with the RFC. In the orders and reports of owners and nodes entry ids are inclusive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,6 @@
-"""Serve the API until SIGTERM or Ctrl-C.
+"""Serve the API until SIGTERM or Ctrl-C. Each answer is one line of the log, without keys or names of jobs.
 
-Give each request an id, and log each answer in one line: without keys, names of jobs, or anything else of it.
-
-The id is in the header ``X-Request-ID`` of the answer, and in every line that is logged meanwhile.
+The id of a request is in the header ``X-Request-ID`` of the answer, and in every line that is logged meanwhile.
 """
 
 import logging

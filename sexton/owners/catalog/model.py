@@ -1,6 +1,4 @@
-"""Values of the catalog's records and of its operations, and its errors.
-
-Name the files of rowsets, and read these names. Pure.
+"""Values of the catalog's records and of its operations, its errors, and the names of rowsets' files. Pure.
 
 Ids contain no ``_``, so a key has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
 """

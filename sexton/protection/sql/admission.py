@@ -1,8 +1,6 @@
 """Decide whether a job may open a registration, and how much it may protect; end the protections that are due.
 
-Find the registered objects that are being deleted.
-
-These functions are called after ``wait_for_claims``: no more registered objects are claimed then.
+Registered objects that are being deleted are found after ``wait_for_claims``: no more of them are claimed then.
 """
 
 import logging

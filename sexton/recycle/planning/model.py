@@ -1,6 +1,6 @@
-"""Plans as they are built and listed, and the states they pass through. Pure values; instants in ms since 1970.
+"""Plans as they are built and listed, the states they pass through, and what it costs to apply one. Pure.
 
-Estimate what it costs to apply a plan: requests, money, minutes. Pure.
+Instants are in ms since 1970.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,7 @@
 """Run the embedded stack over one home directory: PostgreSQL with Sexton's schema, S3, Temporal, workers.
 
-A restart over the same home keeps every object, workflow, row and key, and every port that is still free. A lock allows
-one stack for each home; it ends with the process that holds it, even when that is killed.
-
-Run a Temporal dev server with its UI on loopback. Workflows and schedules survive a restart over the same home.
+A restart over the same home keeps every object, workflow, schedule, row and key, and every port that is still free. A
+lock allows one stack for each home; it ends with the process that holds it, even when that is killed.
 """
 
 import fcntl

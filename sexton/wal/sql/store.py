@@ -1,7 +1,4 @@
-"""Read topics, their regions and purges, enable or disable the purge of a topic, and list the topics that are due.
-
-Convert rows to values, and open the one kind of transaction that decides about topics.
-"""
+"""Read topics, their regions and purges, enable or disable a topic, list those that are due; decide about topics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

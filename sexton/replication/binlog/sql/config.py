@@ -1,7 +1,4 @@
-"""Store the configuration of logs, approve cuts, and end the logs of a dropped table or database.
-
-Find the instances whose binlogs are due, and the logs with expired records; record the state of runs.
-"""
+"""Store the configuration of logs, approve cuts, end dropped logs, and find what is due for a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

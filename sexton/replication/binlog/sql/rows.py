@@ -1,7 +1,4 @@
-"""Read logs and consumers from their rows.
-
-Count logs, records and consumers by one statement, and list the logs that need an operator.
-"""
+"""Read logs and consumers from their rows, count them by one statement, and list logs that need an operator."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

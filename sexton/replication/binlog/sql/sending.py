@@ -1,9 +1,8 @@
-"""Hand cuts to backends: what they should delete (desired), may delete (granted), and have deleted (acknowledged).
+"""Store and read records in the order of their numbers, and hand cuts to backends, which pull.
 
-A backend pulls. When it asks for a page, Sexton decides under the guard what it may delete: up to the cuts of the
-partition, and only versions that no replica of the tablet still needs. A grant is never taken back.
-
-Store records in the order of their numbers, as their owner commits them, and read them page by page.
+A backend should delete up to ``desired``, may delete up to ``granted``, and has deleted up to ``acked``. When it asks
+for a page, Sexton decides under the guard what it may delete: up to the cuts of the partition, and only versions that
+no replica of the tablet still needs. A grant is never taken back.
 """
 
 import re
