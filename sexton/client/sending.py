@@ -75,11 +75,7 @@ def wait(state: RetryCallState) -> float:
 
 
 def last_answer(call: ApiCall[Any], error: httpx.HTTPError) -> httpx.Response:
-    """Return the last answer to a request that is not sent again.
-
-    Raises:
-        Unreachable: there was no answer.
-    """
+    """Return the last answer to a request that is not sent again; ``Unreachable``: there was no answer."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response
     raise Unreachable(f"{call.method} {call.path} was not answered: {error}") from error

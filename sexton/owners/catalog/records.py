@@ -110,11 +110,7 @@ def new_id() -> str:
 
 
 def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows of this instance.
-
-    Raises:
-        AlreadyThere: a row with one of the ids exists.
-    """
+    """Insert rows of this instance; ``AlreadyThere``: a row with one of the ids exists."""
     if not rows:
         return
     try:

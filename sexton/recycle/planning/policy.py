@@ -80,12 +80,9 @@ def divide(
 ) -> tuple[list[KindPlan], list[KindPlan]]:
     """Return what a round may delete now, and what awaits approval, with the reason on each kind of the second list.
 
-    Args:
-        due: what is due, kind by kind.
-        limit: how many objects of limited kinds may be deleted within 24 hours; None: there is no limit.
-        used: how many of them were claimed without approval within the last 24 hours.
-        stopped: kinds of which a round found more objects than were estimated.
-        questioned: kinds that need an approval whatever their size, and why.
+    ``limit``: how many objects of limited kinds may be deleted within 24 hours without approval; None: there is no
+    limit. ``used``: how many were claimed so within the last 24 hours. ``stopped``: kinds of which a round found more
+    objects than were estimated. ``questioned``: kinds that need an approval whatever their size, and why.
     """
     underestimated = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
     exceeding: Collection[str] = ()

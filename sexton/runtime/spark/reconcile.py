@@ -93,14 +93,10 @@ def _fingerprints(side: DataFrame, prefix: str, buckets: int, *, sized: bool) ->
 
 
 def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataFrame:
-    """Return live files that are LOST or have another size, in vaults whose listing is complete.
+    """Return live files that are LOST or have another size, in the vaults (``whole``) whose listing is complete.
 
-    With the columns type, vault, key, expected, size, etag, written and record.
-
-    Args:
-        objects: vault, name, key, bytes, etag, written.
-        exact: vault, name, key, live, bytes, record.
-        whole: names of the vaults whose listing is complete.
+    With the columns type, vault, key, expected, size, etag, written and record. ``objects``: vault, name, key, bytes,
+    etag, written. ``exact``: vault, name, key, live, bytes, record.
     """
     live = exact.where(exact.live & exact.vault.isin(list(whole))).select(
         "vault", "name", "key", f.col("bytes").alias("expected"), "record"

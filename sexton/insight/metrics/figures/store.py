@@ -66,11 +66,7 @@ class FigureStore:
         self._wal: Live[WalSettings] = Live.of(wal or WalSettings())
 
     def read(self) -> Figures:
-        """Return the figures of this moment.
-
-        Raises:
-            FiguresUnread: the database does not answer, or refuses.
-        """
+        """Return the figures of this moment; ``FiguresUnread``: the database does not answer, or refuses."""
         figures = self._in_snapshot(self._figures)
         sizes = table_bytes(self._db)
         unreadable = figures.unreadable + (sizes is None)
