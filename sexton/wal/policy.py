@@ -127,7 +127,7 @@ def regions_to_flush(
             continue
         entries = end - region.keep_from
         size = int(entries * topic.entry_bytes)
-        if entries > settings.flush_entries or size > settings.flush_bytes:
+        if entries > settings.trigger_flush_entries or size > settings.trigger_flush_bytes:
             candidates.append(
                 FlushCandidate(
                     instance=topic.instance,
@@ -176,10 +176,10 @@ def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: 
         yield Block(why=BlockReason.NO_REGIONS, said="no regions are known: none was ever mapped")
         return
     empty_ms = now - topic.emptied_at
-    if empty_ms <= settings.idle_grace_seconds * 1000:
+    if empty_ms <= settings.topic_idle_grace_seconds * 1000:
         reason = (
             f"no regions are known, and the last one left {empty_ms // 1000:,} s ago: the topic is kept for "
-            f"{settings.idle_grace_seconds:,} s"
+            f"{settings.topic_idle_grace_seconds:,} s"
         )
         yield Block(why=BlockReason.NO_REGIONS, said=reason)
 

@@ -117,7 +117,8 @@ class WalService:
     @cached_property
     def rounds(self) -> PurgeRounds:
         """The steps that activities run."""
-        return PurgeRounds(self.schedule, self.floors, self.purger, self._flusher(), self._settings.at_once)
+        at_once = self._settings.auto_purge_parallelism
+        return PurgeRounds(self.schedule, self.floors, self.purger, self._flusher(), at_once)
 
     def _flusher(self) -> Flusher | None:
         if not self._settings.flushes:

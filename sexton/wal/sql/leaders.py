@@ -145,7 +145,7 @@ class ReplayStore:
                 kafka_id=topic.kafka_id,
                 log_end=topic.log_end or 0,
                 opened_at=now,
-                expires_at=now + self._settings.pin_ttl_seconds * 1000,
+                expires_at=now + self._settings.replay_pin_ttl_seconds * 1000,
             )
             c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))  # pins that have expired
             of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
@@ -192,12 +192,12 @@ class ReplayStore:
             region = self._region(c, pin.topic, pin.region, lock=False)
             if region is not None and region.leader not in ("", pin.node):
                 raise of_another_node(region, pin.node)
-            oldest = pin.opened_at + self._settings.pin_max_seconds * 1000
-            expires_at = min(now + self._settings.pin_ttl_seconds * 1000, oldest)
+            oldest = pin.opened_at + self._settings.replay_pin_max_seconds * 1000
+            expires_at = min(now + self._settings.replay_pin_ttl_seconds * 1000, oldest)
             if expires_at <= now:
                 raise PinEnded(
-                    f"replay {id_} has reached its maximum age of {self._settings.pin_max_seconds:,} s; open the "
-                    "region again"
+                    f"replay {id_} has reached its maximum age of {self._settings.replay_pin_max_seconds:,} s; "
+                    "open the region again"
                 )
             c.execute(update(t).where(t.c.id == id_).values(expires_at=expires_at))
             return pin.model_copy(update={"expires_at": expires_at, "lasts_ms": expires_at - now})
