@@ -145,7 +145,7 @@ class Trait(Enum):
     """Its text is no secret, but for passwords in URLs. Numbers and switches are shown; all other texts are masked."""
 
 
-EACH, ALL, SHOWN = Trait
+EACH, ALL, SHOWN = Trait.EACH, Trait.ALL, Trait.SHOWN
 
 
 def _in(unit: str, **bounds: Any) -> Any:
