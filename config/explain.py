@@ -9,43 +9,11 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from config.sections import Trait, having
 from config.sources import Layer, layers, masked
 from sexton.kernel.message import Message
 
-SHOWN = frozenset(
-    {
-        "deployment",
-        "database_url",
-        "live_database_url",
-        "temporal.address",
-        "temporal.build_id",
-        "temporal.namespace",
-        "temporal.profile",
-        "temporal.server_name",
-        "temporal.tls_ca",
-        "temporal.tls_cert",
-        "temporal.tls_key",
-        "temporal.ui_url",
-        "s3.endpoint_url",
-        "recycle.recycle_whitelist",
-        "recycle.recycle_blacklist",
-        "recycle.recycler_storage_vault_white_list",
-        "recycle.recycle_windows",
-        "audit.audit_url",
-        "spark.remote",
-        "spark.scratch",
-        "wal.flush",
-        "api.listen",
-        "api.tls_cert",
-        "api.tls_key",
-        "prices.currency",
-        "metrics.listen",
-        "log.format",
-        "log.level",
-        "telemetry.otlp_endpoint",
-    }
-)
-"""Settings whose text is no secret, but for passwords in URLs. Numbers and switches are shown; all else is masked."""
+SHOWN = having(Trait.SHOWN) | {"deployment", "database_url", "live_database_url"}
 
 _SHOWN_IN_GROUPS = re.compile(r"kinds\.[^.]+\.after")
 _KAFKA = re.compile(
@@ -99,10 +67,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
     """Return one problem as a sentence. The value of an unknown key is not shown: it may be a secret.
 
-    Args:
-        problem: an error of pydantic.
-        sources: the layers that were read, the one with the highest precedence first.
-        known_keys: names that a key may have, to suggest one for a misspelt key.
+    ``sources``: as for ``rows``. ``known_keys``: names that a key may have, to suggest one for a misspelt key.
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
@@ -201,43 +166,13 @@ def _source(key: str, sources: list[Layer]) -> str:
     return "default"
 
 
-PER_INSTANCE = frozenset(
-    {
-        "recycle.recycle_interval_seconds",
-        "recycle.retention_seconds",
-        "recycle.compacted_rowset_retention_seconds",
-        "recycle.dropped_partition_retention_seconds",
-        "recycle.dropped_index_retention_seconds",
-        "recycle.label_keep_max_second",
-        "recycle.fallback_retention_seconds",
-        "recycle.upload_grace_seconds",
-        "recycle.max_delete_objects",
-        "recycle.max_delete_fraction",
-        "check.check_object_interval_seconds",
-        "check.check_grace_seconds",
-    }
-)
-"""Settings that the database may change for each instance; ``kinds.NAME.retention_seconds`` too.
+PER_INSTANCE, FOR_ALL = having(Trait.EACH), having(Trait.ALL)
+"""Settings that the database may change for each instance, ``kinds.NAME.retention_seconds`` too; and for all alone.
 
 Only those that change the course of work are here: they change for all workers at once and without a restart.
 Addresses, secrets, sizes of pools, and bounds that limit other parties are not: a party that can write to the database
 must not be able to change them.
 """
-
-FOR_ALL = frozenset(
-    {
-        "spark.spark_threshold_objects",
-        "wal.auto_purge_interval_seconds",
-        "wal.purge_trigger_entries",
-        "wal.purge_trigger_bytes",
-        "wal.trigger_flush_entries",
-        "wal.trigger_flush_bytes",
-        "binlog.gc_binlog_interval_seconds",
-        "binlog.hold_limit_seconds",
-        "binlog.max_cut_fraction",
-    }
-)
-"""Those that it may change for all instances alone: their work concerns several of them."""
 
 _OF_KIND = re.compile(r"kinds\.([^.]+)\.retention_seconds")
 

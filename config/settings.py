@@ -2,8 +2,6 @@
 
 ``load()`` reads the environment, ``.sexton/env``, one TOML file and the defaults, in this order of precedence;
 ``explain()`` returns the source of each value.
-
-The settings of an engine, as plain values.
 """
 
 import re
@@ -240,25 +238,10 @@ class Settings(BaseModel):
     def wal_settings(self) -> WalSettings:
         """Return the settings of WAL purges."""
         section = self.wal
-        return WalSettings(
-            flush_entries=section.trigger_flush_entries,
-            flush_bytes=section.trigger_flush_bytes,
-            idle_grace_seconds=section.topic_idle_grace_seconds,
-            map_stale_seconds=section.map_stale_seconds,
-            pin_ttl_seconds=min(section.replay_pin_ttl_seconds, section.replay_pin_max_seconds),
-            pin_max_seconds=section.replay_pin_max_seconds,
-            interval_seconds=section.auto_purge_interval_seconds,
-            purge_entries=section.purge_trigger_entries,
-            purge_bytes=section.purge_trigger_bytes,
-            flush_timeout_seconds=section.flush_timeout_seconds,
-            flushes=section.flush == "http",
-            flush_nodes=tuple(section.flush_nodes),
-            flush_secret=section.flush_secret,
-            flushes_loopback=self.deployment.startswith(("demo-", "test-")),
-            max_instance_regions=section.max_instance_regions,
-            at_once=section.auto_purge_parallelism,
-            kafka=section.kafka,
-        )
+        shared = section.model_dump(include=set(WalSettings.model_fields))
+        shared["replay_pin_ttl_seconds"] = min(section.replay_pin_ttl_seconds, section.replay_pin_max_seconds)
+        at_home = self.deployment.startswith(("demo-", "test-"))
+        return WalSettings(flushes=section.flush == "http", flushes_loopback=at_home, **shared)
 
     def binlog_settings(self) -> BinlogSettings:
         """Return the settings of binlog GCs."""

@@ -65,13 +65,10 @@ class Deployment:
     def stories(
         self, name: str, instance: str | None = None, *, deep: bool = False, last_seconds: int = 0
     ) -> "tuple[list[Story], str]":
-        """Return what is known about an object's key or a mark's id, and where more may be known; empty: nowhere.
+        """Return what is known about an object's key, URL or mark's id, and where more may be known; empty: nowhere.
 
-        Args:
-            name: the key, URL or id.
-            instance: only this one; None: all.
-            deep: whether the audit is searched, too, for marks that SQL no longer contains.
-            last_seconds: of the audit only so much; 0: all of it.
+        ``deep``: search the audit, too, for marks that SQL no longer contains; ``last_seconds``: only so much of it; 0:
+        all.
         """
         from sexton.insight.marks import names_of
         from sexton.insight.why.audit import audit_hint, forgotten

@@ -82,16 +82,10 @@ class Database:
 
     @classmethod
     def open(cls, url: str, connections: int | None = None, live_url: str = "") -> "Database":
-        """Open the database at a SQLAlchemy URL.
+        """Open the database at a URL of PostgreSQL; ``BadInput``: it is another one.
 
-        Args:
-            url: postgresql://USER@HOST/DATABASE.
-            connections: how many may be open at once; None: up to 30.
-            live_url: of the same database, with the logins that read live views: in their name {instance} stands for
-                the instance; empty: no live view is read.
-
-        Raises:
-            BadInput: a URL is not one of PostgreSQL.
+        ``connections``: how many may be open at once; None: up to 30. ``live_url``: of the same database, with the
+        logins that read live views: in their name {instance} stands for the instance; empty: no live view is read.
         """
         own = _parsed(url, "database_url")
         live = _parsed(live_url, "live_database_url") if live_url else None
@@ -145,9 +139,8 @@ class Database:
     def snapshot(self, name: str = "") -> Iterator[Connection]:
         """Open a transaction that reads one snapshot and writes nothing.
 
-        Args:
-            name: of another transaction's snapshot, as ``share`` returned it, while that transaction is open; empty:
-                a snapshot of this moment.
+        ``name``: of another transaction's snapshot, as ``share`` returned it, while that one is open; empty: of this
+        moment.
         """
         with self.engine.connect() as connection:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

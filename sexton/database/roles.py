@@ -112,11 +112,7 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
 
 
 def revoke_instance(db: Database, instance: str, role: str) -> None:
-    """Take an instance from a role.
-
-    Raises:
-        BadInput: the instance is not granted to the role.
-    """
+    """Take an instance from a role; ``BadInput``: the instance is not granted to the role."""
     deletion = "DELETE FROM sexton.instance_role WHERE instance = :i AND role = :r"
     with db.write() as c:
         if c.execute(text(deletion), {"i": instance, "r": role}).rowcount == 0:

@@ -106,14 +106,7 @@ class MarkListing:
         self._db, self._policy = db, policy
 
     def page(self, c: Connection, wanted: MarkFilter, after: str = "", limit: int = 100) -> MarkPage:
-        """Return the next marks after a place, which an earlier page had; raise ``BadInput`` for another text.
-
-        Args:
-            c: the connection.
-            wanted: which marks.
-            after: ``next`` of the page before; empty for the first page.
-            limit: how many marks.
-        """
+        """Return the next marks after a place, ``next`` of an earlier page; raise ``BadInput`` for another text."""
         if wanted.under:
             self._db.limit_statements(c, SEARCH_SECONDS)
         try:

@@ -1,7 +1,6 @@
 """The root of every error that Sexton raises on purpose.
 
 An error's message is one sentence: what happened, and what to do. The CLI prints it without a traceback.
-Below: which extra of the distribution a missing package belongs to.
 """
 
 import re

@@ -20,13 +20,10 @@ VAR = inspect.Parameter.VAR_POSITIONAL
 def from_method(
     store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False
 ) -> OwnerOperation:
-    """Return the operation that calls a method of a store.
+    """Return the operation that calls a method of the store of an instance.
 
-    Args:
-        store: makes the store of an instance.
-        method: a method of its class. A method with one ``StrictMessage`` takes this as its order; otherwise each of
-            its parameters is a value of the order.
-        reads: whether it changes nothing.
+    A method with one ``StrictMessage`` takes this as its order; otherwise each parameter is a value of the order.
+    ``reads``: it changes nothing.
     """
     hints = get_type_hints(method)
     parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]

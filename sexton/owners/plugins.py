@@ -59,11 +59,7 @@ def installed() -> Mapping[str, Installed]:
 
 
 def find(name: str) -> OwnerPlugin:
-    """Return a plugin.
-
-    Raises:
-        BadInput: it is not installed here, or cannot be loaded.
-    """
+    """Return a plugin; ``BadInput``: it is not installed here, or cannot be loaded."""
     owner = installed().get(name)
     if owner is None:
         raise BadInput(

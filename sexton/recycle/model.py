@@ -1,6 +1,6 @@
-"""The report of a round: how it ended, and its counts by kind and vault. Instants: ms since 1970.
+"""The report of a round: how it ended, and its counts by kind and vault; what planning and rounds refuse.
 
-What planning and rounds refuse.
+Instants are in ms since 1970.
 """
 
 from enum import StrEnum

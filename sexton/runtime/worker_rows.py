@@ -89,12 +89,8 @@ async def reporting(
 ) -> AsyncIterator[None]:
     """Report this process until the context ends. A database that is away delays reports, and stops no work.
 
-    Args:
-        workers: the rows of all workers.
-        role: control or spark.
-        settings: those of this process, without those of the database.
-        slots: how many activities a Spark worker takes at once: work is sent to it only while it has a free slot.
-        busy: returns how many of them it runs now.
+    ``settings``: those of this process, without those of the database. ``slots``: how many activities a Spark worker
+    takes at once: work is sent to it only while it has a free slot. ``busy`` returns how many of them it runs now.
     """
     presence = WorkerPresence(
         worker=f"{socket.gethostname()}:{os.getpid()}",

@@ -110,11 +110,7 @@ class HoldStore:
             return str(c.execute(select(t.c.instance).where(t.c.id == hold)).scalar_one_or_none() or "")
 
     def release(self, hold: int) -> Hold:
-        """End a hold now; repeating it changes nothing.
-
-        Raises:
-            UnknownHold: there is no such hold.
-        """
+        """End a hold now; repeating it changes nothing; ``UnknownHold``: there is no such hold."""
         t = self._db.t.hold
         with self._db.write() as c:
             now = self._db.now(c)

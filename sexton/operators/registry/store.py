@@ -67,11 +67,8 @@ class Registry:
     def add_instance(self, instance: str, owner: str = "sql", **traits: Any) -> None:
         """Register an instance in observe mode. A repetition corrects the options of one that nothing has used yet.
 
-        Args:
-            instance: its name.
-            owner: the owner that answers for its marks.
-            traits: ``underscore_in_ids``: ids may contain ``_``, otherwise prefixes may end with it;
-                ``owner_options``, ``knows_live``, ``key_pattern``: as in ``Instance``.
+        ``traits``: ``underscore_in_ids``: ids may contain ``_``, otherwise prefixes may end with it; ``owner_options``,
+        ``knows_live``, ``key_pattern``: as in ``Instance``.
 
         Raises:
             BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered otherwise.

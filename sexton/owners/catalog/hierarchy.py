@@ -109,9 +109,7 @@ class Hierarchy:
     def show(self, after: str = "", limit: int = 100) -> list[ShownTable]:
         """Return tables with their indexes and partitions, by id.
 
-        Args:
-            after: the last id of the page before; empty: the first page.
-            limit: tables of a page, at most 1,000.
+        ``after``: the last id of the page before; empty: the first page. ``limit``: tables of a page, at most 1,000.
         """
         with self._read() as tx:
             t = tx.t.tables
@@ -136,10 +134,7 @@ class Hierarchy:
             ]
 
     def rowsets(self, tablet: str, after: str = "", limit: int = 100) -> list[ShownRowset]:
-        """Return the rowsets of a tablet, by id.
-
-        ``after`` and ``limit``: as in ``show``.
-        """
+        """Return the rowsets of a tablet, by id; ``after`` and ``limit``: as in ``show``."""
         with self._read() as tx:
             t = tx.t.rowsets
             columns = [t.c[name] for name in ShownRowset.model_fields]
@@ -184,10 +179,7 @@ class Hierarchy:
         self._undrop_part("index", index)
 
     def undrop_partition(self, partition: str) -> None:
-        """Restore a partition.
-
-        Raises as ``undrop_index`` does.
-        """
+        """Restore a partition. Raises as ``undrop_index`` does."""
         self._undrop_part("partition", partition)
 
     def _drop_part(self, kind: str, id_: str) -> None:

@@ -79,15 +79,10 @@ class CatalogTransaction:
         self.c.execute(select(func.count()).select_from(rows.subquery()))
 
     def has_mark(self, t: Table, kind: str, id_: ColumnElement[str]) -> ColumnElement[bool]:
-        """Return the condition that a mark of this kind has the id of the row at hand.
+        """Return the condition that a row of ``mark`` or ``mark_history`` of this kind has the id of the row at hand.
 
         Each row is looked up by its id alone, whatever statistics PostgreSQL has. Where it expects few marks, it would
         join EXISTS and compare all rows with each other, and read all marks of a kind to find one.
-
-        Args:
-            t: ``mark`` or ``mark_history``.
-            kind: the kind.
-            id_: a column of the row.
         """
         of_row = select(literal(1)).where(t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
         return of_row.scalar_subquery().is_not(None)
@@ -95,9 +90,7 @@ class CatalogTransaction:
     def mark(self, kind: str, query: Select[Any]) -> None:
         """Mark the selected objects by one statement; objects that are marked or were deleted are left out.
 
-        Args:
-            kind: kind of the new marks.
-            query: selects id, and perhaps parent_kind, parent_id, prefix and bytes.
+        ``query`` selects id, and perhaps parent_kind, parent_id, prefix and bytes.
         """
         mark, history = self.db.t.mark, self.db.t.mark_history
         new = query.subquery("new")
@@ -117,11 +110,7 @@ def new_id() -> str:
 
 
 def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows of this instance.
-
-    Raises:
-        AlreadyThere: a row with one of the ids exists.
-    """
+    """Insert rows of this instance; ``AlreadyThere``: a row with one of the ids exists."""
     if not rows:
         return
     try:

@@ -55,15 +55,10 @@ class Child:
         stop_with: signal.Signals = signal.SIGTERM,
         user: tuple[int, int] = (0, 0),
     ) -> None:
-        """Describe a program; ``start`` runs it.
+        """Describe a program and its whole environment; ``start`` runs it.
 
-        Args:
-            name: of its log and its pid file.
-            command: the program and its arguments.
-            home: where both files are.
-            env: its whole environment.
-            stop_with: the signal after which it ends in good order.
-            user: the user and group that it runs as; zeros: those of this process.
+        ``name``: of its log and its pid file, both in ``home``. ``stop_with``: the signal after which it ends in good
+        order. ``user``: the user and group that it runs as; zeros: those of this process.
         """
         self.name = name
         self._stop_with = stop_with

@@ -40,16 +40,11 @@ class PostgresServer:
     """One server with its data in ``HOME/postgres``, and in it one database for Sexton."""
 
     def __init__(self, home: Path, ports: Ports, password: str, options: Mapping[str, str] | None = None) -> None:
-        """Find the programs and the place of the data; ``start`` does the rest.
+        """Find the programs and the place of the data in an existing directory; ``start`` does the rest.
 
-        Args:
-            home: an existing directory.
-            ports: where its port is stored.
-            password: of the superuser and of Sexton's role; empty: every role logs in without one, as in tests.
-            options: of the server's configuration, besides those that place it on loopback.
-
-        Raises:
-            EmbeddedError: the wheel is not installed.
+        ``password``: of the superuser and of Sexton's role; empty: every role logs in without one, as in tests.
+        ``options``: of the server's configuration, besides those that place it on loopback. ``EmbeddedError``: the
+        wheel is not installed.
         """
         self._home, self._ports, self._password = home.resolve(), ports, password
         self._options = _FIXED | dict(options or {})

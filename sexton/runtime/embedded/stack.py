@@ -1,9 +1,7 @@
 """Run the embedded stack over one home directory: PostgreSQL with Sexton's schema, S3, Temporal, workers.
 
-A restart over the same home keeps every object, workflow, row and key, and every port that is still free. A lock allows
-one stack for each home; it ends with the process that holds it, even when that is killed.
-
-Run a Temporal dev server with its UI on loopback. Workflows and schedules survive a restart over the same home.
+A restart over the same home keeps every object, workflow, schedule, row and key, and every port that is still free. A
+lock allows one stack for each home; it ends with the process that holds it, even when that is killed.
 """
 
 import fcntl
@@ -178,10 +176,8 @@ class Stack:
     ) -> None:
         """Launch a worker that uses the running servers, and stop an earlier one of that name.
 
-        Args:
-            name: ``worker``, or for an additional worker a name that begins with it.
-            settings: variables for this worker only.
-            arguments: of its command line, for example its role.
+        The names of additional workers begin with ``worker``. ``settings``: variables for this worker only.
+        ``arguments``: of its command line, for example its role.
         """
         assert name.startswith(WORKER)
         assert self._ports is not None

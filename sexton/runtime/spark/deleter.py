@@ -167,14 +167,10 @@ class SparkEngine:
     """Compares and deletes on Spark."""
 
     def __init__(self, engine: Engine, sessions: Sessions, work: Work, *, connections: int, scratch: str) -> None:
-        """Build the comparison and the recycler.
+        """Build the comparison and the recycler; the engine claims, settles and stores findings in this process.
 
-        Args:
-            engine: claims, settles and stores findings, in this process.
-            sessions: where jobs run.
-            work: the settings that executors build their engines with.
-            connections: to the database, of all executors together.
-            scratch: a folder that every executor sees.
+        ``work``: the settings that executors build their engines with. ``connections``: to the database, of all
+        executors together. ``scratch``: a folder that every executor sees.
         """
         stores = engine.stores
         share = max(1, connections // AT_ONCE)

@@ -61,11 +61,8 @@ class Sessions:
     def __init__(self, remote: str, conf: Mapping[str, str], home: Path, name: str = "sexton") -> None:
         """Prepare sessions. Where ``remote`` is local, a server of this process' own starts with the first one.
 
-        Args:
-            remote: Spark's URL, or ``local[N]``.
-            conf: Spark's own settings.
-            home: where the code for executors and a server's files are stored.
-            name: the deployment, whose workers share one session.
+        ``home``: where the code for executors and a server's files are stored. ``name``: the deployment, whose workers
+        share one session.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)

@@ -1,7 +1,4 @@
-"""`sexton init`: create the schema in the owner's database, the deployment id, and the owner's grants.
-
-`sexton contract`: test whether the owner's database keeps the contract.
-"""
+"""`sexton init` creates the schema in an owner's database; `sexton contract test` tests that it keeps the contract."""
 
 from contextlib import closing
 from typing import Annotated

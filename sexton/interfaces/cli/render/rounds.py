@@ -1,7 +1,4 @@
-"""Print rounds and checks: the report of each, or how far it is, at which rate, and what blocks it.
-
-Print plans.
-"""
+"""Print plans, rounds and checks: the report of each, or how far it is, at which rate, and what blocks it."""
 
 import datetime as dt
 from collections import Counter
