@@ -278,7 +278,7 @@ def fault(vault: str, error: Exception) -> VaultFault:
     """Return the vault fault that a failed request means."""
     if isinstance(error, ClientError):
         code, message, status = error_of(error)
-        answer = f"{code}: {message} (HTTP {status})"
+        answer = f"{code}: {message} (HTTP {status}, {error.operation_name})"
         # The code before the status: boto3 gives an error document in a 200 the status 500.
         if code == "NoSuchBucket" or (code == "404" and status == 404):
             return VaultFault(vault, "NO_BUCKET", f"{answer}; create the bucket, or correct its name")

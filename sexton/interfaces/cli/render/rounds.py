@@ -77,7 +77,7 @@ def show_report(report: "RoundReport") -> None:
         )
     waits = sorted(kept for kept in report.kept if kept.reason is KeepReason.APPROVAL)
     plans = f"awaits approval: sexton plan list {report.instance}"
-    states = ", ".join(f"{name} {state}" for name, state in sorted(report.vaults.items()))
+    states = "; ".join(f"{name} {report.vault_fault(name) or state}" for name, state in sorted(report.vaults.items()))
     see = f"see: sexton quarantine list {report.instance}"
     unfinished = f"claimed and not finished: {quantity(report.waiting, 'mark')}"
     say(
