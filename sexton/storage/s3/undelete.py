@@ -8,7 +8,7 @@ from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete, head_all
-from sexton.storage.s3.purge import ObjectVersion, versions_of, versions_under
+from sexton.storage.s3.purge import NULL, ObjectVersion, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
 
@@ -81,6 +81,7 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
         markers=removed,
         bytes=sum(version.bytes for version in shown.values()),
         nothing_left=sum(all(v.marker for v in versions) for versions in page.values() if versions),
+        older=sum(any(v.id == NULL for v in _markers_above(page[key])) for key in shown),
         failed=len(failures),
         reason=next(iter(failures.values()), ""),
     )

@@ -25,6 +25,7 @@ MOTO_LACKS = {
     "test_odd_keys_are_purged_under_their_exact_names": "it cannot store such keys",
     "test_a_locked_version_is_named_and_blocks_no_other": "it does not say until when a version is locked",
     "test_suspended_versioning_still_purges_versions": "it overwrites the version instead of adding one",
+    "test_a_suspended_bucket_frees_what_was_written_since": "the same",
     "test_a_marker_that_remains_after_its_removal_is_a_failure": "its markers do not remain",
 }
 """Test of SeaweedFS → why moto cannot pass it."""

@@ -164,6 +164,22 @@ def test_a_marker_that_remains_after_its_removal_is_a_failure(place: Bucket, vau
     assert (page.shown, page.failed, "still lists it" in page.reason) == (0, 1, True)
 
 
+SUSPENDED = (
+    "<ListVersionsResult><Version><Key>wh/d/1</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest><Size>1</Size>"
+    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Version><DeleteMarker><Key>wh/d/1</Key>"
+    "<VersionId>null</VersionId><IsLatest>true</IsLatest><LastModified>2026-01-02T00:00:00.000Z</LastModified>"
+    "</DeleteMarker><IsTruncated>false</IsTruncated></ListVersionsResult>"
+)
+
+
+def test_what_a_suspended_bucket_deleted_may_be_gone(vault: S3Vault, proxy: FaultProxy) -> None:
+    proxy.answer_next("ListObjectVersions", SUSPENDED.encode())
+
+    (page,) = vault.undelete("d/", dry_run=True)
+
+    assert page == Undeleted(examined=1, shown=1, markers=1, bytes=1, older=1)
+
+
 def test_a_nested_vault_is_left_alone(place: Bucket, vault: S3Vault) -> None:
     place.vault("wh/d/inner/").write_marker(MARKER)
     place.client.delete_object(Bucket=place.name, Key="wh/d/inner/_sexton/vault.json")

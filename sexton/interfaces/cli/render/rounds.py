@@ -209,6 +209,7 @@ def show_review(review: "PlanReview") -> None:
         *(f"{hold.kept} blocks {hold.what} until {utc(hold.expires_at)}" for hold in review.holds),
         review.observes and f"{plan.instance} only observes: sexton enable {plan.instance}",
         review.halt and f"nothing can be deleted now: {review.halt}",
+        review.for_good,
     )
     if review.marks:
         say("the first marks of each kind that are due now:")
@@ -232,4 +233,4 @@ def show_details(details: "PlanDetails") -> None:
     else:
         say(f"to delete exactly this: sexton apply {plan.id}")
     say(*(f"{hold.kept} blocks {hold.what}" for hold in details.holds))
-    say(details.halt and f"nothing can be deleted now: {details.halt}")
+    say(details.halt and f"nothing can be deleted now: {details.halt}", details.for_good)
