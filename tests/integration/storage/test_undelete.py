@@ -153,6 +153,16 @@ def test_a_forbidden_marker_is_a_failure_and_blocks_no_other(place: Bucket, vaul
     assert keys(vault, "d/") == ["d/2"]
 
 
+def test_a_key_at_which_the_store_fails_blocks_no_other(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    for n in (1, 2, 3):
+        place.put(f"wh/d/{n}")
+    vault.delete(["d/1", "d/2", "d/3"])
+    proxy.fails_about = {"wh/d/2": 0}
+
+    assert total(vault.undelete(keys=["d/1", "d/2", "d/3"])) == (2, 2, 0, 1)
+    assert keys(vault, "d/") == ["d/1", "d/3"]
+
+
 def test_a_marker_that_remains_after_its_removal_is_a_failure(place: Bucket, vault: S3Vault) -> None:
     """SeaweedFS does so where versioning was suspended."""
     place.put("wh/d/1")
