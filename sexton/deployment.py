@@ -208,9 +208,17 @@ class Deployment:
         from sexton.insight.marks import PlanStanding
 
         stores = self.stores
-        observes = stores.registry.instance(plan.instance).mode == "observe"
-        holds = tuple(stores.holds.active(plan.instance))
-        return PlanStanding(plan=plan, estimate=self.cost(plan), observes=observes, holds=holds, halt=str(halt or ""))
+        probes = {vault.name: vault.probe for vault in stores.registry.vaults(plan.instance)}
+        suspended = ", ".join(name for name, probe in probes.items() if probe and probe.versioning == "Suspended")
+        for_good = f"versioning is suspended in {suspended}: what was written since is deleted for good"
+        return PlanStanding(
+            plan=plan,
+            estimate=self.cost(plan),
+            observes=stores.registry.instance(plan.instance).mode == "observe",
+            holds=tuple(stores.holds.active(plan.instance)),
+            halt=str(halt or ""),
+            for_good=for_good if suspended else "",
+        )
 
     def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
         """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""

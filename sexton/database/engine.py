@@ -231,6 +231,7 @@ def _engine(url: URL, **options: Any) -> Engine:
         url.set(drivername=_DRIVER),
         isolation_level="READ COMMITTED",
         hide_parameters=True,
-        connect_args={"options": OPTIONS, "connect_timeout": 10},
+        # Nothing is prepared: a pooler may execute what another client has prepared under the same name.
+        connect_args={"options": OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
         **options,
     )

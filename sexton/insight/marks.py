@@ -267,6 +267,8 @@ class PlanStanding(Message):
     """The holds of its instance that are active now."""
     halt: str = ""
     """What stops its instance now; empty: nothing does."""
+    for_good: str = ""
+    """Which buckets do not hide what they delete, although they keep versions; empty: none is known."""
 
 
 class PlanReview(PlanStanding):

@@ -182,11 +182,8 @@ def way_out(kept: Kept, instance: str) -> str:
 
 
 def vault_way_out(states: str, instance: str) -> str:
-    """Return what shows the faults of vaults: a marker answers where a store throttles, or one prefix is bad."""
-    if states == "THROTTLED":
-        return "sexton pace"
-    shows = KeepReason.VAULT.way_out.format(instance=instance)
-    return f"{shows}; if it shows no fault, the worker's log" if states == "BAD_REPLY" else shows
+    """Return what shows the faults of vaults: where a store throttles, its marker is read all the same."""
+    return "sexton pace" if states == "THROTTLED" else KeepReason.VAULT.way_out.format(instance=instance)
 
 
 class KeptMarks(Message):

@@ -7,6 +7,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
+from sexton.storage.model import Probe
 from tests.e2e.conftest import Run, items
 from tests.support.kept import kept_texts
 from tests.support.planned import limited_policy, waiting_plans
@@ -37,6 +38,13 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Rig, worker: 
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
+
+
+def test_a_plan_names_where_versioning_is_suspended(offline: Run, shop: Rig) -> None:
+    shop.registry.store_probe("shop", "disk", Probe(versioning="Suspended"))
+
+    for words in (("plan", "shop"), ("plan", "show", "1")):
+        assert "versioning is suspended in disk: what was written since" in offline(*words).stdout
 
 
 def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Rig, waits: int) -> None:

@@ -46,6 +46,7 @@ OPENED = {
     "vaults": REPORT,
     "cutoffs": "harmless: only the workflow reads them, and sends them in an order that is compared with rows",
     "excluded_vaults": REPORT,
+    "fault_details": REPORT,
     "heavy_objects": "harmless: it chooses the workers, which check the order alike",
 } | {
     "lease.job": "harmless: a lease of no job is released",
@@ -119,7 +120,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "outcome": REPORT,
         "error": REPORT,
         **dict.fromkeys(("scanned", "due", "kept", "protected_bytes", "quarantined", "kinds"), REPORT),
-        **dict.fromkeys(("faults", "leases", "lost_leases", "adoption_ms"), REPORT),
+        **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms"), REPORT),
     },
     "due_instances": {},
     "nudge": {},

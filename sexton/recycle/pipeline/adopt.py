@@ -98,9 +98,13 @@ class Adopter:
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
             keep_counts += settler.settle(work, refs, order.upload_grace_seconds, logged=False)
-        faults = work.active_lease.faults
         return RangeReceipt(
-            scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
+            scanned=scanned,
+            finished=True,
+            kept=name_first(keep_counts),
+            quarantined=quarantined,
+            faults=work.active_lease.faults,
+            fault_details=work.active_lease.fault_details,
         )
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:

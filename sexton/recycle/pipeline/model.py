@@ -59,7 +59,8 @@ class RangeProgress(Message):
 class RangeReceipt(Message):
     """The result of one range. ``kept``: marks by the reason to keep them; ``faults``: excluded vaults, and why.
 
-    ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
+    ``fault_details``: what the worker met in these vaults, for people. ``removed``, ``objects`` and ``bytes`` are those
+    of the kind in the whole round so far.
     """
 
     scanned: int = 0
@@ -70,6 +71,7 @@ class RangeReceipt(Message):
     protected_bytes: int = 0
     quarantined: int = 0
     faults: dict[str, str] = Field(default_factory=dict)
+    fault_details: dict[str, str] = Field(default_factory=dict)
     removed: int = 0
     objects: int = 0
     bytes: int = 0

@@ -150,6 +150,7 @@ class RangeRunner:
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
             faults=active_lease.faults,
+            fault_details=active_lease.fault_details,
             **self._stores.outcomes.deleted_so_far(token, order.kind),
         )
         self._stores.batches.close(token, receipt)

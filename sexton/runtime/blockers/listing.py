@@ -226,13 +226,14 @@ def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[s
                 }:  # one in force has a row and a way out of its own
                     is_in_force = describe(kept._replace(detail="")) in kept_now
                     todo = "" if is_in_force else "it has ended since, and blocks nothing in the next round"
+                answer = report.fault_details.get(kept.subject) if kept.reason is KeepReason.VAULT else ""
                 yield Blocker(
                     instance=instance,
                     held_by=describe(kept),
                     what=quantity(n, "mark"),
                     count=n,
                     since=report.ended_at,
-                    why=f"counted by round {report.round}",
+                    why=": ".join(filter(None, (f"counted by round {report.round}", answer))),
                     way_out=todo,
                 )
         counted = {kept.subject for kept in report.kept if kept.reason is KeepReason.VAULT}
@@ -245,6 +246,6 @@ def _keepers_of_last_round(service: "Deployment", instance: str, kept_now: Set[s
                     what=f"vault {vault}",
                     count=0,
                     since=report.ended_at,
-                    why=f"excluded by round {report.round}",
+                    why=": ".join(filter(None, (f"excluded by round {report.round}", report.fault_details.get(vault)))),
                     way_out=way_out(keeper, report.instance),
                 )

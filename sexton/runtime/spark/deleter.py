@@ -141,7 +141,8 @@ class SparkDeletion:
             for part in job.results.result():
                 for vault, reason in part.faults.items():
                     # Executors cannot use the vault, though this process may.
-                    self._active_lease.exclude_vault(vault, reason, "an executor cannot use it; see the log of Spark")
+                    detail = f"an executor cannot use it: {part.fault_details.get(vault, 'see the log of Spark')}"
+                    self._active_lease.exclude_vault(vault, reason, detail)
                 if part.stopped:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)

@@ -247,7 +247,7 @@ async def describe(client: Client, deployment: str) -> list[ScheduleInfo]:
             return []
         if missing:
             raise AttributesMissing(
-                f"search attributes are not registered ({', '.join(missing)}), so the schedule starts nothing; "
+                f"search attributes are not Keyword attributes ({', '.join(missing)}), so the schedule starts nothing; "
                 "sexton schedules apply"
             ) from e
         raise SextonError(f"Temporal did not describe the schedule: {e}") from e

@@ -153,7 +153,7 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
 
     vaults = len(stores.registry.vaults())
     fine = f"{vaults}, each proved to belong to this deployment" if vaults else "none registered"
-    yield judged("vaults", _vaults(stores), fine, "see: sexton vault list; if it shows no fault, the log of the worker")
+    yield judged("vaults", _vaults(stores), fine, "see: sexton vault list")
     yield _deletion_log(stores)
     with stores.db.read() as c:
         controls, now = stores.controls.all_in(c), stores.db.now(c)
@@ -191,20 +191,17 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
 
 def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
     """Yield each vault that is not proved to belong to this deployment, or that a worker could not use."""
-    from sexton.recycle.model import NO_FAULT
     from sexton.storage.port import VaultFault
 
     for spec in stores.registry.vaults():
         try:
             stores.vaults.get(spec.instance, spec.name)
         except VaultFault as e:
-            yield Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}")
+            yield Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}: {e.detail}")
         else:
-            last = stores.reports.find_round(spec.instance)
-            status = last[0].vaults.get(spec.name, "") if last else ""
-            if status and status not in NO_FAULT:
-                text = f"{spec.instance}/{spec.name}: the last round had a fault there: {status}"
-                yield Problem("WARN", text)
+            for last in stores.reports.find_round(spec.instance):
+                if fault := last.vault_fault(spec.name):
+                    yield Problem("WARN", f"{spec.instance}/{spec.name}: the last round had a fault there: {fault}")
 
 
 def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:

@@ -74,7 +74,7 @@ def show_report(report: "RoundReport") -> None:
         )
     waits = sorted(kept for kept in report.kept if kept.reason is KeepReason.APPROVAL)
     plans = f"awaits approval: sexton plan list {report.instance}"
-    states = ", ".join(f"{name} {state}" for name, state in sorted(report.vaults.items()))
+    states = "; ".join(f"{name} {report.vault_fault(name) or state}" for name, state in sorted(report.vaults.items()))
     see = f"see: sexton quarantine list {report.instance}"
     unfinished = f"claimed and not finished: {quantity(report.waiting, 'mark')}"
     say(
@@ -206,6 +206,7 @@ def show_review(review: "PlanReview") -> None:
         *(f"{hold.kept} blocks {hold.what} until {utc(hold.expires_at)}" for hold in review.holds),
         review.observes and f"{plan.instance} only observes: sexton enable {plan.instance}",
         review.halt and f"nothing can be deleted now: {review.halt}",
+        review.for_good,
     )
     if review.marks:
         say("the first marks of each kind that are due now:")
@@ -229,4 +230,4 @@ def show_details(details: "PlanDetails") -> None:
     else:
         say(f"to delete exactly this: sexton apply {plan.id}")
     say(*(f"{hold.kept} blocks {hold.what}" for hold in details.holds))
-    say(details.halt and f"nothing can be deleted now: {details.halt}")
+    say(details.halt and f"nothing can be deleted now: {details.halt}", details.for_good)

@@ -92,7 +92,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     waiting = int(c.execute(select(func.count()).where(claimed, *own)).scalar_one())
     known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())
     # How the round saw each vault, also if no mark of it was due; in observe mode it looked at none.
-    fault_of = order.opened.excluded_vaults | order.faults
+    fault_of, details = order.opened.excluded_vaults | order.faults, order.fault_details | order.opened.fault_details
     seen = order.opened.vaults if order.opened.may_delete else ()
     vaults = {name: fault_of.get(name, NORMAL) for name in seen if name in known}
     faults = count_faults(order.kept)
@@ -110,6 +110,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         tallies=tallies,
         kinds=_kinds(db, c, order, tallies),
         vaults=vaults,
+        fault_details={name: details[name][:TEXT_CHARACTERS] for name in vaults if name in details},
         leases=order.leases,
         lost_leases=order.lost_leases,
         adoption_ms=order.adoption_ms,

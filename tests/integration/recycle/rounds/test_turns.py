@@ -172,4 +172,4 @@ def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeyp
     monkeypatch.setattr(rig.leases, "renew", lambda lease: (renew(lease), renewed.set()))
     opened = rig.rounds.open("shop", "run", None, rig.policy)
 
-    assert rig.recycler.announce(opened, lambda: None) == {}
+    assert rig.recycler.announce(opened, lambda: None).excluded_vaults == {}
