@@ -178,9 +178,9 @@ class LiveSettings:
         return replace(self.own.engine_settings(), live=self.current.map(Settings.engine_settings))
 
     def shortest_interval(self) -> int:
-        """Return the seconds between two rounds of the instance that has most of them."""
+        """Return the shortest interval in force, in seconds: of all instances, and of all work that the tick starts."""
         instances = {row.instance for row in self.rows()} | {""}
-        return min(self.current(name).recycle.recycle_interval_seconds for name in instances)
+        return min(self.current(name).shortest_interval() for name in instances)
 
     def _of_instance(self, instance: str) -> Settings:
         with self._lock:
