@@ -1,4 +1,4 @@
-"""Check what a process needs: deployment, database, S3, disk, a worker's metrics, the issuer of JWTs, Temporal.
+"""Check what a process needs: deployment, database, S3, disk, the issuer of JWTs, Temporal.
 
 Of Temporal: does the service answer, is a worker running, do rounds start automatically?
 """
@@ -87,22 +87,6 @@ def examine_disk() -> DoctorFinding:
     free = shutil.disk_usage(existing).free / 2**30
     detail, todo = f"{free:.1f} GiB free at {existing}", f"make at least {MIN_FREE_GIB:.0f} GiB available"
     return DoctorFinding("WARN", "disk", detail, todo) if free < MIN_FREE_GIB else DoctorFinding("OK", "disk", detail)
-
-
-def examine_metrics(settings: "Settings") -> DoctorFinding:
-    """Return whether a worker answers at the address of the setting."""
-    listen = settings.metrics.listen
-    if not listen:
-        return DoctorFinding("OK", "metrics", "off; metrics.listen is empty")
-    host, _, port = listen.rpartition(":")
-    fault = _unreachable(host.strip("[]"), int(port))
-    if not fault:
-        return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
-    if listen == type(settings.metrics)().listen:  # the default reaches only workers of this machine
-        detail = f"no worker on this machine answers at {listen}"
-        return DoctorFinding("WARN", "metrics", detail, "expected where no worker runs; else: sexton worker run")
-    todo = "start a worker with this setting: sexton worker run"
-    return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
 
 
 def _unreachable(host: str, port: int) -> str:
