@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, or_, select, true,
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
@@ -145,7 +145,7 @@ class QuarantineStore:
             NotQuarantined: the mark is neither quarantined nor waiting for its second pass.
         """
         if not why.strip():
-            raise BadInput("give a reason: the mark's files stay, and no round will delete them")
+            raise WrongUsage("give a reason: the mark's files stay, and no round will delete them")
         mark = self._db.t.mark
         with deciding(self._db, instance) as c:
             is_mark = and_(mark.c.instance == instance, self._is(ref))
