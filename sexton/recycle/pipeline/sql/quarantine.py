@@ -71,13 +71,13 @@ class QuarantineStore:
             due = and_(mark.c.instance == instance, failed, mark.c.next_try_at <= self._db.now(tx))
             tx.execute(update(mark).where(due).values(quarantined_reason=None))
 
-    def find_discardable(self, instance: str, ref: Ref) -> Quarantined | None:
-        """Return a mark that can be discarded: it is quarantined, or waits for its second pass; None: it is neither."""
+    def find_discardable(self, instance: str, ref: Ref) -> tuple[Quarantined, Sequence[str]] | None:
+        """Return a mark that is quarantined, or waits for its second pass, with its keys; None: it is neither."""
         mark = self._db.t.mark
         can_be = or_(mark.c.quarantined_reason.is_not(None), mark.c.first_pass_at.is_not(None))
         with self._db.read() as c:
             row = c.execute(select(mark).where(mark.c.instance == instance, self._is(ref), can_be)).one_or_none()
-        return None if row is None else _value(row)
+        return None if row is None else (_value(row), row._mapping["keys"] or ())
 
     def list(
         self, instance: str | None = None, reason: str | None = None, ref: Ref | None = None, limit: int = 100
