@@ -72,9 +72,12 @@ def examine_s3(settings: "Settings") -> DoctorFinding:
     except SextonError as e:
         return DoctorFinding("FAIL", "s3", str(e), "set SEXTON_S3__ENDPOINT_URL, or SEXTON_INSECURE_HTTP")
     parts = urlsplit(endpoint)
-    if fault := _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]):
+    address = str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]
+    try:
+        socket.create_connection(address, CONNECT_SECONDS).close()
+    except OSError as e:
         todo = "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL"
-        return DoctorFinding("FAIL", "s3", f"{endpoint}: {fault}", todo)
+        return DoctorFinding("FAIL", "s3", f"{endpoint}: {e.strerror or e}", todo)
     return DoctorFinding("OK", "s3", endpoint)
 
 
@@ -87,15 +90,6 @@ def examine_disk() -> DoctorFinding:
     free = shutil.disk_usage(existing).free / 2**30
     detail, todo = f"{free:.1f} GiB free at {existing}", f"make at least {MIN_FREE_GIB:.0f} GiB available"
     return DoctorFinding("WARN", "disk", detail, todo) if free < MIN_FREE_GIB else DoctorFinding("OK", "disk", detail)
-
-
-def _unreachable(host: str, port: int) -> str:
-    """Return why a connection fails; empty if it succeeds."""
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except OSError as e:
-        return e.strerror or str(e)
-    return ""
 
 
 def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:
