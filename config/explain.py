@@ -101,8 +101,8 @@ def _fault(problem: ErrorDetails) -> str:
     bounds = problem.get("ctx", {})
     match problem["type"]:
         case "int_parsing":
-            unit = " of seconds" if str(problem["loc"][-1]).endswith(("_second", "_seconds")) else ""
-            return f"is not allowed: write a whole number{unit}, in digits."
+            is_length = str(problem["loc"][-1]).endswith(("_second", "_seconds"))
+            return f"is not allowed: write a whole number{' of seconds, or 30m, 12h, 7d, 2w' if is_length else ''}."
         case "float_parsing":
             return "is not allowed: write a number."
         case "bool_parsing":

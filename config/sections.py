@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import in_seconds
 from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
 
@@ -181,6 +182,14 @@ Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_seconds(cls, values: Any) -> Any:
+        """Accept a length of time with its unit, such as ``3d``."""
+        if not isinstance(values, dict):
+            return values
+        return {name: in_seconds(v) if name.endswith(("_second", "_seconds")) else v for name, v in values.items()}
 
 
 class TemporalSection(_Section):

@@ -266,6 +266,10 @@ class Settings(BaseModel):
         binlogs = self.binlog.gc_binlog_interval_seconds
         return self.recycle.recycle_interval_seconds, self.wal.auto_purge_interval_seconds, binlogs
 
+    def shortest_interval(self) -> int:
+        """Return the shortest of them, and of that between two checks, in seconds: the tick follows it."""
+        return min(*self.intervals(), self.check.check_object_interval_seconds)
+
     def controls(self) -> tuple[Control, ...]:
         """Return the lists and windows of the settings, which apply beside those in the database."""
         recycle = self.recycle

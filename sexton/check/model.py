@@ -34,6 +34,18 @@ class FindingType(StrEnum):
     """The memory of the owner's front end and its records disagree about a record, which ``key`` names."""
 
 
+MEANING = {
+    FindingType.LOST: "a record names the object, and it does not exist",
+    FindingType.SIZE_MISMATCH: "the record names another size",
+    FindingType.ORPHAN: "no record names the object",
+    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
+    FindingType.UPLOAD: "uploads that were never finished",
+    FindingType.RECORD: "records that contradict each other",
+    FindingType.FRONT_END: "the front end's memory and the records disagree",
+}
+"""What a finding of each type means, in an answer; one that has a detail has it instead."""
+
+
 class FindingState(StrEnum):
     """The states of a finding."""
 

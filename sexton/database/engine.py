@@ -22,7 +22,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from sexton.database.tables import TABLES, Instant
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 
 LOCK_SECONDS = 5
 """How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
@@ -220,9 +220,9 @@ def _parsed(url: str, setting: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as e:
-        raise BadInput(f"{setting} is not a URL; use {_URL}") from e
+        raise WrongUsage(f"{setting} is not a URL; use {_URL}") from e
     if parsed.drivername not in ("postgresql", _DRIVER):
-        raise BadInput(f"{setting} begins with {parsed.drivername}:, but Sexton needs PostgreSQL; use {_URL}")
+        raise WrongUsage(f"{setting} begins with {parsed.drivername}:, but Sexton needs PostgreSQL; use {_URL}")
     return parsed
 
 

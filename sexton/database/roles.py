@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.database.engine import BROKEN, Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.tables import METADATA
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 
 _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
@@ -139,7 +139,7 @@ def read_access(c: Connection) -> SchemaAccess:
 def check_name(role: str) -> None:
     """Raise ``BadInput`` unless this may be the name of a role."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
-        raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
+        raise WrongUsage(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
 
 
 def login_statements(login: str, view: str) -> list[str]:

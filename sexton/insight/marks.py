@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import Database, now_once, reached_limit
 from sexton.database.rows import beyond
 from sexton.insight.views import ListedMark, MarkPage
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message
 from sexton.marks.model import Cutoff, MarkState, Ref
 from sexton.marks.policy import covering_prefixes
@@ -238,7 +238,7 @@ class MarkListing:
                 if len(texts) == len(section.position) and _numbers_fit(section, texts):
                     named = zip(section.position, texts, strict=True)
                     return number, [int(text) if name in NUMBERS else text for name, text in named]
-        raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
+        raise WrongUsage(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
 
 
 NUMBERS = ("retention_starts_at", "batch", "last_file")

@@ -49,7 +49,7 @@ class BadInput(SextonError):
 
 
 class WrongUsage(BadInput):
-    """Values do not fit together, one is missing or malformed: exit code 64 at the command line."""
+    """No state would make it right: values do not fit together, one is missing or malformed; exit code 64."""
 
     name = "BAD_INPUT"
 

@@ -1,5 +1,6 @@
-"""The root of every value that is sent between processes or stored as JSON."""
+"""The root of every value that is sent between processes or stored as JSON; how people write a length of time."""
 
+import re
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -37,3 +38,12 @@ class Page(Message, Generic[Row]):
     items: tuple[Row, ...]
     more: bool = False
     next: str = ""
+
+
+UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def in_seconds(value: object) -> object:
+    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``; another value as it is."""
+    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", value) if isinstance(value, str) else None
+    return int(match[1]) * UNIT_SECONDS[match[2]] if match else value

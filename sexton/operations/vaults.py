@@ -42,7 +42,10 @@ class ShownVault(Message):
 
 
 class AddedVault(Message):
-    """A vault that was registered. ``fault``: why rounds of its instance keep every mark; empty: they need not."""
+    """A vault that is registered. ``fault``: why rounds of its instance keep every mark; empty: they need not.
+
+    ``already``: it was registered before, with the same values.
+    """
 
     instance: str
     vault: str
@@ -50,6 +53,7 @@ class AddedVault(Message):
     place: str
     marker: str
     fault: str = ""
+    already: bool = False
 
 
 class RemovedVault(Message):
@@ -137,6 +141,7 @@ def add_vault(
         versions=versions,
         conditional=conditional,
     )
+    already = name in [vault.name for vault in call.stores.registry.vaults(instance)]
     added = call.deployment.add_vault(spec, take_over=take_over)
     return AddedVault(
         instance=instance,
@@ -145,6 +150,7 @@ def add_vault(
         place=f"{added.location}/{added.prefix}",
         marker=added.uuid,
         fault=call.deployment.live_fault(instance),
+        already=already,
     )
 
 

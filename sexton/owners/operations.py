@@ -10,7 +10,7 @@ from pydantic import create_model
 from sexton.contract import MAX_BYTES
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import StrictMessage
 from sexton.owners.plugin import OwnerOperation
 
@@ -55,7 +55,7 @@ def _check(value: Any) -> None:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, int) and abs(value) > MAX_BYTES:
-        raise BadInput(f"{value} is too large: at most {MAX_BYTES}")
+        raise WrongUsage(f"{value} is too large: at most {MAX_BYTES}")
     elif isinstance(value, Mapping):
         _check([*value, *value.values()])
     elif isinstance(value, Iterable):

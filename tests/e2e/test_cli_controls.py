@@ -1,6 +1,7 @@
 """The commands `sexton stop`, `start`, `lists`, `pace`, `vault cap` and `vault uncap` work without Temporal."""
 
 import json
+import socket
 
 import pytest
 
@@ -102,24 +103,27 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
     modes, blockers = items(offline("instance", "list", "--json")), offline("blockers", "shop", "--json")
     offline("enable", "shop")
     shop.controls.put(ControlKind.STOP, "shop", "drill")
-    variables = {"SEXTON_METRICS__LISTEN": "127.0.0.1:9464", "SEXTON_RECYCLE__MAX_DELETE_FRACTION": "1"}
-    examined = offline("doctor", "--json", **variables)
+    with socket.create_server(("127.0.0.1", 0)) as other:  # no worker, or one of another deployment
+        variables = {"SEXTON_METRICS__LISTEN": f"127.0.0.1:{other.getsockname()[1]}"}
+        examined = offline("doctor", "--json", **variables, SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
 
     found = {f["about"]: f for f in items(examined)}
-    states = {about: found[about]["state"] for about in ("temporal", "halted", "vaults", "checks", "limits")}
-    assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
+    states = {about: found[about]["state"] for about in ("temporal", "workers", "halted", "vaults", "checks", "limits")}
+    assert (observing["checks"]["state"], "limits" in observing, "workers" in observing) == ("OK", False, False)
     assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
     assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
     assert examined.returncode == 1
     assert states == {
         "temporal": "FAIL",
+        "workers": "WARN",
         "halted": "WARN",
         "vaults": "OK",
         "checks": "WARN",
         "limits": "WARN",
     }
     assert "drill" in found["halted"]["detail"]
-    assert "127.0.0.1:9464" in found["metrics"]["detail"]
+    assert "no worker of this deployment reports" in found["workers"]["detail"]
+    assert "metrics" not in found
     assert found["checks"]["detail"] == "shop: no check was complete ever"
     assert "max_delete_fraction = 1" in found["limits"]["detail"]
     assert "worker" not in found

@@ -145,6 +145,19 @@ def test_apply_shows_the_cost_and_newer_holds_and_asks(offline: Run, shop: Rig, 
     assert "sexton plan shop" in outdated.stderr
 
 
+def test_apply_names_what_it_will_list_before_it_asks(offline: Run, shop: Rig) -> None:
+    shop.registry.enable("shop")
+    shop.mark("dropped", NewMark(id="p", vault="disk", prefix="p/"))
+    shop.later(10_801)
+    said = []
+    for words in ((), ("--count",)):
+        plan = json.loads(offline("plan", "shop", "--json", *words).stdout)["plan"]["plan"]
+        said.append(offline("apply", str(plan)).stdout)
+
+    assert "it will list 1 prefix first, and delete every object there; the estimate is 11 objects" in said[0]
+    assert "it will list" not in said[1]
+
+
 def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int) -> None:
     with_policy = offline("plan", "shop")  # nobody has agreed by looking
     shorter = offline("settings", "preview", "recycle.retention_seconds", "600")

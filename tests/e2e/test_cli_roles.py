@@ -142,7 +142,7 @@ def test_live_view_is_read_with_a_login_of_its_own(offline: Run, postgres: Clust
     assert sql[0] == f'GRANT CREATE ON DATABASE "{url.rpartition("/")[2]}" TO "{sexton}";'
     assert sum(app in statement for statement in sql) == 4
     assert "s3cret" not in both("settings", "show").stdout
-    assert own("instance", "live-view", "shop", "sexton_live").returncode == 1
+    assert own("instance", "live-view", "shop", "sexton_live").returncode == 64
     assert "no live view" not in own("status").stdout
     assert own("instance", "live-view", "shop", "none").returncode == 0
     assert "no live view: nothing looks for live objects before a deletion" in own("status").stdout

@@ -67,8 +67,8 @@ async def spark_worker(
         interceptors=[counter],
         **slots(settings, AT_ONCE),
     )
-    observe_process(settings, db, client, (worker,), sdk)
-    async with worker, reporting(engine.stores.workers, SPARK, settings, AT_ONCE, lambda: counter.running):
+    metrics = observe_process(settings, db, client, (worker,), sdk)
+    async with worker, reporting(engine.stores.workers, SPARK, settings, metrics, AT_ONCE, lambda: counter.running):
         yield worker
 
 

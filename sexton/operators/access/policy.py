@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.operators.access.model import (
     ANY_NODE,
     EVERY_INSTANCE,
@@ -56,12 +56,12 @@ def scope(text: str) -> TokenScope:
     is_named = grant in (Grant.NODE, Grant.SYNC)
     fits = _OF.fullmatch(of) if is_named else grant in LADDER and not colon
     if not fits or (at and not _INSTANCE.fullmatch(instance)) or (at and grant == Grant.ADMIN):
-        raise BadInput(f"{text!r} is no scope; write {SCOPES}")
+        raise WrongUsage(f"{text!r} is no scope; write {SCOPES}")
     if not at and grant not in (Grant.READ, Grant.ADMIN):
         every = "" if grant == Grant.SYNC else f", or {name}@{EVERY_INSTANCE} for every instance"
-        raise BadInput(f"scope {text!r} names no instance; write {name}@INSTANCE{every}")
+        raise WrongUsage(f"scope {text!r} names no instance; write {name}@INSTANCE{every}")
     if grant == Grant.SYNC and instance == EVERY_INSTANCE:
-        raise BadInput(f"scope {text!r} covers every instance, but a job copies from one; write {name}@INSTANCE")
+        raise WrongUsage(f"scope {text!r} covers every instance, but a job copies from one; write {name}@INSTANCE")
     return TokenScope(Grant(grant), of, instance or EVERY_INSTANCE)
 
 
@@ -207,5 +207,5 @@ def token_id(text: str) -> str:
     """
     match = re.fullmatch(rf"(?:sxt_)?([0-9a-f]{{{ID_CHARACTERS}}})(?:_\S*)?", text)
     if match is None:
-        raise BadInput(f"the id of a token has {ID_CHARACTERS} hexadecimal digits; see: sexton token list")
+        raise WrongUsage(f"the id of a token has {ID_CHARACTERS} hexadecimal digits; see: sexton token list")
     return match[1]

@@ -10,7 +10,7 @@ import zoneinfo
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 ControlsByKind = Mapping[ControlKind, Mapping[str, Control]]
@@ -40,14 +40,14 @@ def parse_window(text: str) -> TimeWindow:
     """
     match = _WINDOW.fullmatch(text)
     if match is None:
-        raise BadInput(f"{text!r} is no window; write DAYS HH:MM-HH:MM [ZONE], e.g. mon-fri 22:00-06:00 Europe/Berlin")
+        raise WrongUsage(f"{text!r} is no window; write DAYS HH:MM-HH:MM [ZONE], as mon-fri 22:00-06:00 Europe/Berlin")
     try:
         zone = zoneinfo.ZoneInfo(match["zone"] or "UTC")
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
-        raise BadInput(f"window {text!r}: {match['zone']!r} is no time zone, e.g. Europe/Berlin") from e
+        raise WrongUsage(f"window {text!r}: {match['zone']!r} is no time zone, e.g. Europe/Berlin") from e
     start, end = _minutes(text, match["start"]), _minutes(text, match["end"])
     if start in (end, DAY_MINUTES):
-        raise BadInput(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
+        raise WrongUsage(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
     return TimeWindow(frozenset(_days(text, match["days"])), start, end, zone)
 
 
@@ -156,7 +156,7 @@ def _utc(at: int) -> str:
 def _minutes(text: str, clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > DAY_MINUTES:
-        raise BadInput(f"window {text!r}: {clock} is no time of the day")
+        raise WrongUsage(f"window {text!r}: {clock} is no time of the day")
     return hours * 60 + minutes
 
 
@@ -167,7 +167,7 @@ def _days(text: str, days: str) -> set[int]:
     for part in days.split(","):
         ends = part.split("-")
         if len(ends) > 2 or any(day not in DAYS for day in ends):
-            raise BadInput(
+            raise WrongUsage(
                 f"window {text!r}: {part!r} is no day; use {', '.join(DAYS)}, ranges such as mon-fri, or daily"
             )
         first, last = DAYS.index(ends[0]), DAYS.index(ends[-1])

@@ -12,7 +12,7 @@ from sqlalchemy import Table, delete, func, select
 from sexton import contract
 from sexton.database.engine import Database
 from sexton.database.rows import sum_of
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.marks.model import MarkState
 from sexton.owners.catalog.model import (
     AlreadyDropped,
@@ -90,7 +90,7 @@ class Hierarchy:
     def alter_index(self, index: str, version: int, index_schema: Schema) -> None:
         """Record another version of an index's schema; rowsets are prepared under the highest version from now on."""
         if version <= FIRST_VERSION:
-            raise BadInput(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
+            raise WrongUsage(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
         with self._write() as tx:
             t = tx.t.indexes
             table = tx.ids(select(t.c.table_id).where(tx.in_instance(t.c.id, [index])))
@@ -234,7 +234,7 @@ def _add_partition(tx: CatalogTransaction, table: str, partition: str) -> None:
 def _add_tablets(tx: CatalogTransaction, table: str, indexes: Sequence[str], partitions: Mapping[str, int]) -> None:
     for number in (*partitions.values(), len(indexes) * sum(partitions.values())):
         if not 0 <= number <= MOST_TABLETS:
-            raise BadInput(f"{number:,} tablets; one call creates 0 to {MOST_TABLETS:,}")
+            raise WrongUsage(f"{number:,} tablets; one call creates 0 to {MOST_TABLETS:,}")
     rows = [
         {"id": new_id(), "table_id": table, "index_id": index, "partition_id": partition}
         for index in indexes
@@ -261,7 +261,7 @@ def _shown_parts(tx: CatalogTransaction, part: Table, tables: Mapping[str, bool]
 
 def _checked(limit: int) -> int:
     if not 0 < limit <= MOST_SHOWN:
-        raise BadInput(f"limit is {limit}; it must be 1 to {MOST_SHOWN}")
+        raise WrongUsage(f"limit is {limit}; it must be 1 to {MOST_SHOWN}")
     return limit
 
 

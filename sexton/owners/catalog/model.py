@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.contract import MAX_BYTES
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.port import RecordConflict, RecordMissing
 
@@ -51,7 +51,7 @@ def check_id(*ids: str) -> None:
     """
     for id_ in ids:
         if not _ID.fullmatch(id_) or id_ in (".", ".."):
-            raise BadInput(f"{id_!r} is not an id: letters, digits, '.' and '-', at most 128, and neither '.' nor '..'")
+            raise WrongUsage(f"{id_!r} is not an id: letters, digits, '.' and '-', at most 128, neither '.' nor '..'")
 
 
 def tablet_prefix(tablet: str) -> str:

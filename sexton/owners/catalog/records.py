@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.contract import MAX_TTL_SECONDS
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, sum_of
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.owners.catalog.model import AlreadyDropped, AlreadyThere, RecordNotFound, RowsetState
 from sexton.owners.catalog.tables import TABLES, CatalogTables
 
@@ -151,13 +151,13 @@ def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> d
 def check_seconds(what: str, seconds: int) -> None:
     """Raise ``BadInput`` for a time span that is not above 0 and at most 366 days."""
     if not 0 < seconds <= MAX_TTL_SECONDS:
-        raise BadInput(f"{what} is {seconds}; it must be 1 to {MAX_TTL_SECONDS}")
+        raise WrongUsage(f"{what} is {seconds}; it must be 1 to {MAX_TTL_SECONDS}")
 
 
 def check_some(what: str, values: Collection[object]) -> None:
     """Raise ``BadInput`` for a list without values."""
     if not values:
-        raise BadInput(f"{what}: name at least one")
+        raise WrongUsage(f"{what}: name at least one")
 
 
 def ensure_found(table: Table, ids: Collection[str], found_ids: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, func, select, update
 
 from sexton import contract
 from sexton.database.contract_errors import check_text
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.owners.catalog import rowsets
 from sexton.owners.catalog.hierarchy import Hierarchy
 from sexton.owners.catalog.model import (
@@ -58,7 +58,7 @@ class Catalog(Hierarchy):
         """
         check_text(label)
         if not 0 < len(label) <= MOST_CHARACTERS:
-            raise BadInput(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
+            raise WrongUsage(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
         check_seconds("timeout_seconds", timeout_seconds)
         with self._write() as tx:
             txn = _begin(tx, label, tx.db.now(tx.c) + timeout_seconds * 1000, None)
@@ -96,7 +96,7 @@ class Catalog(Hierarchy):
         """
         check_some("rowsets", written)
         if len({rowset.rowset for rowset in written}) < len(written):
-            raise BadInput("a rowset is named twice; record each once")
+            raise WrongUsage("a rowset is named twice; record each once")
         ids_by_values: dict[Written, set[str]] = defaultdict(set)
         for rowset in written:
             ids_by_values[rowset.model_copy(update={"rowset": ""})].add(rowset.rowset)

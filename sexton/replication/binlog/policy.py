@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.replication.binlog.model import (
     MAX_COMMIT_SEQ,
     UPSERT,
@@ -42,7 +42,7 @@ def parse_ttl(value: int | str) -> int | None:
     if value == FOREVER:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_TTL:
-        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
+        raise WrongUsage(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
     return value
 
 

@@ -42,8 +42,8 @@ def test_findings_are_listed_explained_accepted_and_repaired(
     repaired = run(checked, capsys, "check", "repair", "orphans", "shop", "--yes")
 
     assert why.code == 0
-    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk is named by no record" in why.out
-    assert "sexton check findings shop --type ORPHAN" in why.out
+    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk: no record names the object; finding " in why.out
+    assert " of: sexton check findings shop --type ORPHAN" in why.out
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
     assert {f["type"] for f in told} == {"LOST", "ORPHAN", "UNKNOWN_KIND"}
@@ -55,6 +55,17 @@ def test_findings_are_listed_explained_accepted_and_repaired(
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
     assert checked.count("mark", kind="orphan") == 1
+
+
+def test_why_of_a_record_names_the_findings_about_it(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, finding in {
+        "r7": "ORPHAN, confirmed: data/t9/r7_0.dat",
+        "r3_0.dat": f"LOST, confirmed: {file_keys(400)[3]}",
+        "rowset/r3_0.dat": f"LOST, confirmed: {file_keys(400)[3]}",
+        "tmp/readme ü.txt": "UNKNOWN_KIND, not confirmed yet: tmp/readme ü.txt",
+    }.items():
+        assert f"{finding} in vault disk: " in run(checked, capsys, "why", name).out, name
+    assert "in vault disk: " not in run(checked, capsys, "why", "r8").out
 
 
 def test_a_rebase_accepts_only_what_a_check_could_see(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,12 +223,15 @@ def test_unread_rows_are_an_error_not_the_file() -> None:
 
 
 def test_an_instance_has_kinds_and_an_interval_of_its_own() -> None:
-    interval = row("recycle.recycle_interval_seconds", "10", "shop")
-    live = live_settings(interval, row("kinds.snapshot.retention_seconds", "7000", "shop"))
+    intervals = [row("recycle.recycle_interval_seconds", "30", "shop"), row("wal.auto_purge_interval_seconds", "20")]
+    live = live_settings(*intervals, row("kinds.snapshot.retention_seconds", "7000", "shop"))
 
     assert live.current("shop").policy().retention_seconds["snapshot"] == 7_000
     assert "snapshot" not in live.current("bank").policy().retention_seconds
-    assert (live.shortest_interval(), live.current("bank").recycle.recycle_interval_seconds) == (10, 3_600)
+    assert live.current("bank").recycle.recycle_interval_seconds == 3_600
+    assert live.shortest_interval() == 20
+    assert live_settings(intervals[0]).shortest_interval() == 30
+    assert live_settings().shortest_interval() == 313  # between two binlog GCs
 
 
 def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sexton.check.model import CheckReport, FindingType
+from sexton.check.model import MEANING, CheckReport, FindingType
 from sexton.insight.wording import first_line, kept_counts, quantity, time_left, utc
 from sexton.interfaces.cli.output import say, show_table
 from sexton.interfaces.cli.render.results import show_rows
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 12
 """Kinds of a round that have a line of their own; more would not fit on a screen."""
-MEANING = {
-    FindingType.LOST: "a record names the object, and it does not exist",
-    FindingType.SIZE_MISMATCH: "the record names another size",
-    FindingType.ORPHAN: "no record names the object",
-    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
-    FindingType.UPLOAD: "uploads that were never finished",
-    FindingType.RECORD: "records that contradict each other",
-    FindingType.FRONT_END: "the front end's memory and the records disagree",
-}
 
 
 def show_round(details: "RoundDetails") -> None:
