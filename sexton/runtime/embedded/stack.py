@@ -24,7 +24,6 @@ from sexton.runtime.embedded.ports import Ports, is_open, write_atomically
 from sexton.runtime.embedded.postgres import PostgresServer
 from sexton.runtime.embedded.s3 import S3Server
 
-READY_SECONDS = 60.0
 NAMESPACE = "default"
 
 
@@ -49,7 +48,7 @@ class TemporalServer:
 
     def start(self) -> float:
         """Start the server; return the seconds until its namespace answers."""
-        return self.child.start(self._answers, READY_SECONDS)
+        return self.child.start(self._answers)
 
     def _answers(self) -> bool:
         if not is_open(self._port):
@@ -66,7 +65,6 @@ class TemporalServer:
 WORKER = "worker"
 """The name of the first worker; the names of all others begin with it."""
 SPARK_WORKER = f"{WORKER}-spark"
-WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """The line that a worker logs once it takes work; a test compares them."""
 
@@ -204,7 +202,7 @@ class Stack:
         """Start ``sexton api`` and wait until it listens; return the seconds it took. Raises ``EmbeddedError``."""
         child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._child_environment())
         self.children[API] = child
-        return child.start(lambda: child.has_logged(API_READY_LINE), WORKER_READY_SECONDS)
+        return child.start(lambda: child.has_logged(API_READY_LINE))
 
     def _child_environment(self) -> dict[str, str]:
         env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
@@ -214,7 +212,7 @@ class Stack:
     def await_worker(self, name: str = WORKER) -> float:
         """Wait until a worker logs that it takes work; return the seconds. Raises as ``Child.await_ready`` does."""
         child = self.children[name]
-        return child.await_ready(lambda: child.has_logged(WORKER_READY_LINE), WORKER_READY_SECONDS)
+        return child.await_ready(lambda: child.has_logged(WORKER_READY_LINE))
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a process that uses this stack, from ``HOME/env``; empty before the first start."""
