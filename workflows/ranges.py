@@ -63,8 +63,7 @@ async def delete(
             note(ON_SPARK, True)
             return receipt
         except ActivityError as e:
-            why = _spark_failure(e)
-            if not why:
+            if not (why := _spark_failure(e)):
                 raise
             note(why, was_not_taken(e))
             # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.

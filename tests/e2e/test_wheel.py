@@ -18,7 +18,7 @@ from tests.support.installation import ROOT, Installation, build_wheel
 
 pytestmark = pytest.mark.slow
 
-EXTRAS = {"api", "backend", "client", "embedded", "kafka", "spark"}
+EXTRAS = {"api", "backend", "client", "console", "embedded", "kafka", "spark"}
 NAMES = """
 import json
 from temporalio import activity, workflow

@@ -51,8 +51,8 @@ def init(
         append(db, c, cli_call("init", subject=f"grant to {grant_to}" if grant_to else "", outcome=DONE))
         access = roles.read_access(c)
     if access.is_superuser:
-        todo = "let an administrator run this SQL, and log in as sexton_svc"
-        typer.echo(f"warning: Sexton's role {access.role} is a superuser; {todo}:\n{roles.OWN_ROLE}", err=True)
+        typer.echo(f"warning: role {access.role} is a superuser; run this, and log in as sexton_svc instead:", err=True)
+        typer.echo(roles.OWN_ROLE, err=True)
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
