@@ -172,6 +172,18 @@ def test_parts_end_without_links(home: Path, part: list[str], told: Sequence[str
 
 
 @pytest.mark.slow
+def test_ducklake_is_shown_again_after_a_run_that_left_a_file(home: Path) -> None:
+    _run_to_end(home, "--part", "ducklake", "--exit")
+    for shared in home.rglob("shared*.parquet"):
+        shared.with_name("left.parquet").write_bytes(b"by a merge that failed")
+
+    lines = _run_to_end(home, "--part", "ducklake", "--exit")
+
+    _assert_ends_silently(lines)
+    assert any("merged files are gone" in line for line in lines)
+
+
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     with _demo(home) as process:
         _read_until(process, "        Temporal UI")
