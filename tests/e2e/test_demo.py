@@ -128,6 +128,9 @@ def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     assert sorted(findings) == ["LOST", "ORPHAN"]
     assert any("live files: compared on Spark" in line for line in lines)
     assert any("Spark's executors deleted exactly the 2,000 objects" in line for line in lines)
+    [shown] = re.findall(r"(?ms)^```\n( {8}kill .*?)^```$", (ROOT / "README.md").read_text())
+    seen = {re.sub(r"\d+", "N", line) for line in lines}
+    assert [line for line in shown.splitlines() if re.sub(r"\d+", "N", line) not in seen] == []
     assert len(commands) == 7
     assert "deleted" in outputs["sexton why KEY"]
     assert "audit" in outputs["sexton blockers"]
