@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.console import Console, DemoFailed
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.surroundings import POISON
 
@@ -198,6 +199,15 @@ def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     assert process.returncode == 130
     assert re.fullmatch(r"\s*\d+ s  Interrupted; stopping\s+Every server is stopped\.\s*", after), after
     assert _server_ids(home) == []
+
+
+def test_command_that_takes_too_long_names_the_logs_of_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("examples.demo.console.COMMAND_SECONDS", 0)
+    console = Console()
+    console.connect(home, {})
+
+    with console.started("status", shown=False) as command, pytest.raises(DemoFailed, match=f"; see {home}/logs$"):
+        console.output(command)
 
 
 @pytest.mark.parametrize("arguments", [["--part", "files", "--all"], ["--part", "tapes"], ["--files", "100"]])

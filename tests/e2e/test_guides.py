@@ -32,7 +32,11 @@ EXIT_CODES = {"sexton plan shop": 2, "sexton plan trial": 2, "sexton doctor": 1}
 """Exit codes other than 0: something is due; something is missing, here the vault and the worker."""
 SERVES = {"sexton worker run": "is polling", "sexton up": "Ctrl-C stops the stack"}
 """Commands that run until a signal → what they print when they are ready."""
-READ_OFF = {"sexton plan": {"PLAN": r"sexton apply (\d+)"}, "sexton apply": {"ROUND": r"round (\d+)"}}
+READ_OFF = {
+    "sexton plan shop": {"PLAN": r"sexton apply (\d+)"},
+    "sexton plan trial": {"PLAN": r"sexton apply (\d+)"},
+    "sexton apply PLAN": {"ROUND": r"round (\d+)"},
+}
 """Commands → the number that their reader needs next → where it is in what they print."""
 WRONG_MARK = """
 INSERT INTO sexton.mark (instance, kind, id, vault, keys)
@@ -93,8 +97,8 @@ class Reader:
         )
         printed = done.stdout + done.stderr
         assert done.returncode == EXIT_CODES.get(command, 0), (command, printed)
-        for name, pattern in READ_OFF.get(" ".join(command.split()[:2]), {}).items():
-            self.filled_in |= {name: number for number in re.findall(pattern, printed)}
+        for name, pattern in READ_OFF.get(command, {}).items():
+            self.filled_in[name] = re.findall(pattern, printed)[-1]
         return printed
 
     def log(self, command: str) -> Path:
