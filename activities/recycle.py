@@ -37,7 +37,7 @@ class RecycleActivities:
             rounds: plans, rounds and reports.
             recycler: deletes ranges.
             policy: retentions and limits, those in force for an instance; each step reads them when it begins.
-            heavy_objects: kinds with more objects than this are deleted on Spark; None: no kind is.
+            heavy_objects: more objects than this are deleted on Spark; None: a control worker deletes all.
         """
         self._rounds = rounds
         self._recycler = recycler

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
-from sexton.kernel.errors import NotFound, SextonError
+from sexton.kernel.errors import NotFound
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.storage.model import VaultSpec
@@ -312,10 +312,6 @@ class RepairResult(Message):
 
 Heartbeat = Callable[[], None]
 """Called between pages; raises when the work should stop."""
-
-
-class TooManyObjects(SextonError):
-    """One process lists more objects than the order allows; Spark may compare them."""
 
 
 class UnknownCheck(NotFound):

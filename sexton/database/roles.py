@@ -180,6 +180,14 @@ MAX_CONNECTIONS = 40
 """Sessions of one login: a view that computes without an end occupies no more of PostgreSQL's, which ends none."""
 AS_OF_VIEW = "{}_as_of"
 """The name of the view of one row beside a live view, which stands for ``{}``: as of when a copy is true."""
+OWN_ROLE = """CREATE ROLE sexton_svc LOGIN;
+DO $$ DECLARE target text; BEGIN
+EXECUTE format('GRANT CREATE ON DATABASE %I TO sexton_svc', current_database());
+FOR target IN SELECT 'SCHEMA sexton' UNION ALL SELECT 'TABLE ' || oid::regclass FROM pg_class
+    WHERE relnamespace = 'sexton'::regnamespace AND relkind IN ('r', 'p', 'v')
+    UNION ALL SELECT 'ROUTINE ' || oid::regprocedure FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace
+LOOP EXECUTE 'ALTER ' || target || ' OWNER TO sexton_svc'; END LOOP; END $$;"""
+"""The SQL by which a superuser gives Sexton, and its schema, a role of their own."""
 _EXISTS = text("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = :login)")
 _FAULTS = text(
     r"""

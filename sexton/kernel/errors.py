@@ -44,6 +44,10 @@ class TooMany(SextonError):
     """The highest number of such objects is reached; HTTP 429."""
 
 
+class TooManyObjects(SextonError):
+    """One process has listed more objects than its order allows; Spark may go on with them."""
+
+
 class BadInput(SextonError):
     """A name, key, prefix or number in the input is not acceptable."""
 

@@ -95,7 +95,7 @@ async def reporting(
 
     ``settings``: those of this process, without those of the database. ``slots``: how many activities a Spark worker
     takes at once: work is sent to it only while it has a free slot. ``busy`` returns how many of them it runs now.
-        ``metrics``: where it answers ``GET /metrics``; empty: nowhere.
+    ``metrics``: where it answers ``GET /metrics``; empty: nowhere.
     """
     presence = WorkerPresence(
         worker=f"{socket.gethostname()}:{os.getpid()}",

@@ -20,7 +20,7 @@ from tests.support.installation import ROOT, Installation, build_wheel
 pytestmark = pytest.mark.slow
 
 PAGE = re.compile(r"docs/[a-z0-9-]+\.md")
-EXTRAS = {"api", "backend", "client", "embedded", "kafka", "spark"}
+EXTRAS = {"api", "backend", "client", "console", "embedded", "kafka", "spark"}
 NAMES = """
 import json
 from temporalio import activity, workflow

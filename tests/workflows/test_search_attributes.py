@@ -20,6 +20,7 @@ from sexton.contract import NewMark
 from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.model import GcRequest
+from sexton.runtime.embedded.up import WITHOUT_TICKS
 from sexton.runtime.temporal import schedules, search_attributes
 from sexton.runtime.temporal.client import CONVERTER
 from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
@@ -132,6 +133,7 @@ async def test_scheduled_workflows_inherit_the_attributes(topics: Topics, settin
         query = f"SextonRequestedBy = '{ids.SCHEDULED}' AND SextonDeployment = '{DEPLOYMENT}'"
         types = {ids.TICK, ids.RECYCLE, ids.CHECK, ids.PURGE_WAL, ids.PURGE_WAL_ROUND}
         found = await listed(client, query, types)
+        await listed(client, f"{query} AND {WITHOUT_TICKS}", types - {ids.TICK})  # the link of `sexton up`
     finally:
         await schedules.handle(client, DEPLOYMENT).delete()
     ends = {name: await description(client, execution) for name, execution in found.items()}

@@ -16,7 +16,7 @@ from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
-from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt, refuse_many
 from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.settle import Settler
@@ -60,10 +60,11 @@ class Adopter:
         self._stores.quarantine.retry_failed(instance)
         keep_counts = self._ask_owner(order, active_lease, partial(leases.verify, order.lease))
         for batch in self._stores.batches.unfinished(instance, order.round):
-            work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
+            work = BatchWork(self._stores.batches.adopt_earlier(batch, order, order.attempts + attempt), active_lease)
+            refuse_many(order, self._stores.files.last_number(work.token))
             keep_counts += self._settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)
-        work = BatchWork(self._stores.batches.open(order, attempt)[0], active_lease)
+        work = BatchWork(self._stores.batches.open(order, order.attempts + attempt)[0], active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
         self._stores.batches.close(work.token)
         return receipt
@@ -86,6 +87,7 @@ class Adopter:
                 chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
                 self._resolver.keep_live(work, chunk)
                 self._resolver.keep_blocked(work, chunk)
+                refuse_many(order, sum(chunk.candidates[ref].files for ref in chunk.refs))
                 self._abort_uploads(work, chunk)
                 lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
                 self._stores.owner_marks.note_lacking(work.token, lacking)

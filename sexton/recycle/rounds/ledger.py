@@ -104,7 +104,7 @@ class Ledger:
         """Enter the error of a kind; empty: it is tried again."""
         self._update(kind, error=error)
 
-    def note_spark(self, kind: str, note: str, *, again: bool = True) -> None:
+    def note_spark(self, kind: str, note: str, again: bool) -> None:
         """Enter that a kind with many objects is deleted on Spark, or why not; ``again``: its next range may be."""
         self._update(kind, note=note, tries_spark=self.kinds[kind].tries_spark and again)
 

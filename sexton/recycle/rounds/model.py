@@ -28,7 +28,7 @@ class OpenedRound(Message):
     """Vaults in which the round deletes nothing, because it could not write itself into their markers, and why."""
     fault_details: dict[str, str] = Field(default_factory=dict)
     heavy_objects: int | None = None
-    """A kind with more objects than this is deleted on Spark; None: no kind is."""
+    """More objects than this are deleted on Spark; None: control workers delete all."""
 
 
 class ShardProgress(Message):

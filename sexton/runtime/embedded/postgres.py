@@ -22,7 +22,6 @@ from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import Ports
 
-READY_SECONDS = 120.0
 TRIES = 5
 """Of the start, as another program may take a port between its choice and the start."""
 PAUSE_SECONDS = 1.0
@@ -73,7 +72,7 @@ class PostgresServer:
             self._create_cluster()
         for remaining in reversed(range(TRIES)):
             try:
-                return self.child.start(self._answers, READY_SECONDS)
+                return self.child.start(self._answers)
             except EmbeddedError as e:
                 if remaining and "could not bind" in str(e):
                     self._take_port()

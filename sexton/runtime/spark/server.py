@@ -20,7 +20,6 @@ from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
-READY_SECONDS = 300.0
 SPARK_HOME = Path(pyspark.__file__).parent
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -119,7 +118,7 @@ class ConnectServer:
             keep_alive()
             return self._port() > 0
 
-        return self.child.start(ready, READY_SECONDS)
+        return self.child.start(ready)
 
     def stop(self) -> None:
         """Stop the server and all processes it started, and remove its files."""

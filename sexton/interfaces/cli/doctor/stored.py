@@ -107,7 +107,7 @@ def access_problems(access: "SchemaAccess") -> dict[str, str]:
         (
             access.is_superuser,
             f"Sexton's role {role} is a superuser",
-            "let Sexton log in as a role of its own, which owns schema sexton",
+            "let Sexton log in as a role of its own, which owns schema sexton; sexton init prints the SQL",
         ),
         (
             owner in access.owner_roles,
