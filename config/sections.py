@@ -5,7 +5,9 @@ import ssl
 from ipaddress import ip_network
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core.core_schema import ValidationInfo
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
@@ -160,8 +162,28 @@ def _seconds(floor: int, ceiling: int = RETENTION_CEILING) -> Any:
     return Field(ge=floor, le=ceiling, json_schema_extra={"unit": "seconds"})
 
 
+UNITS = {
+    "seconds": {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
+    "bytes": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40},
+}
+"""A setting's unit → the units in which people write it."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_unit(cls, value: Any, info: ValidationInfo) -> Any:
+        """Return the seconds of ``7d`` and the bytes of ``1.5 GiB`` where that is the setting's unit."""
+        factors = UNITS.get(unit_of(cls.model_fields[info.field_name or ""]), {})
+        match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([A-Za-z]+)", value) if isinstance(value, str) else None
+        return round(float(match[1]) * factors[match[2]]) if match and match[2] in factors else value
+
+
+def unit_of(field: FieldInfo) -> str:
+    """Return the unit of a setting; empty: it has none."""
+    return str(field.json_schema_extra.get("unit", "")) if isinstance(field.json_schema_extra, dict) else ""
 
 
 class TemporalSection(_Section):
