@@ -70,8 +70,8 @@ class Visit:
 
     @property
     def chosen(self) -> str | None:
-        """The instance of the pages to which links lead; None: all. A form keeps the choice of its page."""
-        return None if self.form.get("all") else self.named
+        """The instance of the pages to which links lead; None: all, perhaps on a page of one instance."""
+        return None if "all" in self.form or "all" in self.request.query_params else self.named
 
     @property
     def scope(self) -> str | None:
@@ -235,10 +235,12 @@ class Visit:
             latest.forget()
 
     def link(self, page: str, **query: object) -> str:
-        """Return the address of a page, with the chosen instance unless another one is given."""
-        values = {"instance": self.chosen} | query
-        given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
+        """Return the address of a page, with the chosen instance unless another is given; this page keeps its own."""
         path = f"{session.PATH}/{page}" if page else session.PATH
+        values: dict[str, object] = {"instance": self.chosen} | query
+        if self.named and not self.chosen and path == self.request.url.path:
+            values = {"instance": self.named, "all": 1} | query
+        given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
         return f"{path}?{given}" if given else path
 
 
