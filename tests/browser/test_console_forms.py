@@ -241,6 +241,8 @@ def test_all_instances_stay_chosen(operator: NewSession, rig: Rig) -> None:
     pages = {path: admin.see(path) for path in (*ALL_PAGES, f"rounds/{of_shop.round}", f"plans/{of_shop.plan}")}
     pages |= {path: admin.see(path) for path in ("binlogs", "binlogs?instance=bank&all=1", "start?instance=bank&all=1")}
     pages["the answer of a form"] = admin.answer("stop", reason="odd deletes", all="1")
+    map_regions(rig.db, "orders", ())
+    pages["a question"] = admin.answer("do/wal reset", topic="orders", reason="recreated", instance="", all="1")
 
     for page, text in pages.items():
         assert [name for name in ("rounds", "plans") if f'href="/console/{name}"' not in text] == [], page
@@ -250,6 +252,7 @@ def test_all_instances_stay_chosen(operator: NewSession, rig: Rig) -> None:
     assert "The last 2 rounds of all instances" in pages["rounds"]
     assert '<select id="check-rebase-instance" name="instance" required>' in pages["operations"]
     assert "Binlogs of which instance?" in pages["binlogs"]
+    assert "Yes: wal reset" in pages["a question"]
     assert "Binlogs of bank" in pages["binlogs?instance=bank&all=1"]
 
 

@@ -24,7 +24,7 @@ def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""
     listed = sorted(of_each, key=lambda finding: finding.id)
     return visit.about(
         "checks",
-        "sexton check findings",
+        "sexton check list" if visit.scope is None else "sexton check findings",
         runs=runs,
         findings=listed[:SHOWN],
         following=listed[SHOWN - 1].id if len(listed) > SHOWN else "",

@@ -130,7 +130,7 @@ def _send(operation: Operation) -> Callable[..., Response]:
             operation.admit(visit.call, values)
             question = QUESTIONS[operation.name](visit.call, values)
             if question is not None and visit.form.get("sure") != question.text:
-                cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.instance
+                cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.named
                 form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
                 shown = {"operation": operation, "question": question, "form": form, "instance": instance}
                 return visit.show("confirm.html", "operations", cli=cli, **shown)
