@@ -9,8 +9,9 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from config.sections import Trait, having
+from config.sections import Trait, having, unit_of
 from config.sources import Layer, layers, masked
+from sexton.insight.wording import duration, human_bytes
 from sexton.kernel.message import Message
 
 SHOWN = having(Trait.SHOWN) | {"deployment", "database_url", "live_database_url"}
@@ -54,6 +55,18 @@ class SettingRow(Message):
     """Whether ``sexton settings set`` may change it."""
     overrides: str = ""
     """The value that this one of the database replaces, and its source."""
+
+    @property
+    def amount(self) -> str:
+        """The value as people write it: ``7d``, ``1.5 GiB``; with another unit as it is."""
+        return amount(self.value, self.unit)
+
+
+def amount(value: Any, unit: str) -> str:
+    """Return a number of seconds or bytes as people write it; another value as it is."""
+    if unit == "seconds":
+        return duration(int(value))
+    return human_bytes(int(value)) if unit == "bytes" else str(value)
 
 
 def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[SettingRow]:
@@ -101,8 +114,10 @@ def _fault(problem: ErrorDetails) -> str:
     bounds = problem.get("ctx", {})
     match problem["type"]:
         case "int_parsing":
-            is_length = str(problem["loc"][-1]).endswith(("_second", "_seconds"))
-            return f"is not allowed: write a whole number{' of seconds, or 30m, 12h, 7d, 2w' if is_length else ''}."
+            name = str(problem["loc"][-1])
+            units = " of bytes, or 512 MiB, 1.5 GiB" if name.endswith("_bytes") else ", in digits"
+            units = " of seconds, or 30m, 12h, 7d, 2w" if name.endswith(("_second", "_seconds")) else units
+            return f"is not allowed: write a whole number{units}."
         case "float_parsing":
             return "is not allowed: write a number."
         case "bool_parsing":
@@ -144,15 +159,14 @@ def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[Setting
                     name = f"{key}.{kind}"
                     yield SettingRow(key=name, value=_shown(name, entry), source=_source(name, sources))
         else:
-            unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            shown, source = _shown(key, value), _source(key, sources)
-            bounds = [f"floor {m.ge}" for m in field.metadata if isinstance(m, Ge)]
+            unit, shown, source = unit_of(field), _shown(key, value), _source(key, sources)
+            bounds = [f"floor {amount(m.ge, unit)}" for m in field.metadata if isinstance(m, Ge)]
             bounds += [f"more than {m.gt}" for m in field.metadata if isinstance(m, Gt)]
-            bounds += [f"ceiling {m.le}" for m in field.metadata if isinstance(m, Le)]
+            bounds += [f"ceiling {amount(m.le, unit)}" for m in field.metadata if isinstance(m, Le)]
             if not field.is_required():
-                bounds.append(f"default {field.default}" if field.default != "" else "default empty")
+                bounds.append(f"default {amount(field.default, unit)}" if field.default != "" else "default empty")
             bound, mutable = ", ".join(bounds), is_mutable(key)
-            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=bound, mutable=mutable)
+            yield SettingRow(key=key, value=shown, source=source, unit=unit, bound=bound, mutable=mutable)
 
 
 def _source(key: str, sources: list[Layer]) -> str:

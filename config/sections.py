@@ -6,40 +6,17 @@ from enum import Enum, auto
 from ipaddress import ip_network
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core.core_schema import ValidationInfo
 
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import in_seconds
+from sexton.kernel.message import in_units
 from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
 
 RETENTION_FLOOR = 600
 """The shortest retention of any kind, in seconds."""
-
-
-def check_database(url: str) -> str:
-    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
-    for plain in ("postgresql://", "postgres://"):
-        if url.startswith(plain):
-            url = "postgresql+psycopg://" + url.removeprefix(plain)
-    if url and not re.match(r"postgresql\+psycopg://.", url):
-        raise ValueError("use postgresql://USER@HOST/NAME")
-    return url
-
-
-def check_live_database(url: str) -> str:
-    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
-
-    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
-    """
-    url = check_database(url)
-    login, _, server = url.partition("://")[2].rpartition("@")
-    user, _, password = login.partition(":")
-    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
-        raise ValueError(
-            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
-        )
-    return url
 
 
 def check_deployment(text: str) -> str:
@@ -183,13 +160,16 @@ Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    @model_validator(mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _in_seconds(cls, values: Any) -> Any:
-        """Accept a length of time with its unit, such as ``3d``."""
-        if not isinstance(values, dict):
-            return values
-        return {name: in_seconds(v) if name.endswith(("_second", "_seconds")) else v for name, v in values.items()}
+    def _read_unit(cls, value: Any, info: ValidationInfo) -> Any:
+        """Return the seconds of ``7d`` and the bytes of ``1.5 GiB`` where that is the setting's unit."""
+        return in_units(value, unit_of(cls.model_fields[info.field_name or ""]))
+
+
+def unit_of(field: FieldInfo) -> str:
+    """Return the unit of a setting; empty: it has none."""
+    return str(field.json_schema_extra.get("unit", "")) if isinstance(field.json_schema_extra, dict) else ""
 
 
 class TemporalSection(_Section):

@@ -31,9 +31,7 @@ from config.sections import (
     TemporalSection,
     WalSection,
     check_ca_certs,
-    check_database,
     check_deployment,
-    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, reads_home
 from sexton.check.model import CheckSettings
@@ -87,6 +85,31 @@ UNLIMITED = ("compacted", "prepared")
 """Kinds of garbage that no user dropped: they do not count against the limits of 24 hours."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def check_database(url: str) -> str:
+    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
+    for plain in ("postgresql://", "postgres://"):
+        if url.startswith(plain):
+            url = "postgresql+psycopg://" + url.removeprefix(plain)
+    if url and not re.match(r"postgresql\+psycopg://.", url):
+        raise ValueError("use postgresql://USER@HOST/NAME")
+    return url
+
+
+def check_live_database(url: str) -> str:
+    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
+
+    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
+    """
+    url = check_database(url)
+    login, _, server = url.partition("://")[2].rpartition("@")
+    user, _, password = login.partition(":")
+    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
+        raise ValueError(
+            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
+        )
+    return url
 
 
 class Settings(BaseModel):

@@ -40,10 +40,15 @@ class Page(Message, Generic[Row]):
     next: str = ""
 
 
-UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+UNITS = {
+    "seconds": {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
+    "bytes": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40},
+}
+"""A unit → the units in which people write it."""
 
 
-def in_seconds(value: object) -> object:
-    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``; another value as it is."""
-    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", value) if isinstance(value, str) else None
-    return int(match[1]) * UNIT_SECONDS[match[2]] if match else value
+def in_units(value: object, unit: str) -> object:
+    """Return the seconds of ``7d`` and the bytes of ``1.5 GiB``; another value as it is."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([A-Za-z]+)", value) if isinstance(value, str) else None
+    factor = UNITS.get(unit, {}).get(match[2]) if match else None
+    return round(float(match[1]) * factor) if match and factor else value

@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, FailFast, Field, StringConstraints
 
-from sexton.kernel.message import Message, in_seconds
+from sexton.kernel.message import Message, in_units
 from sexton.kernel.printable import PRINTABLE
 from sexton.protection.model import CHUNK_ITEMS
 
@@ -67,7 +67,7 @@ def number(value: object) -> object:
 
 def parse_duration(value: object) -> object:
     """Return a value in seconds; refuse a text that is neither a length of time nor a number."""
-    seconds = in_seconds(number(value))
+    seconds = in_units(number(value), "seconds")
     if isinstance(seconds, str) and not seconds.isdigit():
         raise ValueError(f"{value!r} is not a duration; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
     return seconds

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 
 from config.explain import SettingRow, is_per_instance
 from config.live import explain_live
-from sexton.kernel.message import Page, in_seconds
+from sexton.kernel.message import Page
 from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import Covered, Flag, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
@@ -21,9 +21,9 @@ Key = Annotated[
 Value = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=PRINTABLE),
-    Field(description="The value, as in an environment variable; a length of time also as 30m, 12h, 7d or 2w."),
+    Field(description="The value, as in an environment variable; seconds also as 7d, bytes as 1.5 GiB."),
 ]
-NUMBER = re.compile(r"[0-9._eE+-]+[mhdw]?")
+NUMBER = re.compile(r"[0-9._eE+-]+( ?([smhdw]|([KMGT]i)?B))?")
 
 
 class SettingList(Page[SettingRow]):
@@ -77,10 +77,10 @@ def set_setting(call: Call, key: Key, value: Value, *, instance: Covered = None,
 
     Bounds are those of the settings file. A plan that was made before is not changed.
 
-    Example: sexton settings set recycle.retention_seconds 604800 --instance shop
+    Example: sexton settings set recycle.retention_seconds 7d --instance shop
     """
     change = setting_changes.preview(call.deployment, key, value, instance or "")
-    call.stores.setting_rows.put(key, str(in_seconds(value)), instance or "", reason, call.by)
+    call.stores.setting_rows.put(key, value, instance or "", reason, call.by)
     call.deployment.live.read_again()
     return change.model_copy(update={"done": True})
 

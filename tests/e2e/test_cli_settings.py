@@ -62,9 +62,9 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Rig, w
     previewed = offline("settings", "preview", RETENTION, "3600", "--instance", "shop")
     asked = offline("settings", "set", RETENTION, "3600", "--instance", "shop")
     before = shop.all_stores.setting_rows.all()
-    confirmed = offline("settings", "set", RETENTION, "3600", "--instance", "shop", "--reason", "full disk", "--yes")
+    confirmed = offline("settings", "set", RETENTION, "1h", "--instance", "shop", "--reason", "full disk", "--yes")
 
-    assert (longer.returncode, values) == (0, ["86400"])
+    assert (longer.returncode, values) == (0, ["1d"])
     assert previewed.returncode == 0
     assert "2.0 KiB" in previewed.stdout
     assert "shop: marks that become due only by this change wait in the first plan after it" in previewed.stdout
@@ -72,11 +72,11 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Rig, w
     for shown_ in (previewed, asked):
         assert "dropped 3h 1h 1 yes" in " ".join(shown_.stdout.split())
     assert confirmed.returncode == 0
-    assert f"{RETENTION} is 3600 for shop\nworkers use it within 5 s" in confirmed.stdout
+    assert f"{RETENTION} is 1h for shop\nworkers use it within 5 s" in confirmed.stdout
     [row] = shop.all_stores.setting_rows.all()
-    assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
+    assert (row.instance, row.value, row.reason) == ("shop", "1h", "full disk")
     calls = items(offline("log", "--json"))
-    assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=3600" for c in calls)
+    assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=1h" for c in calls)
     planned = json.loads(offline("plan", "shop", "--json").stdout)["plan"]
     assert [(k["kind"], k["marks"]) for k in planned["kinds"]] == [("dropped", 2)]
 

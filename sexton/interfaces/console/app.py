@@ -27,7 +27,7 @@ from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pag
     topics,
     vaults,
 )
-from sexton.interfaces.console.visit import pages
+from sexton.interfaces.console.visit import InstanceNotChosen, ask_for_one, pages
 from sexton.operators.access.model import Unauthenticated
 from sexton.operators.call_log import CallRecord
 from sexton.runtime.blockers.listing import list_blockers
@@ -49,6 +49,7 @@ def beside(api: FastAPI) -> ASGIApp:
         console.add_middleware(ProxyHeadersMiddleware, trusted_hosts=service.settings.api.trusted_proxies)
     for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
         console.add_exception_handler(kind, _refuse)
+    console.add_exception_handler(InstanceNotChosen, ask_for_one)
 
     async def by_path(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"] if scope["type"] == "http" else ""

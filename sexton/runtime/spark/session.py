@@ -63,7 +63,7 @@ class Sessions:
 
         ``home``: where the code for executors and a server's files are stored. ``name``: the deployment, whose workers
         share one session.
-        Raises ``EmbeddedError`` where a server of this process\' own would have no Java.
+        Raises ``EmbeddedError`` where a server of this process' own would have no Java.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)
