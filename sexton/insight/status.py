@@ -369,7 +369,7 @@ def sentence(rows: Iterable[Blocker], instances: Sequence[InstanceStatus]) -> st
     if not instances:
         return "no instance is registered; begin with: sexton instance add NAME"
     due_at, name = min((i.now if i.next_round is None else i.next_round, i.instance) for i in instances)
-    when = "runs or is due now" if due_at <= instances[0].now else f"is due at {utc(due_at)}"
+    when = "runs or is due now" if due_at <= max(i.now for i in instances) else f"is due at {utc(due_at)}"
     holds = sum(i.holds for i in instances)
     in_force = f"; {quantity(holds, 'hold')} in force" if holds else ""
     return f"All is well: the next round, of {name}, {when}{in_force}"

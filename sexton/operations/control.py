@@ -143,11 +143,12 @@ def _scope(instance: str | None, everything: bool) -> str:
 
 @operation("blockers", "GET /v1/blockers", Grant.READ, READS)
 def blockers(call: Call, instance: Covered = None) -> Blockers:
-    """List everything that blocks deletions now.
+    """List everything that blocks deletions now, the worst first.
 
-    Holds, protections, stops, lists, windows, quarantined marks, waiting rounds and runs, regions, replays, consumers,
-    followers and replicas, incomplete checks, an overdue round, a missing schedule or worker, and what blocked marks in
-    each instance's last round. All but the schedule, workers and waiting runs comes from the database.
+    Faults and failures of the last rounds, quarantined marks, an overdue round, a missing schedule or worker, waiting
+    rounds and runs, stops, lists, windows, plans to approve, holds, protections, regions, replays, consumers, followers
+    and replicas, incomplete checks, and what else blocked marks in each instance's last round. All but the schedule,
+    workers and waiting runs comes from the database.
 
     Example: sexton blockers shop
     """

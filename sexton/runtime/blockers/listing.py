@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
-from sexton.insight.status import overview, problems, worst_first
+from sexton.insight.status import count_quarantined, overview, problems, worst_first
 from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
-from sexton.marks.kept import FAULTS, LISTED_AS_OF_NOW, Blocker, Severity, describe, way_out
+from sexton.marks.kept import FAULTS, LISTED_AS_OF_NOW, Blocker, KeepReason, Kept, Severity, describe, way_out
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.policy import all_halts, vault_allowed, vault_whitelist
 from sexton.recycle.model import RoundReport
@@ -56,9 +56,12 @@ def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Itera
     stores, instance = service.stores, status.instance
     with service.db.read() as c:
         now, controls = service.db.now(c), stores.controls.all_in(c)
+        counts = count_quarantined(service.db, c, instance)
+    oldest = {describe(Kept(KeepReason.QUARANTINED, reason)): count.since for reason, count in counts.items()}
     for problem in problems(status, all_halts(controls, instance, now)):
+        since = {"since": oldest.get(problem.held_by), "why": "since: when the oldest of them was marked"}
         if problem.severity is not Severity.LOST:  # it blocks nothing
-            yield problem
+            yield problem.model_copy(update=since if problem.held_by in oldest else {})
     kept_now = [b for keeper in stores.keepers for b in keeper.in_force(instance)]
     yield from kept_now
     for cap in status.caps:
