@@ -231,7 +231,8 @@ class Visit:
         return "hx-request" in self.request.headers
 
     def _forget_answers(self) -> None:
-        for latest in (self.request.app.state.statuses, self.request.app.state.blockers):
+        state = self.request.app.state
+        for latest in (state.statuses, state.blockers, state.logs):
             latest.forget()
 
     def link(self, page: str, **query: object) -> str:

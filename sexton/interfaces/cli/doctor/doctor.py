@@ -37,7 +37,8 @@ def doctor(
     """Check everything this process depends on.
 
     Settings, database and its roles, tokens, S3, disk, Temporal, its search attributes, workers, schedule, vaults,
-    halts, overdue rounds, live objects, checks, topics and binlogs.
+    lost objects, faults and failures of the last rounds, quarantine, overdue rounds, halts, approvals, live objects,
+    checks, topics and binlogs.
     Each fault is printed with what to do about it.
 
     Example: sexton doctor
