@@ -37,7 +37,7 @@ class RecycleActivities:
             rounds: plans, rounds and reports.
             recycler: deletes ranges.
             policy: retentions and limits, those in force for an instance; each step reads them when it begins.
-            heavy_objects: kinds with more objects than this are deleted on Spark; None: no kind is.
+            heavy_objects: more objects than this are deleted on Spark; None: a control worker deletes all.
         """
         self._rounds = rounds
         self._recycler = recycler
@@ -53,11 +53,10 @@ class RecycleActivities:
                 order.instance, run, order.plan, self._policy(order.instance), heartbeats.heartbeat
             )
             log.info("round %d of %s begins", opened.round, order.instance)
-            excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
+            opened = self._recycler.announce(opened, heartbeats.keep_alive)
             if not opened.may_delete:
                 self._recycler.mark_due(opened, heartbeats.keep_alive)
-            known_now = {"excluded_vaults": excluded_vaults, "heavy_objects": self._heavy_objects(order.instance)}
-            return opened.model_copy(update=known_now)
+            return opened.model_copy(update={"heavy_objects": self._heavy_objects(order.instance)})
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> RoundReport | None:

@@ -42,6 +42,9 @@ def write_tree(repository: Path, package: Path) -> None:
     shutil.copytree(repository / PACKAGE, package, dirs_exist_ok=True, ignore=no_caches)
     for name in MOVED:
         shutil.copytree(repository / name, package / name, ignore=no_caches)
+    (package / "docs").mkdir()
+    for page in (repository / "docs").glob("*.md"):  # messages name them
+        shutil.copy(page, package / "docs")
     for file in package.rglob("*.py"):
         try:
             file.write_text(rerooted(file.read_text()))

@@ -9,43 +9,12 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from config.sections import Trait, having, unit_of
 from config.sources import Layer, layers, masked
+from sexton.insight.wording import duration, human_bytes
 from sexton.kernel.message import Message
 
-SHOWN = frozenset(
-    {
-        "deployment",
-        "database_url",
-        "live_database_url",
-        "temporal.address",
-        "temporal.build_id",
-        "temporal.namespace",
-        "temporal.profile",
-        "temporal.server_name",
-        "temporal.tls_ca",
-        "temporal.tls_cert",
-        "temporal.tls_key",
-        "temporal.ui_url",
-        "s3.endpoint_url",
-        "recycle.recycle_whitelist",
-        "recycle.recycle_blacklist",
-        "recycle.recycler_storage_vault_white_list",
-        "recycle.recycle_windows",
-        "audit.audit_url",
-        "spark.remote",
-        "spark.scratch",
-        "wal.flush",
-        "api.listen",
-        "api.tls_cert",
-        "api.tls_key",
-        "prices.currency",
-        "metrics.listen",
-        "log.format",
-        "log.level",
-        "telemetry.otlp_endpoint",
-    }
-)
-"""Settings whose text is no secret, but for passwords in URLs. Numbers and switches are shown; all else is masked."""
+SHOWN = having(Trait.SHOWN) | {"deployment", "database_url", "live_database_url"}
 
 _SHOWN_IN_GROUPS = re.compile(r"kinds\.[^.]+\.after")
 _KAFKA = re.compile(
@@ -87,6 +56,18 @@ class SettingRow(Message):
     overrides: str = ""
     """The value that this one of the database replaces, and its source."""
 
+    @property
+    def amount(self) -> str:
+        """The value as people write it: ``7d``, ``1.5 GiB``; with another unit as it is."""
+        return amount(self.value, self.unit)
+
+
+def amount(value: Any, unit: str) -> str:
+    """Return a number of seconds or bytes as people write it; another value as it is."""
+    if unit == "seconds":
+        return duration(int(value))
+    return human_bytes(int(value)) if unit == "bytes" else str(value)
+
 
 def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[SettingRow]:
     """Return every setting with its value, its source, its unit, and its bounds and default.
@@ -99,10 +80,7 @@ def rows(settings: BaseModel, sources: list[Layer] | None = None) -> list[Settin
 def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
     """Return one problem as a sentence. The value of an unknown key is not shown: it may be a secret.
 
-    Args:
-        problem: an error of pydantic.
-        sources: the layers that were read, the one with the highest precedence first.
-        known_keys: names that a key may have, to suggest one for a misspelt key.
+    ``sources``: as for ``rows``. ``known_keys``: names that a key may have, to suggest one for a misspelt key.
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
@@ -136,8 +114,10 @@ def _fault(problem: ErrorDetails) -> str:
     bounds = problem.get("ctx", {})
     match problem["type"]:
         case "int_parsing":
-            unit = " of seconds" if str(problem["loc"][-1]).endswith(("_second", "_seconds")) else ""
-            return f"is not allowed: write a whole number{unit}, in digits."
+            name = str(problem["loc"][-1])
+            units = " of bytes, or 512 MiB, 1.5 GiB" if name.endswith("_bytes") else ", in digits"
+            units = " of seconds, or 30m, 12h, 7d, 2w" if name.endswith(("_second", "_seconds")) else units
+            return f"is not allowed: write a whole number{units}."
         case "float_parsing":
             return "is not allowed: write a number."
         case "bool_parsing":
@@ -179,15 +159,14 @@ def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[Setting
                     name = f"{key}.{kind}"
                     yield SettingRow(key=name, value=_shown(name, entry), source=_source(name, sources))
         else:
-            unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            shown, source = _shown(key, value), _source(key, sources)
-            bounds = [f"floor {m.ge}" for m in field.metadata if isinstance(m, Ge)]
+            unit, shown, source = unit_of(field), _shown(key, value), _source(key, sources)
+            bounds = [f"floor {amount(m.ge, unit)}" for m in field.metadata if isinstance(m, Ge)]
             bounds += [f"more than {m.gt}" for m in field.metadata if isinstance(m, Gt)]
-            bounds += [f"ceiling {m.le}" for m in field.metadata if isinstance(m, Le)]
+            bounds += [f"ceiling {amount(m.le, unit)}" for m in field.metadata if isinstance(m, Le)]
             if not field.is_required():
-                bounds.append(f"default {field.default}" if field.default != "" else "default empty")
+                bounds.append(f"default {amount(field.default, unit)}" if field.default != "" else "default empty")
             bound, mutable = ", ".join(bounds), is_mutable(key)
-            yield SettingRow(key=key, value=shown, source=source, unit=str(unit), bound=bound, mutable=mutable)
+            yield SettingRow(key=key, value=shown, source=source, unit=unit, bound=bound, mutable=mutable)
 
 
 def _source(key: str, sources: list[Layer]) -> str:
@@ -201,43 +180,13 @@ def _source(key: str, sources: list[Layer]) -> str:
     return "default"
 
 
-PER_INSTANCE = frozenset(
-    {
-        "recycle.recycle_interval_seconds",
-        "recycle.retention_seconds",
-        "recycle.compacted_rowset_retention_seconds",
-        "recycle.dropped_partition_retention_seconds",
-        "recycle.dropped_index_retention_seconds",
-        "recycle.label_keep_max_second",
-        "recycle.fallback_retention_seconds",
-        "recycle.upload_grace_seconds",
-        "recycle.max_delete_objects",
-        "recycle.max_delete_fraction",
-        "check.check_object_interval_seconds",
-        "check.check_grace_seconds",
-    }
-)
-"""Settings that the database may change for each instance; ``kinds.NAME.retention_seconds`` too.
+PER_INSTANCE, FOR_ALL = having(Trait.EACH), having(Trait.ALL)
+"""Settings that the database may change for each instance, ``kinds.NAME.retention_seconds`` too; and for all alone.
 
 Only those that change the course of work are here: they change for all workers at once and without a restart.
 Addresses, secrets, sizes of pools, and bounds that limit other parties are not: a party that can write to the database
 must not be able to change them.
 """
-
-FOR_ALL = frozenset(
-    {
-        "spark.spark_threshold_objects",
-        "wal.auto_purge_interval_seconds",
-        "wal.purge_trigger_entries",
-        "wal.purge_trigger_bytes",
-        "wal.trigger_flush_entries",
-        "wal.trigger_flush_bytes",
-        "binlog.gc_binlog_interval_seconds",
-        "binlog.hold_limit_seconds",
-        "binlog.max_cut_fraction",
-    }
-)
-"""Those that it may change for all instances alone: their work concerns several of them."""
 
 _OF_KIND = re.compile(r"kinds\.([^.]+)\.retention_seconds")
 

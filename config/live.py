@@ -18,6 +18,7 @@ from config.explain import FOR_ALL, PER_INSTANCE, SettingRow, is_mutable, is_per
 from config.sections import KindSection
 from config.settings import EngineSettings, Settings
 from config.sources import Layer, SettingsError, layers
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.live import Live
 from sexton.operators.settings import StoredSetting
 
@@ -33,6 +34,10 @@ class IgnoredRow(NamedTuple):
     why: str
 
 
+class SettingRefused(SettingsError, WrongUsage):
+    """The database can have no such setting, or not with this value."""
+
+
 def with_value(settings: Settings, key: str, value: str, instance: str = "", source: str = "as given") -> Settings:
     """Return settings with another value under a key that the database may change.
 
@@ -41,7 +46,7 @@ def with_value(settings: Settings, key: str, value: str, instance: str = "", sou
     """
     check_mutable(settings, key, source)
     if instance and not is_per_instance(key):
-        raise SettingsError(f"{key} ({source}) is the same for all instances; set it without an instance")
+        raise SettingRefused(f"{key} ({source}) is the same for all instances; set it without an instance")
     layer, path = Layer(), key.split(".")
     layer.put(path, value, source)
     try:
@@ -56,9 +61,9 @@ def with_value(settings: Settings, key: str, value: str, instance: str = "", sou
     except ValidationError as e:
         prefix = tuple(path[:-1])
         problems = [{**problem, "loc": (*prefix, *problem["loc"])} for problem in e.errors()]
-        raise SettingsError(" ".join(sentence(p, [layer], ()) for p in problems)) from None  # type: ignore[arg-type]
+        raise SettingRefused(" ".join(sentence(p, [layer], ()) for p in problems)) from None  # type: ignore[arg-type]
     except ValueError as e:
-        raise SettingsError(f"{key} ({source}) is not allowed: {e}") from None
+        raise SettingRefused(f"{key} ({source}) is not allowed: {e}") from None
     return settings.model_copy(update=changed)
 
 
@@ -67,13 +72,13 @@ def check_mutable(settings: Settings, key: str, source: str = "as given") -> Non
     if is_mutable(key):
         return
     if key in {row.key for row in rows(settings, [])}:
-        raise SettingsError(
+        raise SettingRefused(
             f"{key} ({source}) cannot be changed while workers run; set it in the environment or the settings file, "
             "and restart. Those that can are marked in: sexton settings show"
         )
     similar = get_close_matches(key, (*PER_INSTANCE, *FOR_ALL), 1)
     hint = f"did you mean {similar[0]}?" if similar else "see: sexton settings show"
-    raise SettingsError(f"{key} ({source}) is not a setting; {hint}")
+    raise SettingRefused(f"{key} ({source}) is not a setting; {hint}")
 
 
 def merge(settings: Settings, stored: Sequence[StoredSetting], instance: str) -> tuple[Settings, list[IgnoredRow]]:
@@ -178,9 +183,9 @@ class LiveSettings:
         return replace(self.own.engine_settings(), live=self.current.map(Settings.engine_settings))
 
     def shortest_interval(self) -> int:
-        """Return the seconds between two rounds of the instance that has most of them."""
+        """Return the shortest interval in force, in seconds: of all instances, and of all work that the tick starts."""
         instances = {row.instance for row in self.rows()} | {""}
-        return min(self.current(name).recycle.recycle_interval_seconds for name in instances)
+        return min(self.current(name).shortest_interval() for name in instances)
 
     def _of_instance(self, instance: str) -> Settings:
         with self._lock:

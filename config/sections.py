@@ -2,42 +2,21 @@
 
 import re
 import ssl
+from enum import Enum, auto
 from ipaddress import ip_network
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core.core_schema import ValidationInfo
 
 from sexton.kernel.errors import BadInput
+from sexton.kernel.message import in_units
 from sexton.operators.access import policy
 from sexton.operators.controls.policy import parse_window
 
 RETENTION_FLOOR = 600
 """The shortest retention of any kind, in seconds."""
-
-
-def check_database(url: str) -> str:
-    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
-    for plain in ("postgresql://", "postgres://"):
-        if url.startswith(plain):
-            url = "postgresql+psycopg://" + url.removeprefix(plain)
-    if url and not re.match(r"postgresql\+psycopg://.", url):
-        raise ValueError("use postgresql://USER@HOST/NAME")
-    return url
-
-
-def check_live_database(url: str) -> str:
-    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
-
-    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
-    """
-    url = check_database(url)
-    login, _, server = url.partition("://")[2].rpartition("@")
-    user, _, password = login.partition(":")
-    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
-        raise ValueError(
-            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
-        )
-    return url
 
 
 def check_deployment(text: str) -> str:
@@ -133,6 +112,28 @@ def _addresses(names: str | None = None) -> AfterValidator:
     return AfterValidator(check)
 
 
+class Trait(Enum):
+    """What the database may change, and what is printed of a setting."""
+
+    EACH = auto()
+    """The database may change it, for each instance."""
+    ALL = auto()
+    """The database may change it for all instances alone: its work concerns several of them."""
+    SHOWN = auto()
+    """Its text is no secret, but for passwords in URLs. Numbers and switches are shown; all other texts are masked."""
+
+
+EACH, ALL, SHOWN = Trait.EACH, Trait.ALL, Trait.SHOWN
+
+
+def _in(unit: str, **bounds: Any) -> Any:
+    return Field(json_schema_extra={"unit": unit}, **bounds)
+
+
+def _seconds(floor: int, ceiling: int = RETENTION_CEILING) -> Any:
+    return _in("seconds", ge=floor, le=ceiling)
+
+
 Web = Annotated[str, _matching(r"https?://[^/\s]+\S*\Z", "http://HOST:PORT or https://HOST, or leave it empty")]
 AuditUrl = Annotated[
     str,
@@ -149,36 +150,43 @@ KeySource = Annotated[
     ),
 ]
 """The URL of an issuer's keys, which nobody on the way may be able to replace."""
-HostPort = Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})]
+HostPort = Annotated[str, _in("host:port", pattern=r"^[^\s/]+:[0-9]{1,5}$")]
 Names = Annotated[list[str], _list_separated_by(",")]
 Networks = Annotated[list[str], _list_separated_by(","), _addresses()]
 Hosts = Annotated[list[str], _list_separated_by(","), _addresses(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")]
 Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
-def _seconds(floor: int, ceiling: int = RETENTION_CEILING) -> Any:
-    return Field(ge=floor, le=ceiling, json_schema_extra={"unit": "seconds"})
-
-
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_unit(cls, value: Any, info: ValidationInfo) -> Any:
+        """Return the seconds of ``7d`` and the bytes of ``1.5 GiB`` where that is the setting's unit."""
+        return in_units(value, unit_of(cls.model_fields[info.field_name or ""]))
+
+
+def unit_of(field: FieldInfo) -> str:
+    """Return the unit of a setting; empty: it has none."""
+    return str(field.json_schema_extra.get("unit", "")) if isinstance(field.json_schema_extra, dict) else ""
 
 
 class TemporalSection(_Section):
     """The Temporal service that runs the workflows."""
 
-    address: HostPort = "127.0.0.1:7233"
-    namespace: Annotated[str, Field(min_length=1)] = "default"
+    address: Annotated[HostPort, SHOWN] = "127.0.0.1:7233"
+    namespace: Annotated[str, SHOWN, Field(min_length=1)] = "default"
     tls: bool = False
-    tls_ca: str = ""
-    tls_cert: str = ""
-    tls_key: str = ""
-    server_name: str = ""
+    tls_ca: Annotated[str, SHOWN] = ""
+    tls_cert: Annotated[str, SHOWN] = ""
+    tls_key: Annotated[str, SHOWN] = ""
+    server_name: Annotated[str, SHOWN] = ""
     api_key: Annotated[str, Field(pattern=r"^\S*$", repr=False)] = ""
-    profile: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = ""
-    ui_url: Web = ""
+    profile: Annotated[str, SHOWN, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = ""
+    ui_url: Annotated[Web, SHOWN] = ""
     worker_versioning: bool = False
-    build_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{0,128}$")] = ""
+    build_id: Annotated[str, SHOWN, Field(pattern=r"^[A-Za-z0-9_.+-]{0,128}$")] = ""
 
     @property
     def uses_tls(self) -> bool:
@@ -200,49 +208,49 @@ class TemporalSection(_Section):
 class S3Section(_Section):
     """The S3 endpoint of vaults that name none themselves. Keys come from the usual AWS chain."""
 
-    endpoint_url: Web = ""
+    endpoint_url: Annotated[Web, SHOWN] = ""
 
 
 class RecycleSection(_Section):
     """When rounds run, how long garbage is retained, and how much a round does at a time."""
 
-    recycle_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 3_600
-    recycle_concurrency: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "rounds"})] = 16
-    recycle_whitelist: Names = []
-    recycle_blacklist: Names = []
-    recycler_storage_vault_white_list: Names = []
-    recycle_windows: Windows = []
-    retention_seconds: Annotated[int, _seconds(600)] = 259_200
-    compacted_rowset_retention_seconds: Annotated[int, _seconds(600)] = 1_800
-    dropped_partition_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
-    dropped_index_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
-    label_keep_max_second: Annotated[int, _seconds(600)] = 259_200
-    fallback_retention_seconds: Annotated[int, _seconds(0), AfterValidator(check_fallback)] = 0
-    upload_grace_seconds: Annotated[int, _seconds(600)] = 3_600
-    max_delete_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of the live objects"})] = 0.1
-    max_delete_objects: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "objects"})] = 1_000_000
-    recycle_pool_parallelism: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "prefixes"})] = 40
-    instance_recycler_worker_pool_size: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 32
+    recycle_interval_seconds: Annotated[int, EACH, _seconds(10, 2_678_400)] = 3_600
+    recycle_concurrency: Annotated[int, _in("rounds", ge=1, le=1_000)] = 16
+    recycle_whitelist: Annotated[Names, SHOWN] = []
+    recycle_blacklist: Annotated[Names, SHOWN] = []
+    recycler_storage_vault_white_list: Annotated[Names, SHOWN] = []
+    recycle_windows: Annotated[Windows, SHOWN] = []
+    retention_seconds: Annotated[int, EACH, _seconds(600)] = 259_200
+    compacted_rowset_retention_seconds: Annotated[int, EACH, _seconds(600)] = 1_800
+    dropped_partition_retention_seconds: Annotated[int, EACH, _seconds(3_600)] = 10_800
+    dropped_index_retention_seconds: Annotated[int, EACH, _seconds(3_600)] = 10_800
+    label_keep_max_second: Annotated[int, EACH, _seconds(600)] = 259_200
+    fallback_retention_seconds: Annotated[int, EACH, _seconds(0), AfterValidator(check_fallback)] = 0
+    upload_grace_seconds: Annotated[int, EACH, _seconds(600)] = 3_600
+    max_delete_fraction: Annotated[float, EACH, _in("of the live objects", gt=0, le=1)] = 0.1
+    max_delete_objects: Annotated[int, EACH, _in("objects", ge=1, le=MOST)] = 1_000_000
+    recycle_pool_parallelism: Annotated[int, _in("prefixes", ge=1, le=64)] = 40
+    instance_recycler_worker_pool_size: Annotated[int, _in("requests", ge=1, le=64)] = 32
 
 
 class AuditSection(_Section):
     """Where the deletion of each object is recorded, and how long these records are kept."""
 
-    audit_url: AuditUrl = ""
-    audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
+    audit_url: Annotated[AuditUrl, SHOWN] = ""
+    audit_retention_days: Annotated[int, _in("days", ge=1, le=3_650)] = 400
 
 
 class ProtectionSection(_Section):
     """How long and how much sync jobs may protect of the files they copy."""
 
-    sync_protection_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 1_200
-    max_protection_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
-    max_soft_hold_seconds: Annotated[int, Field(ge=0, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
+    sync_protection_ttl_seconds: Annotated[int, _seconds(10, 86_400)] = 1_200
+    max_protection_seconds: Annotated[int, _seconds(60, 2_592_000)] = 86_400
+    max_soft_hold_seconds: Annotated[int, _seconds(0, 2_592_000)] = 86_400
     sync_protection_max_count: Annotated[int, Field(ge=1, le=10_000)] = 100
     job_max_protections: Annotated[int, Field(ge=1, le=10_000)] = 10
-    job_max_objects: Annotated[int, Field(ge=1, le=10**12, json_schema_extra={"unit": "objects"})] = 5_000_000
-    job_max_bytes: Annotated[int, Field(ge=1, le=2**62, json_schema_extra={"unit": "bytes"})] = 2**50
-    job_max_age_seconds: Annotated[int, Field(ge=60, le=31_536_000, json_schema_extra={"unit": "seconds"})] = 604_800
+    job_max_objects: Annotated[int, _in("objects", ge=1, le=10**12)] = 5_000_000
+    job_max_bytes: Annotated[int, _in("bytes", ge=1, le=2**62)] = 2**50
+    job_max_age_seconds: Annotated[int, _seconds(60, 31_536_000)] = 604_800
     strict_gate: bool = False
 
 
@@ -251,20 +259,20 @@ class CheckSection(_Section):
 
     enable_checker: bool = True
     enable_inverted_check: bool = True
-    check_object_interval_seconds: Annotated[int, _seconds(60, 2_678_400)] = 43_200
-    check_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
+    check_object_interval_seconds: Annotated[int, EACH, _seconds(60, 2_678_400)] = 43_200
+    check_grace_seconds: Annotated[int, EACH, _seconds(3_600)] = 86_400
     live_max_age_seconds: Annotated[int, _seconds(60)] = 3_600
 
 
 class SparkSection(_Section):
     """Where large listings, comparisons and deletions run, and from which size on."""
 
-    remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
-    spark_threshold_objects: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "objects"})] = 250_000
-    spark_max_db_connections: Annotated[int, Field(ge=4, le=1_000, json_schema_extra={"unit": "connections"})] = 16
-    spark_task_requests: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 4
-    spark_broadcast_max_bytes: Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"})] = 8_388_608
-    scratch: str = ""
+    remote: Annotated[str, SHOWN, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
+    spark_threshold_objects: Annotated[int, ALL, _in("objects", ge=1, le=MOST)] = 250_000
+    spark_max_db_connections: Annotated[int, _in("connections", ge=4, le=1_000)] = 16
+    spark_task_requests: Annotated[int, _in("requests", ge=1, le=64)] = 4
+    spark_broadcast_max_bytes: Annotated[int, _in("bytes", ge=0)] = 8_388_608
+    scratch: Annotated[str, SHOWN] = ""
     conf: dict[str, str] = Field(default_factory=dict)
 
 
@@ -272,44 +280,44 @@ class WalSection(_Section):
     """How far and how often the Kafka topics that regions share are purged."""
 
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
-    auto_purge_interval_seconds: Annotated[int, _seconds(10, 2_678_400)] = 1_800
-    auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "topics"})] = 10
-    purge_trigger_entries: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "entries"})] = 10_000_000
-    purge_trigger_bytes: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
-    flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"
+    auto_purge_interval_seconds: Annotated[int, ALL, _seconds(10, 2_678_400)] = 1_800
+    auto_purge_parallelism: Annotated[int, _in("topics", ge=1, le=100)] = 10
+    purge_trigger_entries: Annotated[int, ALL, _in("entries", ge=1, le=MOST)] = 10_000_000
+    purge_trigger_bytes: Annotated[int, ALL, _in("bytes", ge=1, le=MOST)] = 1_073_741_824
+    flush: Annotated[str, SHOWN, Field(pattern="^(http|off)$")] = "http"
     flush_nodes: Hosts = []
     flush_secret: Annotated[str, Field(pattern=r"^(\S{32,256})?$", repr=False)] = ""
-    flush_timeout_seconds: Annotated[int, Field(ge=1, le=3_600, json_schema_extra={"unit": "seconds"})] = 600
-    trigger_flush_entries: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "entries"})] = 1_000_000
-    trigger_flush_bytes: Annotated[int, Field(ge=1, le=MOST, json_schema_extra={"unit": "bytes"})] = 536_870_912
+    flush_timeout_seconds: Annotated[int, _seconds(1, 3_600)] = 600
+    trigger_flush_entries: Annotated[int, ALL, _in("entries", ge=1, le=MOST)] = 1_000_000
+    trigger_flush_bytes: Annotated[int, ALL, _in("bytes", ge=1, le=MOST)] = 536_870_912
     topic_idle_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
     map_stale_seconds: Annotated[int, _seconds(60)] = 86_400
-    max_instance_regions: Annotated[int, Field(ge=1_000, le=10**7, json_schema_extra={"unit": "regions"})] = 200_000
-    replay_pin_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 300
-    replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
+    max_instance_regions: Annotated[int, _in("regions", ge=1_000, le=10**7)] = 200_000
+    replay_pin_ttl_seconds: Annotated[int, _seconds(10, 86_400)] = 300
+    replay_pin_max_seconds: Annotated[int, _seconds(60, 2_592_000)] = 86_400
 
 
 class BinlogSection(_Section):
     """How often expired binlogs are cut, and how long consumers may block that."""
 
-    gc_binlog_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 313
-    hold_limit_seconds: Annotated[int, _seconds(600)] = 86_400
-    max_cut_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of a log's records"})] = 0.5
+    gc_binlog_interval_seconds: Annotated[int, ALL, _seconds(10, 2_678_400)] = 313
+    hold_limit_seconds: Annotated[int, ALL, _seconds(600)] = 86_400
+    max_cut_fraction: Annotated[float, ALL, _in("of a log's records", gt=0, le=1)] = 0.5
 
 
 class ReplicaSection(_Section):
     """How long a report of a replica counts, and after what time a gap in its versions is marked for repair."""
 
     report_freshness_seconds: Annotated[int, _seconds(60)] = 600
-    gap_persist_seconds: Annotated[int, Field(ge=1, le=86_400, json_schema_extra={"unit": "seconds"})] = 60
+    gap_persist_seconds: Annotated[int, _seconds(1, 86_400)] = 60
 
 
 class ApiSection(_Section):
     """The address of ``sexton api``, its certificate, and the proxies before it."""
 
-    listen: HostPort = "127.0.0.1:8470"
-    tls_cert: str = ""
-    tls_key: str = ""
+    listen: Annotated[HostPort, SHOWN] = "127.0.0.1:8470"
+    tls_cert: Annotated[str, SHOWN] = ""
+    tls_key: Annotated[str, SHOWN] = ""
     insecure: bool = False
     trusted_proxies: Networks = []
 
@@ -324,7 +332,7 @@ class OidcSection(_Section):
     scopes: dict[str, Annotated[list[str], Field(min_length=1, max_length=50), AfterValidator(_scopes)]] = Field(
         default_factory=dict
     )
-    leeway_seconds: Annotated[int, Field(ge=0, le=120, json_schema_extra={"unit": "seconds"})] = 30
+    leeway_seconds: Annotated[int, _seconds(0, 120)] = 30
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -338,10 +346,10 @@ class OidcSection(_Section):
 class PricesSection(_Section):
     """Prices of requests and of storage, for the estimates of plans and of what waits."""
 
-    list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
-    delete_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.0
-    storage_per_gib_month: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.023
-    currency: Annotated[str, Field(pattern=r"^\S{1,8}$")] = "USD"
+    list_per_1000_requests: Annotated[float, _in("of the currency", ge=0)] = 0.005
+    delete_per_1000_requests: Annotated[float, _in("of the currency", ge=0)] = 0.0
+    storage_per_gib_month: Annotated[float, _in("of the currency", ge=0)] = 0.023
+    currency: Annotated[str, SHOWN, Field(pattern=r"^\S{1,8}$")] = "USD"
 
 
 class KindSection(_Section):
@@ -354,20 +362,28 @@ class KindSection(_Section):
 class MetricsSection(_Section):
     """The address at which a worker answers ``GET /metrics``, ``/livez`` and ``/readyz``."""
 
-    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
-        "127.0.0.1:9464"
-    )
+    listen: Annotated[str, SHOWN, _in("host:port", pattern=r"^$|^[^\s/]+:[0-9]{1,5}$")] = "127.0.0.1:9464"
     enable_recycler_stats_metrics: bool = True
 
 
 class LogSection(_Section):
     """How much workers and the API log, and in which form."""
 
-    format: Annotated[str, Field(pattern="^(console|json)$")] = "console"
-    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    format: Annotated[str, SHOWN, Field(pattern="^(console|json)$")] = "console"
+    level: Annotated[str, SHOWN, Field(pattern="^(debug|info|warning|error)$")] = "info"
 
 
 class TelemetrySection(_Section):
     """Where workers and commands send traces of workflows and activities."""
 
-    otlp_endpoint: Web = ""
+    otlp_endpoint: Annotated[Web, SHOWN] = ""
+
+
+def having(trait: Trait) -> frozenset[str]:
+    """Return the keys of the settings that have a trait."""
+    return frozenset(
+        f"{section.__name__.removesuffix('Section').lower()}.{name}"
+        for section in _Section.__subclasses__()
+        for name, field in section.model_fields.items()
+        if trait in field.metadata
+    )

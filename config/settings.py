@@ -2,8 +2,6 @@
 
 ``load()`` reads the environment, ``.sexton/env``, one TOML file and the defaults, in this order of precedence;
 ``explain()`` returns the source of each value.
-
-The settings of an engine, as plain values.
 """
 
 import re
@@ -33,9 +31,7 @@ from config.sections import (
     TemporalSection,
     WalSection,
     check_ca_certs,
-    check_database,
     check_deployment,
-    check_live_database,
 )
 from config.sources import Layer, SettingsError, home, layers, reads_home
 from sexton.check.model import CheckSettings
@@ -89,6 +85,31 @@ UNLIMITED = ("compacted", "prepared")
 """Kinds of garbage that no user dropped: they do not count against the limits of 24 hours."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def check_database(url: str) -> str:
+    """Return a database's URL with its driver; raise ``ValueError`` for any but PostgreSQL. Empty: not set yet."""
+    for plain in ("postgresql://", "postgres://"):
+        if url.startswith(plain):
+            url = "postgresql+psycopg://" + url.removeprefix(plain)
+    if url and not re.match(r"postgresql\+psycopg://.", url):
+        raise ValueError("use postgresql://USER@HOST/NAME")
+    return url
+
+
+def check_live_database(url: str) -> str:
+    """Return the URL with which live views are read; raise ``ValueError`` if it is wrong.
+
+    ``{instance}`` in the user's name stands for the instance whose view is read, so that each has a login of its own.
+    """
+    url = check_database(url)
+    login, _, server = url.partition("://")[2].rpartition("@")
+    user, _, password = login.partition(":")
+    if url and ("{instance}" not in user or "{" in user.replace("{instance}", "") or "{instance}" in password + server):
+        raise ValueError(
+            "use {instance} in the user's name, and nowhere else: postgresql://{instance}_reader@HOST/NAME"
+        )
+    return url
 
 
 class Settings(BaseModel):
@@ -240,25 +261,10 @@ class Settings(BaseModel):
     def wal_settings(self) -> WalSettings:
         """Return the settings of WAL purges."""
         section = self.wal
-        return WalSettings(
-            flush_entries=section.trigger_flush_entries,
-            flush_bytes=section.trigger_flush_bytes,
-            idle_grace_seconds=section.topic_idle_grace_seconds,
-            map_stale_seconds=section.map_stale_seconds,
-            pin_ttl_seconds=min(section.replay_pin_ttl_seconds, section.replay_pin_max_seconds),
-            pin_max_seconds=section.replay_pin_max_seconds,
-            interval_seconds=section.auto_purge_interval_seconds,
-            purge_entries=section.purge_trigger_entries,
-            purge_bytes=section.purge_trigger_bytes,
-            flush_timeout_seconds=section.flush_timeout_seconds,
-            flushes=section.flush == "http",
-            flush_nodes=tuple(section.flush_nodes),
-            flush_secret=section.flush_secret,
-            flushes_loopback=self.deployment.startswith(("demo-", "test-")),
-            max_instance_regions=section.max_instance_regions,
-            at_once=section.auto_purge_parallelism,
-            kafka=section.kafka,
-        )
+        shared = section.model_dump(include=set(WalSettings.model_fields))
+        shared["replay_pin_ttl_seconds"] = min(section.replay_pin_ttl_seconds, section.replay_pin_max_seconds)
+        at_home = self.deployment.startswith(("demo-", "test-"))
+        return WalSettings(flushes=section.flush == "http", flushes_loopback=at_home, **shared)
 
     def binlog_settings(self) -> BinlogSettings:
         """Return the settings of binlog GCs."""
@@ -282,6 +288,10 @@ class Settings(BaseModel):
         """Return the seconds between two rounds, two purges of a topic and two binlog GCs, which metrics show."""
         binlogs = self.binlog.gc_binlog_interval_seconds
         return self.recycle.recycle_interval_seconds, self.wal.auto_purge_interval_seconds, binlogs
+
+    def shortest_interval(self) -> int:
+        """Return the shortest of them, and of that between two checks, in seconds: the tick follows it."""
+        return min(*self.intervals(), self.check.check_object_interval_seconds)
 
     def controls(self) -> tuple[Control, ...]:
         """Return the lists and windows of the settings, which apply beside those in the database."""

@@ -161,10 +161,7 @@ def mark(connection: OwnerConnection, instance: str, kind: str, marks: Iterable[
 
 
 def undrop(connection: OwnerConnection, instance: str, kind: str, ids: Iterable[str]) -> int:
-    """Remove marks in the transaction that references their objects again, before anything else that it writes.
-
-    Returns:
-        How many marks were removed: all, or the function raises.
+    """Remove marks in the transaction that references their objects again, before all else that it writes; count them.
 
     Raises:
         Refused: one is claimed, deleted or not marked, or its ancestor is marked; nothing was changed.

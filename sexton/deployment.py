@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
     from sexton.recycle.planning.model import Estimate, Plan
+    from sexton.replication.binlog.model import LogCounts
     from sexton.runtime.temporal.starter import WorkflowStarter
     from sexton.storage.model import Probe, VaultSpec
 
@@ -47,13 +48,14 @@ class Deployment:
 
         return WorkflowStarter(self.settings)
 
-    def wal_figures(self) -> "WalFigures":
-        """Return the figures of all topics that are purged."""
+    def log_figures(self) -> "tuple[WalFigures, LogCounts]":
+        """Return the figures of all topics that are purged, and the counts of all binlogs."""
         from sexton.insight.metrics.figures.logs import wal_figures
+        from sexton.replication.binlog.sql.rows import count_logs
 
         settings = self.stores.settings.in_force().wal
         with self.db.read() as c:
-            return wal_figures(self.db, c, settings)
+            return wal_figures(self.db, c, settings), count_logs(self.db, c)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""
@@ -65,13 +67,10 @@ class Deployment:
     def stories(
         self, name: str, instance: str | None = None, *, deep: bool = False, last_seconds: int = 0
     ) -> "tuple[list[Story], str]":
-        """Return what is known about an object's key or a mark's id, and where more may be known; empty: nowhere.
+        """Return what is known about an object's key, URL or mark's id, and where more may be known; empty: nowhere.
 
-        Args:
-            name: the key, URL or id.
-            instance: only this one; None: all.
-            deep: whether the audit is searched, too, for marks that SQL no longer contains.
-            last_seconds: of the audit only so much; 0: all of it.
+        ``deep``: search the audit, too, for marks that SQL no longer contains; ``last_seconds``: only so much of it; 0:
+        all.
         """
         from sexton.insight.marks import names_of
         from sexton.insight.why.audit import audit_hint, forgotten
@@ -211,9 +210,17 @@ class Deployment:
         from sexton.insight.marks import PlanStanding
 
         stores = self.stores
-        observes = stores.registry.instance(plan.instance).mode == "observe"
-        holds = tuple(stores.holds.active(plan.instance))
-        return PlanStanding(plan=plan, estimate=self.cost(plan), observes=observes, holds=holds, halt=str(halt or ""))
+        probes = {vault.name: vault.probe for vault in stores.registry.vaults(plan.instance)}
+        suspended = ", ".join(name for name, probe in probes.items() if probe and probe.versioning == "Suspended")
+        for_good = f"versioning is suspended in {suspended}: what was written since is deleted for good"
+        return PlanStanding(
+            plan=plan,
+            estimate=self.cost(plan),
+            observes=stores.registry.instance(plan.instance).mode == "observe",
+            holds=tuple(stores.holds.active(plan.instance)),
+            halt=str(halt or ""),
+            for_good=for_good if suspended else "",
+        )
 
     def marks(self, wanted: "MarkFilter", after: str, limit: int) -> "MarkPage":
         """Return one page of an instance's marks. Raise ``UnknownInstance``, or ``BadInput`` for a wrong place."""

@@ -105,8 +105,8 @@ SPARK_WAIT = timedelta(seconds=20)
 """If no Spark worker takes an activity within this time, a control worker does it. The lease outlives this wait, also
 when it begins after a worker's silence of ``HEARTBEAT``."""
 
-MOST_SPARK_ATTEMPTS = 100
-"""Above the attempts that Spark workers make at one range: a control worker that continues it counts from here."""
+MOST_ATTEMPTS = 100
+"""Above the attempts that one queue's workers make at one range: those of the next queue count from here."""
 
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6

@@ -23,7 +23,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.details import show
     from workflows.errors import error_message
-    from workflows.options import BATCH_DELETE, LEASE, MAX_LEASES_LOST, PAGED, SQL_READ, SQL_WRITE
+    from workflows.options import LEASE, MAX_LEASES_LOST, PAGED, SQL_READ, SQL_WRITE
+    from workflows.ranges import delete
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled
     from workflows.waves import recycle_wave
 
@@ -168,9 +169,8 @@ class RecycleInstance(Controls):
         )
         began = workflow.now()
         try:
-            receipt = await workflow.execute_activity_method(
-                RecycleActivities.adopt_claimed, order, **BATCH_DELETE, summary="finish what earlier rounds claimed"
-            )
+            summary = "finish what earlier rounds claimed"
+            receipt = await delete(RecycleActivities.adopt_claimed, order, summary, opened.heavy_objects)
         except (ActivityError, asyncio.CancelledError) as e:  # not ``finally``: an evicted workflow has no time
             self._ledger.add_adoption_time(_milliseconds_since(began))
             if not isinstance(e, ActivityError) or is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:

@@ -13,7 +13,8 @@ from examples.demo.console import Console, DemoFailed
 from examples.minidb.backends import Backend
 from examples.minidb.binlogs import uid
 from sexton.client import Sexton
-from sexton.runtime.embedded.stack import WORKER, WORKER_READY_SECONDS, Stack
+from sexton.runtime.embedded.child import READY_SECONDS
+from sexton.runtime.embedded.stack import WORKER, Stack
 
 SWEPT_LINE = "swept:"
 """The line that the worker beside a backend logs when it has polled once for cuts."""
@@ -52,7 +53,7 @@ class Backends:
 
     def await_workers(self) -> None:
         """Wait until each worker takes work, and has polled once for cuts: from then on Sexton knows the backend."""
-        deadline = time.monotonic() + WORKER_READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         for name in self.by_name:
             self._stack.await_worker(f"{WORKER}-{name}")
             while not any(SWEPT_LINE in line for line in self._stack.children[f"{WORKER}-{name}"].tail(50)):

@@ -96,8 +96,8 @@ class Console:
         try:
             out, err = process.communicate(timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
-            log = Path(self._environment["SEXTON_HOME"]) / "logs" / "worker.log"
-            raise DemoFailed(f"`{command}` took over {COMMAND_SECONDS} s; see {log}") from None
+            logs = Path(self._environment["SEXTON_HOME"]) / "logs"  # of each worker, and of Spark
+            raise DemoFailed(f"`{command}` took over {COMMAND_SECONDS} s; see {logs}") from None
         if process.returncode not in codes:
             raise DemoFailed(f"`{command}` ended with exit code {process.returncode}: {(out + err).strip()}")
         return out

@@ -55,7 +55,7 @@ class Stage:
         if "files" in parts:
             sights += FilesStory(self._console, self._stack, world, SETTINGS).tell()
         if {"wal", "binlog", "catalog"} & set(parts):
-            self._stack.start_api()
+            self._stack.start_console()
         if "wal" in parts:
             sights += shrink_topic(self._console, world, self._stack.home)
         if "binlog" in parts:

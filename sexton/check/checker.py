@@ -211,7 +211,8 @@ class Checker:
         """Yield the owner's records that contradict each other; add a note if it does not answer."""
         try:
             for kind, id_, text in self._owner.contradictions(instance):
-                yield Discrepancy(type=FindingType.RECORD, vault="", key=f"{kind}/{id_}", detail=text)
+                record = f"{kind}/{id_}"
+                yield Discrepancy(type=FindingType.RECORD, vault="", key=record, record=record, detail=text)
         except OwnerSilent as e:
             unread.append(FindingType.RECORD)
             notes.append(f"not all records were compared with each other: {e}")
@@ -277,4 +278,5 @@ def _front_end_findings(comparison: PeerComparison) -> Iterator[Discrepancy]:
     ):
         detail = f"{text}; so are {count - len(ids):,} others beside it" if count > len(ids) else text
         for id_ in ids:
-            yield Discrepancy(type=FindingType.FRONT_END, vault="", key=f"{comparison.kind}/{id_}", detail=detail)
+            record = f"{comparison.kind}/{id_}"
+            yield Discrepancy(type=FindingType.FRONT_END, vault="", key=record, record=record, detail=detail)

@@ -13,10 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Heartbeat, Listing, TooManyObjects
+from sexton.check.model import CheckOrder, Discrepancy, Evidence, FindingType, Heartbeat, Listing
 from sexton.check.policy import is_stored, latest_judged_write, old_enough, unknown_object, with_live_counts
 from sexton.check.sql.live_side import LiveSide
 from sexton.check.sql.store import CheckStore
+from sexton.kernel.errors import TooManyObjects
 from sexton.marks.live import LiveEntry
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import NoLiveSide, OwnerSilent

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import Field, computed_field
 
-from sexton.kernel.errors import NotFound, SextonError
+from sexton.kernel.errors import NotFound
 from sexton.kernel.message import Message
 from sexton.marks.live import Part
 from sexton.storage.model import VaultSpec
@@ -32,6 +32,18 @@ class FindingType(StrEnum):
     """A record that contradicts another one; ``key`` names the record, ``detail`` describes the contradiction."""
     FRONT_END = "FRONT_END"
     """The memory of the owner's front end and its records disagree about a record, which ``key`` names."""
+
+
+MEANING = {
+    FindingType.LOST: "a record names the object, and it does not exist",
+    FindingType.SIZE_MISMATCH: "the record names another size",
+    FindingType.ORPHAN: "no record names the object",
+    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
+    FindingType.UPLOAD: "uploads that were never finished",
+    FindingType.RECORD: "records that contradict each other",
+    FindingType.FRONT_END: "the front end's memory and the records disagree",
+}
+"""What a finding of each type means, in an answer; one that has a detail has it instead."""
 
 
 class FindingState(StrEnum):
@@ -321,10 +333,6 @@ class RepairResult(Message):
 
 Heartbeat = Callable[[], None]
 """Called between pages; raises when the work should stop."""
-
-
-class TooManyObjects(SextonError):
-    """One process lists more objects than the order allows; Spark may compare them."""
 
 
 class UnknownCheck(NotFound):

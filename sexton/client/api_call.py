@@ -1,7 +1,4 @@
-"""One request to the API as a value; the synchronous and the asynchronous client send the same values.
-
-The errors of a client; those of protections and replays have classes of ``sexton.protection`` or ``sexton.wal``.
-"""
+"""One request to the API as a value, which both clients send, and the errors that a refusal becomes."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -85,16 +82,10 @@ NO_CONTENT = 204
 
 @dataclass(frozen=True)
 class ApiCall(Generic[T]):
-    """One request.
+    """One request. ``path`` begins with ``/v1/``; ``answer``: the type of the answer's body; None: it has none.
 
-    Attributes:
-        method: of HTTP.
-        path: begins with ``/v1/``.
-        answer: the type of the answer's body; None: it has none.
-        body: of the request.
-        query: of the URL.
-        repeatable: whether sending the request twice has the effect of sending it once.
-        timeout_seconds: for long polls, instead of the client's own timeout.
+    ``repeatable``: whether sending the request twice has the effect of sending it once. ``timeout_seconds``: for long
+    polls, instead of the client's own timeout.
     """
 
     method: str

@@ -50,11 +50,8 @@ class Following:
     def step(self, wait: float = 0) -> bool:
         """Apply the next entries, at most 100; return whether there were any, or a snapshot was applied.
 
-        Args:
-            wait: how many seconds, up to 30, the API waits for an entry if there is none yet.
-
-        Raises:
-            RequestRefused, Unreachable: as ``client.journal``. No entry was applied; the next step requests them again.
+        ``wait``: how many seconds, up to 30, the API waits for an entry if there is none yet. ``RequestRefused``,
+        ``Unreachable``: no entry was applied; the next step requests them again.
         """
         try:
             page = self._client.send(journal(self.replica.applied, wait, self._follower, self._instance))
@@ -89,12 +86,9 @@ class _Client(ApiMethods):
     ) -> None:
         """Create the client. It connects with its first request.
 
-        Args:
-            url: ``https://HOST:PORT``; by default ``SEXTON_API_URL`` of the environment.
-            token: by default ``SEXTON_TOKEN`` of the environment.
-            patience_seconds: how long a request is repeated while no server answers.
-            timeout_seconds: of one attempt.
-            http_options: further arguments of ``httpx.Client``, such as ``verify``.
+        ``url``: ``https://HOST:PORT``, by default ``SEXTON_API_URL`` of the environment; ``token``: ``SEXTON_TOKEN``.
+        ``patience_seconds``: how long a request is repeated while no server answers; ``timeout_seconds``: of one
+        attempt. ``http_options``: further arguments of ``httpx.Client``, such as ``verify``.
         """
         self._http = self._connect(**connection_options(url, token, timeout_seconds), **http_options)
         self._patience = patience_seconds
@@ -133,10 +127,8 @@ class Sexton(_Client, SyncSender):
     def follow(self, replica: FollowerState, *, follower: str, instance: str = "") -> Following:
         """Return an object that keeps a follower's state up to date with the journal, step by step.
 
-        Args:
-            replica: the follower's state; the follower stores its own records and replicas.
-            follower: the follower's name; entries that it has not applied are retained for it.
-            instance: needed where there are several.
+        The follower stores its own records and replicas. Entries that it has not applied are retained under its name.
+        ``instance``: needed where there are several.
         """
         return Following(self, replica, follower, instance)
 
@@ -185,12 +177,8 @@ class Sexton(_Client, SyncSender):
     ) -> Protecting:
         """Return a block during which the registered objects are not deleted; see ``Protecting``.
 
-        Args:
-            instance: owns the objects.
-            job: see ``RegistrationRequest``.
-            on_lost: called from another thread if the protection is lost, to end work that does not call ``check``: a
-                child process or a long copy of one object.
-            options: further arguments of ``RegistrationRequest``.
+        The options are those of ``RegistrationRequest``. ``on_lost`` is called from another thread if the protection is
+        lost, to end work that does not call ``check``: a child process or a long copy of one object.
         """
         options.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
         request = RegistrationRequest(instance, job, **options)

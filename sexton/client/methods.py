@@ -130,11 +130,8 @@ def _query(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[
 def _operate(instance: str, owner: str, operation: str, **values: Any) -> ApiCall[Any]:
     """Change records that an owner keeps in Sexton's database; return the result of the operation.
 
-    Args:
-        instance: an instance of this owner.
-        owner: the owner of the instance, as `sexton instance list` prints it.
-        operation: its name; ``sexton OWNER INSTANCE`` prints all of them, with their values.
-        values: of the operation.
+    ``owner``: as `sexton instance list` prints it. ``operation``: ``sexton OWNER INSTANCE`` prints all of them, with
+    their values.
     """
     body = RootModel[dict[str, Any]](values)
     return ApiCall("POST", _owner_path(instance, owner, operation), object, body, repeatable=False)

@@ -1,9 +1,5 @@
 """Blocks during which a job's objects are not deleted: registered, renewed in the background, finished at the end.
 
-Register a protection in one request or in chunks; both clients send the same requests.
-
-When a protection or a pin is renewed, and when it counts as lost; for both clients.
-
 Instants are seconds of a monotonic clock. The instant of a renewal is taken before its request is sent.
 """
 
@@ -116,15 +112,9 @@ class RegistrationRequest:
     """The objects that a job wants to protect. The object names are not copied."""
 
     def __init__(self, instance: str, job: str, **options: Unpack[RegistrationOptions]) -> None:
-        """Check the arguments. No request is sent yet.
+        """Check the arguments and send nothing; raise ``Invalid`` if there are neither names nor a filter, or both.
 
-        Args:
-            instance: owns the objects.
-            job: the job's name, different for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
-            options: see ``RegistrationOptions``.
-
-        Raises:
-            Invalid: there are neither names nor a filter, or both.
+        ``job``: another name for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
         """
         objects, prefixes = options.get("objects", ()), options.get("prefixes", ())
         self._filter = options.get("filter")

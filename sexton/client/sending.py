@@ -75,11 +75,7 @@ def wait(state: RetryCallState) -> float:
 
 
 def last_answer(call: ApiCall[Any], error: httpx.HTTPError) -> httpx.Response:
-    """Return the last answer to a request that is not sent again.
-
-    Raises:
-        Unreachable: there was no answer.
-    """
+    """Return the last answer to a request that is not sent again; ``Unreachable``: there was no answer."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response
     raise Unreachable(f"{call.method} {call.path} was not answered: {error}") from error
@@ -92,10 +88,8 @@ class SyncSender(ABC):
     def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
         """Send one request, repeat it while that may help, and return its answer.
 
-        Args:
-            call: the request.
-            patience_seconds: how long the request is repeated; None: the client's own patience.
-            timeout_seconds: of one attempt; None: the request's own, else the client's.
+        ``patience_seconds``: how long it is repeated; None: the client's own patience. ``timeout_seconds``: of one
+        attempt; None: the request's own, else the client's.
         """
 
     def send_all(self, steps: Steps[T]) -> T:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError
 
-from sexton.kernel.errors import BadInput, Conflict, SextonError
+from sexton.kernel.errors import Conflict, SextonError, WrongUsage
 
 
 class ContractError(SextonError):
@@ -71,14 +71,14 @@ def _translate(driver_error: BaseException) -> SextonError | None:
     text = str(driver_error).splitlines()[0] if str(driver_error) else ""
     code = getattr(driver_error, "sqlstate", None) or text[:5]
     if code == "SX006":
-        return BadInput(text)
+        return WrongUsage(text)
     if code in _CODES:
         return _CODES[code](text)
     if code == "23505":
         return AlreadyMarked(f"already marked, or named twice: {text}")
     constraint = re.search(r"violates check constraint \"(\w+)\"", text)
     if constraint is not None:
-        return BadInput(f"refused: {constraint[1].replace('_', ' ')}")
+        return WrongUsage(f"refused: {constraint[1].replace('_', ' ')}")
     return None
 
 
@@ -94,4 +94,4 @@ def check_text(*texts: str) -> None:
         except UnicodeEncodeError:
             is_text = False
         if not is_text:
-            raise BadInput(f"{value!r} cannot be stored as text; remove NUL characters and lone surrogates")
+            raise WrongUsage(f"{value!r} cannot be stored as text; remove NUL characters and lone surrogates")

@@ -22,7 +22,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from sexton.database.tables import TABLES, Instant
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 
 LOCK_SECONDS = 5
 """How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
@@ -82,16 +82,10 @@ class Database:
 
     @classmethod
     def open(cls, url: str, connections: int | None = None, live_url: str = "") -> "Database":
-        """Open the database at a SQLAlchemy URL.
+        """Open the database at a URL of PostgreSQL; ``BadInput``: it is another one.
 
-        Args:
-            url: postgresql://USER@HOST/DATABASE.
-            connections: how many may be open at once; None: up to 30.
-            live_url: of the same database, with the logins that read live views: in their name {instance} stands for
-                the instance; empty: no live view is read.
-
-        Raises:
-            BadInput: a URL is not one of PostgreSQL.
+        ``connections``: how many may be open at once; None: up to 30. ``live_url``: of the same database, with the
+        logins that read live views: in their name {instance} stands for the instance; empty: no live view is read.
         """
         own = _parsed(url, "database_url")
         live = _parsed(live_url, "live_database_url") if live_url else None
@@ -145,9 +139,8 @@ class Database:
     def snapshot(self, name: str = "") -> Iterator[Connection]:
         """Open a transaction that reads one snapshot and writes nothing.
 
-        Args:
-            name: of another transaction's snapshot, as ``share`` returned it, while that transaction is open; empty:
-                a snapshot of this moment.
+        ``name``: of another transaction's snapshot, as ``share`` returned it, while that one is open; empty: of this
+        moment.
         """
         with self.engine.connect() as connection:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -227,9 +220,9 @@ def _parsed(url: str, setting: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as e:
-        raise BadInput(f"{setting} is not a URL; use {_URL}") from e
+        raise WrongUsage(f"{setting} is not a URL; use {_URL}") from e
     if parsed.drivername not in ("postgresql", _DRIVER):
-        raise BadInput(f"{setting} begins with {parsed.drivername}:, but Sexton needs PostgreSQL; use {_URL}")
+        raise WrongUsage(f"{setting} begins with {parsed.drivername}:, but Sexton needs PostgreSQL; use {_URL}")
     return parsed
 
 
@@ -238,6 +231,7 @@ def _engine(url: URL, **options: Any) -> Engine:
         url.set(drivername=_DRIVER),
         isolation_level="READ COMMITTED",
         hide_parameters=True,
-        connect_args={"options": OPTIONS, "connect_timeout": 10},
+        # Nothing is prepared: a pooler may execute what another client has prepared under the same name.
+        connect_args={"options": OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
         **options,
     )

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.database.engine import BROKEN, Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.tables import METADATA
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 
 _FUNCTIONS = (
     "sexton.now(), sexton.granted_instances(), sexton.verify_granted(text), "
@@ -112,11 +112,7 @@ def grant_instance(db: Database, instance: str, role: str) -> None:
 
 
 def revoke_instance(db: Database, instance: str, role: str) -> None:
-    """Take an instance from a role.
-
-    Raises:
-        BadInput: the instance is not granted to the role.
-    """
+    """Take an instance from a role; ``BadInput``: the instance is not granted to the role."""
     deletion = "DELETE FROM sexton.instance_role WHERE instance = :i AND role = :r"
     with db.write() as c:
         if c.execute(text(deletion), {"i": instance, "r": role}).rowcount == 0:
@@ -143,7 +139,7 @@ def read_access(c: Connection) -> SchemaAccess:
 def check_name(role: str) -> None:
     """Raise ``BadInput`` unless this may be the name of a role."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
-        raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
+        raise WrongUsage(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
 
 
 def login_statements(login: str, view: str) -> list[str]:
@@ -184,6 +180,14 @@ MAX_CONNECTIONS = 40
 """Sessions of one login: a view that computes without an end occupies no more of PostgreSQL's, which ends none."""
 AS_OF_VIEW = "{}_as_of"
 """The name of the view of one row beside a live view, which stands for ``{}``: as of when a copy is true."""
+OWN_ROLE = """CREATE ROLE sexton_svc LOGIN;
+DO $$ DECLARE target text; BEGIN
+EXECUTE format('GRANT CREATE ON DATABASE %I TO sexton_svc', current_database());
+FOR target IN SELECT 'SCHEMA sexton' UNION ALL SELECT 'TABLE ' || oid::regclass FROM pg_class
+    WHERE relnamespace = 'sexton'::regnamespace AND relkind IN ('r', 'p', 'v')
+    UNION ALL SELECT 'ROUTINE ' || oid::regprocedure FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace
+LOOP EXECUTE 'ALTER ' || target || ' OWNER TO sexton_svc'; END LOOP; END $$;"""
+"""The SQL by which a superuser gives Sexton, and its schema, a role of their own."""
 _EXISTS = text("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = :login)")
 _FAULTS = text(
     r"""

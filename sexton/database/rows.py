@@ -64,11 +64,9 @@ def sum_of(column: ColumnElement[int], most: int = MOST_SUM) -> ColumnElement[in
 
 
 def as_rows(data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
-    """Return a table-like clause with one row per mapping.
+    """Return a table-like clause with one row per mapping; ``columns``: their keys, and the types of SQLAlchemy.
 
-    Args:
-        data: mappings with the keys named in ``columns``; a missing key is NULL. An instant is in ms since 1970.
-        columns: column name to SQLAlchemy type.
+    A missing key is NULL. An instant is in ms since 1970.
     """
     instants = {name: type_ for name, type_ in columns.items() if isinstance(type_, Instant)}
     rows = [dict(row) for row in data]

@@ -40,9 +40,8 @@ class Health:
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         """Store the checks by name.
 
-        Args:
-            live: whether the process works at all; else it should be restarted. None may wait for another program.
-            ready: whether it can do its work now.
+        If one of ``live`` fails, the process should be restarted, so none may wait for another program. ``ready``:
+        whether the process can do its work now.
         """
         self._live = {name: _CachedCheck(name, check) for name, check in live.items()}
         self._ready = {name: _CachedCheck(name, check) for name, check in ready.items()}

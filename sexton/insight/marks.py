@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from sexton.database.engine import Database, now_once, reached_limit
 from sexton.database.rows import beyond
 from sexton.insight.views import ListedMark, MarkPage
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message
 from sexton.marks.model import Cutoff, MarkState, Ref
 from sexton.marks.policy import covering_prefixes
@@ -106,14 +106,7 @@ class MarkListing:
         self._db, self._policy = db, policy
 
     def page(self, c: Connection, wanted: MarkFilter, after: str = "", limit: int = 100) -> MarkPage:
-        """Return the next marks after a place, which an earlier page had; raise ``BadInput`` for another text.
-
-        Args:
-            c: the connection.
-            wanted: which marks.
-            after: ``next`` of the page before; empty for the first page.
-            limit: how many marks.
-        """
+        """Return the next marks after a place, ``next`` of an earlier page; raise ``BadInput`` for another text."""
         if wanted.under:
             self._db.limit_statements(c, SEARCH_SECONDS)
         try:
@@ -245,7 +238,7 @@ class MarkListing:
                 if len(texts) == len(section.position) and _numbers_fit(section, texts):
                     named = zip(section.position, texts, strict=True)
                     return number, [int(text) if name in NUMBERS else text for name, text in named]
-        raise BadInput(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
+        raise WrongUsage(f"{after!r} is no place in this list; take `next` of the page before, with the same filters")
 
 
 NUMBERS = ("retention_starts_at", "batch", "last_file")
@@ -274,6 +267,8 @@ class PlanStanding(Message):
     """The holds of its instance that are active now."""
     halt: str = ""
     """What stops its instance now; empty: nothing does."""
+    for_good: str = ""
+    """Which buckets do not hide what they delete, although they keep versions; empty: none is known."""
 
 
 class PlanReview(PlanStanding):

@@ -1,11 +1,14 @@
 """Read the status of every instance for one screen, in few statements for any number of instances.
 
 Read every instance with the counts of what belongs to it: one statement, a few look-ups for each instance.
+
+Name what is wrong by a status, the worst first.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import JSON, BigInteger, ColumnElement, Connection, Row, Table, Text, and_, func, not_, select, true
 
@@ -14,17 +17,20 @@ from sexton.database.engine import Database, now_once
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, sum_of
 from sexton.insight.progress import read_work
-from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview
+from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, KindStatus, Overview, Running
+from sexton.insight.wording import quantity, utc
 from sexton.kernel.live import Live
-from sexton.marks.model import NOTHING_DUE, Cutoff
+from sexton.marks.kept import FAULTS, Blocker, KeepReason, Kept, Severity, by_plan, by_vault, describe, way_out
+from sexton.marks.model import NOTHING_DUE, Cutoff, Reason
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
 from sexton.marks.sql.rows import CLAIMED, is_due, waits
+from sexton.operators.controls.model import ALL, Halt
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
 from sexton.operators.stores import OperatorStores
 from sexton.protection.model import ProtectionState
-from sexton.recycle.model import DAY_MS, JOB, RoundReport
+from sexton.recycle.model import CANCELLED, DAY_MS, FAILED, JOB, NO_FAULT, STOPPED, RoundReport
 from sexton.recycle.pacing.model import Cap
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
@@ -32,6 +38,10 @@ from sexton.recycle.planning.model import PlanRow, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore
 from sexton.recycle.planning.sql.measure import kinds_by_instance
 from sexton.recycle.rounds.sql.reports import RUNNING, RoundSchedule
+
+if TYPE_CHECKING:
+    from sexton.insight.metrics.model import WalFigures
+    from sexton.replication.binlog.model import LogCounts
 
 
 class InsightStores(NamedTuple):
@@ -119,22 +129,23 @@ T = TypeVar("T", Cap, PlanRow)
 
 
 def overview(
-    db: Database, stores: InsightStores, policy: Policy | Live[Policy], slots: int, only: str | None = None
+    db: Database, stores: InsightStores, policy: Policy | Live[Policy] | None, slots: int, only: str | None = None
 ) -> Overview:
     """Return the status of one instance, or of every one.
 
     Args:
         db: the database.
         stores: where facts come from beside the database's rows.
-        policy: the settings in force, by which marks are due.
+        policy: the settings in force, by which marks are due; None: kinds are not counted, which may take long.
         slots: how many rounds may run at once.
         only: the instance; None: every one.
 
     Raises:
         UnknownInstance: there is no such instance.
     """
-    live_policy = Live.of(policy)
-    live_policy()  # read again before the transaction, if it is old
+    live_policy = None if policy is None else Live.of(policy)
+    if live_policy is not None:
+        live_policy()  # read again before the transaction, if it is old
     caps = _by_instance(stores.paces.caps(only))
     with db.read() as c:
         rows = read_instances(db, c, only)
@@ -143,25 +154,28 @@ def overview(
         now = rows[0].now if rows else 0
         halted, work = halt_by_instance(stores.operators.controls.all_in(c), now), read_work(db, c)
         approvals = _by_instance(stores.approvals.waiting(c, only))
-        policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows}
+        policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows} if live_policy else {}
         kinds, more_kinds = _kind_statuses(db, c, policies, now)
+        everyone = rows if only is None else c.execute(select(db.t.instance)).all()
+        ready = [row for row in everyone if row.id not in work and halted(row.id) is None]
+    slots_used = rows[0].slots_used if rows else 0
+    overdue = stores.schedule.overdue(ready, slots - slots_used, now)
     statuses = []
     for instance in rows:
         name, running = instance.id, work.get(instance.id)
-        hindered = running is not None or halted(name) is not None or instance.slots_used >= slots
         status = InstanceStatus(
             instance=name,
             mode=instance.mode,
             now=now,
             running=running,
             next_round=stores.schedule.next_round_of(instance, now) if running is None else None,
-            overdue_since=None if hindered else stores.schedule.overdue_of(instance, now),
+            overdue_since=overdue.get(name),
             halt=halted(name),
             failures=instance.failures,
             last_success=instance.last_success_at,
             holds=instance.holds,
-            kinds=tuple(kinds[name]),
-            more_kinds=more_kinds[name],
+            kinds=tuple(kinds.get(name, ())),
+            more_kinds=more_kinds.get(name, 0),
             claimed=instance.claimed,
             late=instance.awaiting_second_pass,
             quarantined=instance.quarantined or {},
@@ -181,7 +195,7 @@ def overview(
             last_ended=instance.ended_at,
         )
         statuses.append(status)
-    return Overview(slots_used=rows[0].slots_used if rows else 0, slots=slots, instances=tuple(statuses))
+    return Overview(slots_used=slots_used, slots=slots, instances=tuple(statuses))
 
 
 def _by_instance(values: Iterable[T]) -> defaultdict[str, list[T]]:
@@ -249,3 +263,114 @@ def count_by_kind(
     all_, due = of_all.lateral(), of_due.where(waiting, by_now).lateral()
     query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
     return {(row.instance, row.kind): row for row in c.execute(query)}
+
+
+WAITS: Mapping[str, tuple[Severity, str]] = {
+    "paused": (Severity.HALTED, "resume"),
+    "backing off": (Severity.FAILED, "retry"),
+}
+"""How the text of a round that waits for a signal begins → its severity, and the signal, as in ``workflows.ids``."""
+
+
+def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]:
+    """Yield what is wrong with an instance, and what operators ordered: status, console, blockers and doctor show it.
+
+    ``halts``: what halts it besides ``InstanceStatus.halt``.
+    """
+    name = i.instance
+    if i.checked.lost:
+        what = f"{quantity(i.checked.lost, 'object')}, confirmed"
+        yield _row(Severity.LOST, name, "LOST", what, f"sexton check findings {name} --type LOST")
+    if i.last is not None:
+        yield from _of_last_round(i, i.last)
+    if i.running is not None:
+        yield from _of_running_round(name, i.running)
+    for reason, marks in sorted(i.quarantined.items()):
+        kept = Kept(KeepReason.QUARANTINED, reason)
+        retry = f"once the cause is gone: sexton quarantine retry {name} --reason {reason}"
+        then = "then decide for each: sexton quarantine discard, or retry" if reason == Reason.CHANGED else retry
+        todo = f"{way_out(kept, name)} --reason {reason}; {then}"
+        yield _row(Severity.QUARANTINED, name, describe(kept), quantity(marks, "mark"), todo, count=marks)
+    for halt in dict.fromkeys(filter(None, (i.halt, *halts))):
+        of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
+        since = {"since": halt.since, "until": halt.until}
+        yield _row(Severity.HALTED, of, halt.by, what, halt.todo, why=halt.why, **since)
+    if i.overdue_since is not None and i.halt is None:
+        why = "it has not begun: no schedule, a paused one, no worker, or no Temporal"
+        yield _row(Severity.OVERDUE, name, "overdue", "the next round", "sexton doctor", since=i.overdue_since, why=why)
+    for plan in i.approvals:
+        kept, more = by_plan(plan.id), {"since": plan.since, "until": plan.expires_at, "count": plan.marks}
+        kinds = ", ".join(plan.kinds)
+        yield _row(Severity.APPROVAL, name, describe(kept), kinds, way_out(kept, name), why=plan.awaits, **more)
+    if i.mode == "observe":
+        todo = f"sexton enable {name}"
+        yield _row(Severity.OBSERVES, name, "observe", "the whole instance", todo, why="it only observes")
+
+
+def _row(severity: Severity, instance: str, held_by: str, what: str, todo: str, **more: Any) -> Blocker:
+    return Blocker(severity=severity, instance=instance, held_by=held_by, what=what, way_out=todo, **more)
+
+
+def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
+    """Yield what the last round could not use, also vaults for which it counted no mark, and its error."""
+    faults = {kept: marks for kept, marks in sorted(last.kept.items()) if marks and kept.reason in FAULTS}
+    counted = {kept.subject for kept in last.kept if kept.reason is KeepReason.VAULT}
+    excluded = [by_vault(v, s) for v, s in sorted(last.vaults.items()) if s not in NO_FAULT and v not in counted]
+    for kept, marks in (faults | dict.fromkeys(excluded, 0)).items():
+        what = quantity(marks, "mark") if marks else f"vault {kept.subject}"
+        answer = last.fault_details.get(kept.subject) if kept.reason is KeepReason.VAULT else ""
+        why = ": ".join(filter(None, (f"{'counted' if marks else 'excluded'} by round {last.round}", answer)))
+        more = {"count": marks, "since": i.last_ended}
+        yield _row(Severity.FAULT, i.instance, describe(kept), what, way_out(kept, i.instance), why=why, **more)
+    if last.state == FAILED or (i.failures and last.state in (CANCELLED, STOPPED)):
+        what, todo = f"{quantity(max(1, i.failures), 'round')} without success", f"sexton round show {last.round}"
+        yield _row(Severity.FAILED, i.instance, "failed round", what, todo, why=last.error, since=i.last_ended)
+
+
+def _of_running_round(instance: str, run: Running) -> Iterator[Blocker]:
+    """Yield why a round that has not ended does not work."""
+    what = f"round {run.round}" if run.round else "a round"
+    if run.waiting:
+        wait = next((text for text in WAITS if run.waiting.startswith(text)), "waiting")
+        severity, signal = WAITS.get(wait, (Severity.OTHER, ""))
+        todo = f"sexton round {signal} {instance}" if signal else "it continues without help; see: sexton status"
+        yield _row(severity, instance, wait, what, todo, why=run.waiting, since=run.waiting_since)
+    elif run.cut_off:
+        why = "it lost its lease"
+        yield _row(Severity.OVERDUE, instance, "no worker", what, "sexton doctor", why=why, since=run.since)
+
+
+def log_problems(topics: "WalFigures", binlogs: "LogCounts") -> Iterator[Blocker]:
+    """Yield what is wrong with the topics and binlogs of all instances."""
+    for severity, held_by, count, noun, todo in (
+        (Severity.LOST, "topics, LOSS", topics.lost_regions, "region", "sexton wal list"),
+        (Severity.LOST, "binlogs, LOST", binlogs.lost, "consumer", "sexton binlog consumers"),
+        (Severity.FAULT, "topics, log fault", topics.faulty, "topic", "sexton wal list"),
+        (Severity.FAULT, "binlogs, clock", binlogs.refused, "instance", "sexton binlog list"),
+        (Severity.QUARANTINED, "topics, quarantine", topics.quarantined, "topic", "sexton wal list"),
+        (Severity.APPROVAL, "binlogs, approval", binlogs.waiting, "cut", "sexton binlog list"),
+    ):
+        if count:
+            yield _row(severity, ALL_INSTANCES, held_by, quantity(count, noun), todo, count=count)
+
+
+def worst_first(rows: Iterable[Blocker]) -> list[Blocker]:
+    """Return each row once, the worst first; those of one severity stay in their order."""
+    return sorted(dict.fromkeys(rows), key=attrgetter("severity"))
+
+
+def sentence(rows: Iterable[Blocker], instances: Sequence[InstanceStatus]) -> str:
+    """Return whether all is well, or the worst of the problems of instances and logs with its way out."""
+    known = [row for row in worst_first(rows) if row.severity is not Severity.OTHER]
+    if known:
+        text = f"{', the worst first' if len(known) > 1 else ''}: {known[0]}. Way out: {known[0].way_out}"
+        if all(row.severity.is_ordered for row in known):
+            return f"Nothing is wrong, but {quantity(len(known), 'order blocks', 'orders block')} deletions{text}"
+        return f"{quantity(len(known), 'thing needs', 'things need')} an operator{text}"
+    if not instances:
+        return "no instance is registered; begin with: sexton instance add NAME"
+    due_at, name = min((i.now if i.next_round is None else i.next_round, i.instance) for i in instances)
+    when = "runs or is due now" if due_at <= max(i.now for i in instances) else f"is due at {utc(due_at)}"
+    holds = sum(i.holds for i in instances)
+    in_force = f"; {quantity(holds, 'hold')} in force" if holds else ""
+    return f"All is well: the next round, of {name}, {when}{in_force}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexton.kernel.printable import printable
 from sexton.operators.holds.model import Hold
-from sexton.recycle.model import NO_FAULT, RoundReport
+from sexton.recycle.model import RoundReport
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -147,8 +147,8 @@ def covers_nothing(hold: Hold, above: int = 0) -> str:
 
 
 def excluded_vaults(report: RoundReport) -> str:
-    """Return each vault that a round excluded, with its fault."""
-    return ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
+    """Return each vault in which a round met a fault, with the fault."""
+    return "; ".join(f"{vault} {fault}" for vault in sorted(report.vaults) if (fault := report.vault_fault(vault)))
 
 
 UNANSWERED = "only what fits the limit of 24 hours or is due by the agreed retention"

@@ -24,7 +24,7 @@ FEATURES = {
 VERSIONING = {
     "": "not versioned: deleted objects cannot be restored",
     "Enabled": "versioned: deletes hide (keep), or remove every version (purge)",
-    "Suspended": "versioned before: deletes hide objects that have versions",
+    "Suspended": "suspended: what was written since is deleted for good; deletes hide older versions",
     "not told": "the store does not report it: bytes are counted as freed",
 }
 LOCKS = {

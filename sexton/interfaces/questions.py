@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sexton.insight.wording import human_bytes, quantity, utc
+from sexton.kernel.errors import SextonError
 from sexton.operations.registry import Call
 
 Values = Mapping[str, Any]
@@ -31,26 +32,30 @@ def _remove_instance(call: Call, values: Values) -> Question:
 
 
 def _discard(call: Call, values: Values) -> Question | None:
-    """Ask with what a mark is, and what becomes of its files when it is given up."""
-    from sexton.marks.model import MarkState
+    """Ask with what a mark is, and what exists of its files, which stay when it is given up."""
     from sexton.operations.marks import parse_ref
     from sexton.recycle.pipeline.sql.quarantine import AWAITS_SECOND_PASS
+    from sexton.storage.model import PAGE_KEYS
 
-    q = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
-    if q is None:
+    discardable = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
+    if discardable is None:
         return None
+    q, keys = discardable
     is_deleted = q.reason == AWAITS_SECOND_PASS
     state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
     header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"
     files = "all that its owner knows of it"
-    if q.prefix or q.keys:
-        place = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
-        files = f"{place} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner"
-    so_far = ", as far as they are not deleted yet" if q.state == MarkState.CLAIMED else ""
-    stay = f"these files stay{so_far}: {files}"
-    if is_deleted:
-        stay = f"its files are deleted; only what came or was undeleted later stays of: {files}"
-    return Question("Give it up?", (header, stay))
+    if q.prefix or keys:
+        files = f"{f'prefix {q.prefix}' if q.prefix else quantity(q.keys, 'key')} in vault {q.vault or '(none)'}"
+        try:
+            vault = call.stores.vaults_of_any_round.get(q.instance, q.vault or "")
+            objects = next(iter(vault.list(q.prefix)), ()) if q.prefix else vault.stat(keys[:PAGE_KEYS])
+            more = " or more" if len(objects) >= PAGE_KEYS else ""
+            files = f"{quantity(len(objects), 'object')}{more} of {files}, {human_bytes(sum(o.bytes for o in objects))}"
+        except SextonError as e:
+            files += f", {human_bytes(q.bytes)} per its owner; it is unknown what exists: {e}"
+    stays = "its files are deleted; only what came or was undeleted later stays" if is_deleted else "its files stay"
+    return Question("Give it up?", (header, f"{stays}: {files}"))
 
 
 def _trust(call: Call, values: Values) -> Question | None:

@@ -66,11 +66,9 @@ CommitPath = Callable[[Connection, str, list[str]], None]
 def run(db: Database, *, marks: int = 2_000, threads: int = 4, commit: CommitPath = contract.commit) -> Race:
     """Create marks, then commit, undrop and claim them at the same time; return the result.
 
-    Args:
-        db: the owner's database with Sexton's schema, with the rights that ``sexton init`` needs.
-        marks: number of marks: one half prepared (to be committed), the other dropped (to be undropped).
-        threads: number of committers, and of undroppers.
-        commit: what the owner does inside its metadata commit.
+    The database needs the rights that ``sexton init`` needs. ``marks``: one half prepared (to be committed), the other
+    dropped (to be undropped). ``threads``: number of committers, and of undroppers. ``commit``: what the owner does
+    inside its metadata commit.
     """
     for _ in range(MAX_RACES):
         instance = f"race-{secrets.token_hex(4)}"

@@ -166,7 +166,8 @@ SENTENCES: Mapping[str, Callable[[Any, Values], Iterable[Any]]] = {
     "instance revoke": _said("role {role} can do nothing in instance {instance}"),
     "instance observe": _said("instance {r.instance} only observes; a running round ends before its next claim"),
     "vault add": lambda r, _: [
-        f"vault {r.vault} of {r.instance} is {r.kind} {r.place}, marker {r.marker}",
+        f"vault {r.vault} of {r.instance} is {'registered already: ' if r.already else ''}{r.kind} {r.place}, "
+        f"marker {r.marker}",
         _fault(r, "; if an option of the instance is wrong, repeat sexton instance add with the right ones"),
     ],
     "vault remove": lambda r, v: [

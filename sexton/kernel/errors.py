@@ -1,7 +1,6 @@
 """The root of every error that Sexton raises on purpose.
 
 An error's message is one sentence: what happened, and what to do. The CLI prints it without a traceback.
-Below: which extra of the distribution a missing package belongs to.
 """
 
 import re
@@ -45,12 +44,16 @@ class TooMany(SextonError):
     """The highest number of such objects is reached; HTTP 429."""
 
 
+class TooManyObjects(SextonError):
+    """One process has listed more objects than its order allows; Spark may go on with them."""
+
+
 class BadInput(SextonError):
     """A name, key, prefix or number in the input is not acceptable."""
 
 
 class WrongUsage(BadInput):
-    """Values do not fit together, one is missing or malformed: exit code 64 at the command line."""
+    """No state would make it right: values do not fit together, one is missing or malformed; exit code 64."""
 
     name = "BAD_INPUT"
 

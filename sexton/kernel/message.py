@@ -1,5 +1,6 @@
-"""The root of every value that is sent between processes or stored as JSON."""
+"""The root of every value that is sent between processes or stored as JSON; how people write a length of time."""
 
+import re
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -37,3 +38,17 @@ class Page(Message, Generic[Row]):
     items: tuple[Row, ...]
     more: bool = False
     next: str = ""
+
+
+UNITS = {
+    "seconds": {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
+    "bytes": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40},
+}
+"""A unit → the units in which people write it."""
+
+
+def in_units(value: object, unit: str) -> object:
+    """Return the seconds of ``7d`` and the bytes of ``1.5 GiB``; another value as it is."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([A-Za-z]+)", value) if isinstance(value, str) else None
+    factor = UNITS.get(unit, {}).get(match[2]) if match else None
+    return round(float(match[1]) * factor) if match and factor else value

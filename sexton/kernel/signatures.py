@@ -20,14 +20,10 @@ def sign_request(secret: str, path: str, body: bytes, now: float) -> str:
 
 
 def is_signed(secret: str, signature: str, path: str, body: bytes, now: float) -> bool:
-    """Return whether a request was signed with the secret within the last minutes.
+    """Return whether a request was signed with the secret, ``wal.flush_secret``, within the last minutes.
 
-    Args:
-        secret: ``wal.flush_secret`` of Sexton's settings.
-        signature: the header ``Sexton-Signature`` of the request; empty: it has none.
-        path: the path of the request, as it was received.
-        body: its bytes, as they were received.
-        now: seconds since 1970.
+    ``signature``: the header ``Sexton-Signature``; empty: it has none. ``path``, ``body``: as they were received.
+    ``now``: seconds since 1970.
     """
     parts = _SIGNATURE.fullmatch(signature)
     if parts is None or len(secret) < MIN_SECRET_CHARACTERS or abs(now - int(parts[1])) > TOLERATED_SECONDS:

@@ -46,14 +46,11 @@ class FileResults:
         round_: int = 0,
         origins: dict[int, Origin] | None = None,
     ) -> None:
-        """Hold the results.
+        """``codes``: one for each file. ``reasons``: position → why the delete failed.
 
-        Args:
-            codes: one for each file.
-            reasons: position → why the delete failed.
-            sizes: position → bytes, as measured by the deletion.
-            round_: the round that tried the files first; 0: none has.
-            origins: position → which round tried the file last, where it is not ``round_`` and this list's batch.
+        ``sizes``: position → bytes, as measured by the deletion. ``round_``: the round that tried the files first; 0:
+        none has. ``origins``: position → which round tried the file last, where it is not ``round_`` and this list's
+        batch.
         """
         self.codes, self.reasons, self.sizes = codes, reasons, sizes
         self.round, self.origins = round_, origins or {}

@@ -4,7 +4,7 @@ No code parses these texts: metrics, plans and ways out are chosen by ``KeepReas
 """
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -182,11 +182,8 @@ def way_out(kept: Kept, instance: str) -> str:
 
 
 def vault_way_out(states: str, instance: str) -> str:
-    """Return what shows the faults of vaults: a marker answers where a store throttles, or one prefix is bad."""
-    if states == "THROTTLED":
-        return "sexton pace"
-    shows = KeepReason.VAULT.way_out.format(instance=instance)
-    return f"{shows}; if it shows no fault, the worker's log" if states == "BAD_REPLY" else shows
+    """Return what shows the faults of vaults: where a store throttles, its marker is read all the same."""
+    return "sexton pace" if states == "THROTTLED" else KeepReason.VAULT.way_out.format(instance=instance)
 
 
 class KeptMarks(Message):
@@ -226,9 +223,36 @@ def count_faults(counts: Mapping[Kept, int]) -> int:
     return sum(marks for answer, marks in counts.items() if answer.reason in FAULTS)
 
 
+class Severity(IntEnum):
+    """How bad a problem is. The worst is listed first, in every list of problems and of blockers."""
+
+    LOST = 1
+    """Something that is needed was deleted, or is missing. It blocks no deletion."""
+    FAULT = 2
+    """A vault, an owner, a log or a clock cannot be used: what depends on it is kept."""
+    FAILED = 3
+    """A round failed, and is tried again."""
+    QUARANTINED = 4
+    OVERDUE = 5
+    """Nothing begins a round, or continues it."""
+    HALTED = 6
+    """Operators ordered that nothing is deleted: a stop, a list, a window or a pause."""
+    APPROVAL = 7
+    OBSERVES = 8
+    OTHER = 9
+    """What ends by itself, or is as operators and owners want it, such as holds and protections."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether operators want it so: then nothing is wrong."""
+        return self in (Severity.HALTED, Severity.OBSERVES, Severity.OTHER)
+
+
 class Blocker(Message):
     """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
 
+    severity: Severity = Field(Severity.OTHER, exclude=True)
+    """Its place in the list; JSON does not have it."""
     instance: str
     held_by: str
     what: str
@@ -238,6 +262,10 @@ class Blocker(Message):
     why: str = ""
     way_out: str = ""
     count: int | None = None
+
+    def __str__(self) -> str:
+        why = f" ({self.why.splitlines()[0]})" if self.why else ""
+        return f"{self.instance}: {self.held_by}: {self.what}{why}"
 
 
 class Event(Message):

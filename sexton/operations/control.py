@@ -31,10 +31,11 @@ Everything = Annotated[bool, Flag("--all"), Field(description="Every instance.")
 class Status(Overview):
     """Every instance, and of a whole deployment also topics, binlogs and tokens that end soon.
 
-    ``temporal``: the address of the Temporal UI; empty: none is known. ``links``: there, of each running work.
-    ``expiring_tokens``: none to a caller that is no administrator.
+    ``sentence``: whether all is well, else the worst problem and its way out. ``temporal``: the address of the Temporal
+    UI; empty: none is known. ``links``: there, of each running work. ``expiring_tokens``: only to an administrator.
     """
 
+    sentence: str = ""
     running: tuple[RunningWork, ...]
     links: tuple[str, ...] = ()
     topics: WalFigures | None = None
@@ -78,27 +79,27 @@ class Paces(Message):
 def status(call: Call, instance: Covered = None) -> Status:
     """Print every instance on one screen.
 
-    What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults. Of one instance: without
-    topics, binlogs and tokens.
+    Whether all is well, or the worst problem with its way out; then what is running, waiting, due, kept and
+    quarantined. Needs neither Temporal nor vaults. Of one instance: without topics, binlogs and tokens.
 
     Example: sexton status --watch
     """
     from sexton.insight.progress import read_running
+    from sexton.insight.status import log_problems, problems, sentence
 
     deployment = call.deployment
     overview, running = deployment.status(instance), tuple(read_running(deployment.db, instance))
     ui = deployment.settings.temporal.ui_url
     links = tuple(link_of(deployment.settings, work) for work in running) if ui else ()
     shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
-    if instance is not None:
-        return Status(**shown)
-    from sexton.replication.binlog.sql.rows import count_logs
-
-    with deployment.db.read() as c:
-        binlogs = count_logs(deployment.db, c)
-    may_see_tokens = call.caller.permits(Grant.ADMIN, EVERY_INSTANCE)
-    tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()
-    return Status(**shown, topics=deployment.wal_figures(), binlogs=binlogs, expiring_tokens=tokens)
+    known = [problem for i in overview.instances for problem in problems(i)]
+    if instance is None:
+        topics, binlogs = deployment.log_figures()
+        known += log_problems(topics, binlogs)
+        may_see_tokens = call.caller.permits(Grant.ADMIN, EVERY_INSTANCE)
+        tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()
+        shown |= {"topics": topics, "binlogs": binlogs, "expiring_tokens": tokens}
+    return Status(**shown, sentence=sentence(known, overview.instances))
 
 
 @operation("stop", "POST /v1/instances/{instance}/stop /v1/stop", Grant.OPERATE, Logged(keeps=True, reserved=True))
@@ -142,11 +143,12 @@ def _scope(instance: str | None, everything: bool) -> str:
 
 @operation("blockers", "GET /v1/blockers", Grant.READ, READS)
 def blockers(call: Call, instance: Covered = None) -> Blockers:
-    """List everything that blocks deletions now.
+    """List everything that blocks deletions now, the worst first.
 
-    Holds, protections, stops, lists, windows, quarantined marks, waiting rounds and runs, regions, replays, consumers,
-    followers and replicas, incomplete checks, an overdue round, a missing schedule or worker, and what blocked marks in
-    each instance's last round. All but the schedule, workers and waiting runs comes from the database.
+    Faults and failures of the last rounds, quarantined marks, an overdue round, a missing schedule or worker, waiting
+    rounds and runs, stops, lists, windows, plans to approve, holds, protections, regions, replays, consumers, followers
+    and replicas, incomplete checks, and what else blocked marks in each instance's last round. All but the schedule,
+    workers and waiting runs comes from the database.
 
     Example: sexton blockers shop
     """

@@ -1,12 +1,11 @@
 """The types of values that several operations take, with their bounds and what the help says of them."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, FailFast, Field, StringConstraints
 
-from sexton.kernel.message import Message
+from sexton.kernel.message import Message, in_units
 from sexton.kernel.printable import PRINTABLE
 from sexton.protection.model import CHUNK_ITEMS
 
@@ -18,7 +17,6 @@ MAX_NAME = 4_096
 MAX_NUMBER = 2**63 - 1
 ROWS = 1_000
 """How many items an answer has at most, where the order does not limit them."""
-UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class Flag(NamedTuple):
@@ -68,14 +66,11 @@ def number(value: object) -> object:
 
 
 def parse_duration(value: object) -> object:
-    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``; another value as it is."""
-    number(value)
-    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", value) if isinstance(value, str) else None
-    if match:
-        return int(match[1]) * UNIT_SECONDS[match[2]]
-    if isinstance(value, str) and not value.isdigit():
+    """Return a value in seconds; refuse a text that is neither a length of time nor a number."""
+    seconds = in_units(number(value), "seconds")
+    if isinstance(seconds, str) and not seconds.isdigit():
         raise ValueError(f"{value!r} is not a duration; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
-    return value
+    return seconds
 
 
 def _stripped(value: object) -> object:

@@ -252,10 +252,8 @@ class Operation:
     def run(self, call: Call, given: Mapping[str, Any], finished: Callable[[Any], Any] = lambda result: result) -> Any:
         """Check the grant, record what changes something, and return the result.
 
-        Args:
-            call: where, and who asks.
-            given: valid values of ``order``; an instance that is not named may be None.
-            finished: waits for what the operation started and returns its report, while the record is open.
+        ``given``: valid values of ``order``; an instance that is not named may be None. ``finished`` waits for what the
+        operation started and returns its report, while the record is open.
 
         Raises:
             Forbidden: the caller lacks the grant.
@@ -344,13 +342,10 @@ def operation(
 ) -> Callable[[F], F]:
     """Declare a function as an operation.
 
-    Args:
-        name: the words of its command, which is also its name in the log of calls.
-        http: method and path of its route, perhaps several paths; empty: it has none.
-        grant: what the caller needs, in the instance that the order is about, or in all.
-        record: how the log of calls has it.
-        is_large: its body may have many objects.
-        is_for_programs: no person sends it, so it has neither a command nor a form.
+    ``name``: the words of its command, also in the log of calls. ``http``: method and path of its route, perhaps
+    several paths; empty: it has none. ``grant``: what the caller needs, in the instance that the order is about, or in
+    all. ``record``: how the log of calls has it. ``is_large``: its body may have many objects. ``is_for_programs``: no
+    person sends it, so it has neither a command nor a form.
     """
 
     def declared(function: F) -> F:

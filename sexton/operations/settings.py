@@ -21,9 +21,9 @@ Key = Annotated[
 Value = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=PRINTABLE),
-    Field(description="The value, as in an environment variable."),
+    Field(description="The value, as in an environment variable; seconds also as 7d, bytes as 1.5 GiB."),
 ]
-NUMBER = re.compile(r"[0-9._eE+-]+")
+NUMBER = re.compile(r"[0-9._eE+-]+( ?([smhdw]|([KMGT]i)?B))?")
 
 
 class SettingList(Page[SettingRow]):
@@ -77,7 +77,7 @@ def set_setting(call: Call, key: Key, value: Value, *, instance: Covered = None,
 
     Bounds are those of the settings file. A plan that was made before is not changed.
 
-    Example: sexton settings set recycle.retention_seconds 604800 --instance shop
+    Example: sexton settings set recycle.retention_seconds 7d --instance shop
     """
     change = setting_changes.preview(call.deployment, key, value, instance or "")
     call.stores.setting_rows.put(key, value, instance or "", reason, call.by)

@@ -23,7 +23,10 @@ Rate = Annotated[Whole, Field(ge=1, le=1_000_000, description="The most objects 
 
 
 class ShownVault(Message):
-    """A vault. ``proof``: ``ours``, or why it could not be proved just now; empty: that was not asked."""
+    """A vault. ``proof``: ``ours``, or why it could not be proved just now; empty: that was not asked.
+
+    ``last_fault``: the fault that the last round met in it, with the store's answer to the worker; empty: none.
+    """
 
     instance: str
     vault: str
@@ -35,10 +38,14 @@ class ShownVault(Message):
     keys_per_second: int | None
     """The cap of its deletions; None: it has none."""
     proof: str = ""
+    last_fault: str = ""
 
 
 class AddedVault(Message):
-    """A vault that was registered. ``fault``: why rounds of its instance keep every mark; empty: they need not."""
+    """A vault that is registered. ``fault``: why rounds of its instance keep every mark; empty: they need not.
+
+    ``already``: it was registered before, with the same values.
+    """
 
     instance: str
     vault: str
@@ -46,6 +53,7 @@ class AddedVault(Message):
     place: str
     marker: str
     fault: str = ""
+    already: bool = False
 
 
 class RemovedVault(Message):
@@ -133,6 +141,7 @@ def add_vault(
         versions=versions,
         conditional=conditional,
     )
+    already = name in [vault.name for vault in call.stores.registry.vaults(instance)]
     added = call.deployment.add_vault(spec, take_over=take_over)
     return AddedVault(
         instance=instance,
@@ -141,6 +150,7 @@ def add_vault(
         place=f"{added.location}/{added.prefix}",
         marker=added.uuid,
         fault=call.deployment.live_fault(instance),
+        already=already,
     )
 
 
@@ -174,12 +184,14 @@ def vaults(
 ) -> Page[ShownVault]:
     """Print vaults, and prove each of them now.
 
-    A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
+    A proved vault exists and belongs to this deployment. A fault that the last round met there is shown, too. Exit
+    code 1: the proof of a vault failed.
 
     Example: sexton vault list shop
     """
     caps = {(cap.instance, cap.vault): cap.keys_per_second for cap in call.stores.paces.caps(instance)}
-    fault = call.stores.vaults.fault
+    fault, specs = call.stores.vaults.fault, call.stores.registry.vaults(instance)
+    last = {name: report for name in {s.instance for s in specs} for report in call.stores.reports.find_round(name)}
     rows = (
         ShownVault(
             **spec.model_dump(include={"instance", "kind", "versions", "conditional"}),
@@ -188,8 +200,9 @@ def vaults(
             endpoint=spec.endpoint or "default",
             keys_per_second=caps.get((spec.instance, spec.name)),
             proof=(fault(spec.instance, spec.name) or PROVED) if prove else "",
+            last_fault=last[spec.instance].vault_fault(spec.name) if spec.instance in last else "",
         )
-        for spec in call.stores.registry.vaults(instance)
+        for spec in specs
     )
     return Page[ShownVault](items=tuple(rows))
 

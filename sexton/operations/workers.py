@@ -55,7 +55,7 @@ def apply_schedule(call: Call) -> AppliedSchedule:
 
     Example: sexton schedules apply
     """
-    settings, every = call.deployment.settings, call.deployment.live.shortest_interval()
+    settings, live = call.deployment.settings, call.deployment.live
 
     async def register_and_apply(client: "Client") -> tuple[str, list[str], str]:
         registered, warning = list[str](), ""
@@ -63,14 +63,14 @@ def apply_schedule(call: Call) -> AppliedSchedule:
             registered = await search_attributes.register(client)
         except SextonError as e:
             warning = str(e)
-        return await schedules.apply(client, settings, every), registered, warning
+        return await schedules.apply(client, settings, live.shortest_interval()), registered, warning
 
     result, registered, warning = call.deployment.starter.ask(register_and_apply)
     return AppliedSchedule(
         schedule=settings.require_deployment(),
         result=result,
-        every_seconds=every,
-        tick_seconds=schedules.tick_seconds(every),
+        every_seconds=live.current().recycle.recycle_interval_seconds,
+        tick_seconds=schedules.tick_seconds(live.shortest_interval()),
         registered=tuple(registered),
         warning=warning,
     )

@@ -3,8 +3,6 @@
 A call is logged before it runs. A call that cannot be logged does not run, unless it only protects data. If the outcome
 cannot be logged, the call still succeeds or is refused. A refusal without effect is one row. A call that programs
 repeat all the time, such as a heartbeat, is logged only if it is refused.
-
-Calls as the log has them: who did what, and how it ended. Pure values.
 """
 
 import logging
@@ -121,12 +119,8 @@ class CallStore:
     ) -> Sequence[CallRecord]:
         """Return the newest calls with their outcomes, the newest first.
 
-        Args:
-            count: how many.
-            instance: only calls about it; None: any.
-            who: only callers whose name contains it.
-            before: only calls with lower numbers.
-            works: also what workers began by themselves.
+        ``instance``: only calls about it; None: any. ``who``: only callers whose name contains it. ``before``: only
+        lower numbers. ``works``: also what workers began by themselves.
         """
         t = self._db.t.call
         query = newest(t, count, instance, before).where(t.c.begun_id.is_(None))
@@ -173,12 +167,7 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
     """Append a row in the caller's transaction, which should end soon, and return its number.
 
     Writers lock the row of the clock: rows appear in the order of their numbers, so that who streams them misses none.
-
-    Args:
-        db: the database.
-        c: a connection of ``db.write()``.
-        call: what happened; its number, time and role are those of this moment.
-        begun_id: the first row of the same call; None: this is the first.
+    The row gets number, time and role of this moment. ``begun_id``: the first row of the same call; None: this is it.
     """
     c.execute(select(db.t.clock.c.one).with_for_update(key_share=True))
     # What a database can store: no call is refused because of its reason or subject.
@@ -195,14 +184,9 @@ def append(db: Database, c: Connection, call: CallRecord, begun_id: int | None =
 def record_work(db: Database, c: Connection, action: str, instance: str = "", subject: str = "", by: str = "") -> None:
     """Append a row for work that begins in the caller's transaction, so that neither exists without the other.
 
-    Args:
-        db: the database.
-        c: the transaction; it should end soon.
-        action: what begins.
-        instance: empty if it belongs to none.
-        subject: the number of the round, the topic.
-        by: who requested it, as the order has it. Each party that reaches Temporal can write an order. Empty: the order
-            does not say; the search attribute of the workflow does.
+    The transaction should end soon. ``subject``: the number of the round, the topic. ``by``: who requested it, as the
+    order has it, which each party that reaches Temporal can write. Empty: the search attribute of the workflow tells
+    it.
     """
     reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
     call = CallRecord(who=WORKER, source=f"worker@{socket.gethostname()}", action=action, instance=instance)

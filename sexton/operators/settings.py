@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message
 from sexton.operators.controls.store import whoami
 
@@ -59,7 +59,7 @@ class SettingStore:
         check_text(key, value, instance, reason, by)
         for name, text, most in (("key", key, KEY_CHARACTERS), ("value", value, VALUE_CHARACTERS)):
             if not 0 < len(text) <= most:
-                raise BadInput(f"the {name} of a setting has 1 to {most} characters, this one has {len(text)}")
+                raise WrongUsage(f"the {name} of a setting has 1 to {most} characters, this one has {len(text)}")
         t, registered = self._db.t.setting, self._db.t.instance
         with self._db.write() as c:
             found = c.execute(select(registered.c.id).where(registered.c.id == instance)).one_or_none()

@@ -10,7 +10,7 @@ from pydantic import create_model
 from sexton.contract import MAX_BYTES
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import StrictMessage
 from sexton.owners.plugin import OwnerOperation
 
@@ -20,13 +20,10 @@ VAR = inspect.Parameter.VAR_POSITIONAL
 def from_method(
     store: Callable[[Database, str], Any], method: Callable[..., Any], *, reads: bool = False
 ) -> OwnerOperation:
-    """Return the operation that calls a method of a store.
+    """Return the operation that calls a method of the store of an instance.
 
-    Args:
-        store: makes the store of an instance.
-        method: a method of its class. A method with one ``StrictMessage`` takes this as its order; otherwise each of
-            its parameters is a value of the order.
-        reads: whether it changes nothing.
+    A method with one ``StrictMessage`` takes this as its order; otherwise each parameter is a value of the order.
+    ``reads``: it changes nothing.
     """
     hints = get_type_hints(method)
     parameters = [p for p in inspect.signature(method).parameters.values() if p.name != "self"]
@@ -58,7 +55,7 @@ def _check(value: Any) -> None:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, int) and abs(value) > MAX_BYTES:
-        raise BadInput(f"{value} is too large: at most {MAX_BYTES}")
+        raise WrongUsage(f"{value} is too large: at most {MAX_BYTES}")
     elif isinstance(value, Mapping):
         _check([*value, *value.values()])
     elif isinstance(value, Iterable):

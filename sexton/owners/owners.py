@@ -27,12 +27,9 @@ class Owners(Owner):
         vaults_of: Callable[[str], Sequence[VaultSpec]],
         unproven: Callable[[str, Collection[str]], Collection[str]] = lambda _, ids: ids,
     ) -> None:
-        """Store the owners.
+        """``owner_of``: ``OwnerSilent``, if it is not installed here; the owner of an instance never changes.
 
-        Args:
-            owner_of: returns the owner of an instance, which never changes; ``OwnerSilent``: it is not installed here.
-            vaults_of: returns the vaults of an instance.
-            unproven: returns which of an instance's orphan marks (ids) no recent whole check has found again.
+        ``unproven`` returns which of an instance's orphan marks (ids) no recent whole check has found again.
         """
         self._unproven = unproven
         self._owner_of = owner_of

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 import sexton.owners
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput, SextonError, missing_extra
+from sexton.kernel.errors import BadInput, SextonError, WrongUsage, missing_extra
 from sexton.marks.sql.keeper import Keeper
 from sexton.operators.registry import add_remove
 from sexton.operators.registry.store import Registry
@@ -59,11 +59,7 @@ def installed() -> Mapping[str, Installed]:
 
 
 def find(name: str) -> OwnerPlugin:
-    """Return a plugin.
-
-    Raises:
-        BadInput: it is not installed here, or cannot be loaded.
-    """
+    """Return a plugin; ``BadInput``: it is not installed here, or cannot be loaded."""
     owner = installed().get(name)
     if owner is None:
         raise BadInput(
@@ -101,7 +97,7 @@ def add_instance(
     """
     plugin = find(owner)
     if underscore_in_ids and plugin.no_underscore:
-        raise BadInput(f"ids of owner {owner} contain no _: {plugin.no_underscore}")
+        raise WrongUsage(f"ids of owner {owner} contain no _: {plugin.no_underscore}")
     options = options or {}
     try:
         plugin.options.model_validate(options, extra="forbid")
@@ -111,7 +107,7 @@ def add_instance(
             for error in e.errors()
         )
         known = ", ".join(plugin.options.model_fields) or "none"
-        raise BadInput(f"the options of owner {owner} are wrong: {problems}. It has the options: {known}") from e
+        raise WrongUsage(f"the options of owner {owner} are wrong: {problems}. It has the options: {known}") from e
     plugin.create_tables(db)
     registry.add_instance(
         instance,

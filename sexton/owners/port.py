@@ -84,13 +84,10 @@ class Owner:
     ) -> None:
         """Mark new garbage, for example the children of parents that are due.
 
-        It changes nothing else, so that a plan may call it as well.
+        It changes nothing else, so that a plan may call it as well, also of an instance that only observes.
 
-        Args:
-            instance: the instance; one that only observes is asked as well, for its plans.
-            cutoffs: kind → which of its marks are due; ``is_due`` of ``sexton.marks.sql.rows`` is the condition.
-            heartbeat: see ``Heartbeat``.
-            verify: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
+        ``cutoffs``: kind → which of its marks are due; ``is_due`` of ``sexton.marks.sql.rows`` is the condition.
+        ``verify``: see ``Verify``; a round of older cutoffs must not mark what a newer one keeps.
         """
 
     def marked_children(self, instance: str) -> Mapping[str, Collection[str]]:
@@ -156,13 +153,9 @@ class Owner:
         raise NoLiveSide(f"the owner of {instance} does not show which objects are live")
 
     def live_parts(self, instance: str, moment: str, connection: Any, rows: int) -> LiveParts:
-        """Return parts of about ``rows`` rows each.
+        """Return parts of about so many rows each.
 
-        Args:
-            instance: the instance.
-            moment: a snapshot that other connections may share.
-            connection: the one that holds the snapshot open.
-            rows: about how many rows a part should have.
+        ``moment``: a snapshot that other connections may share; ``connection`` holds it open.
         """
         return LiveParts(())
 

@@ -49,13 +49,11 @@ class Filter:
 
     @classmethod
     def build(cls, items: Iterable[Item], expected: int, *, false_positives: float = 0.001, seed: int = 0) -> Self:
-        """Build a filter.
+        """Build a filter of exact objects; it cannot contain prefixes.
 
-        Args:
-            items: exact objects; a filter cannot contain prefixes.
-            expected: about how many items; more items cause more false positives, never a false negative.
-            false_positives: share of other keys that the filter covers too, so that their deletion is blocked.
-            seed: another seed causes other false positives.
+        ``expected``: about how many items; more items cause more false positives, never a false negative.
+        ``false_positives``: share of other keys that the filter covers too, so that their deletion is blocked; another
+        ``seed`` causes others.
 
         Raises:
             Invalid: the arguments are out of range, too many keys are expected, or an item is a prefix.

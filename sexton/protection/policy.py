@@ -107,10 +107,7 @@ def _raised(setting: str) -> str:
 def expiry(now: int, seconds: int | None, settings: ProtectionSettings) -> int:
     """Return when a protection that is registered or renewed now expires (ms since 1970).
 
-    Args:
-        now: ms since 1970.
-        seconds: its duration; None: the setting's.
-        settings: the settings of protections.
+    ``seconds``: its duration; None: the setting's.
 
     Raises:
         Invalid: the duration is not positive, or longer than the settings allow.
@@ -129,12 +126,8 @@ def renewed(
 ) -> int:
     """Return when a protection that is renewed now expires (ms since 1970): never earlier than before.
 
-    Args:
-        protection: the protection.
-        now: ms since 1970.
-        seconds: duration from now; None: the setting's.
-        settings: the settings of protections.
-        at_least: a protection that expires later than requested stays as it is.
+    ``seconds``: duration from now; None: the setting's. ``at_least``: one that expires later than requested stays as it
+    is.
 
     Raises:
         SoftDeleted: its job has finished it.
@@ -158,11 +151,7 @@ def ended(
 ) -> ProtectionEnd | None:
     """Return why a protection ends with the round that begins now; None: it continues to block deletion.
 
-    Args:
-        protection: the protection.
-        now: ms since 1970.
-        watermark: the owner's, None where it never reported one.
-        settings: the settings of protections.
+    ``watermark``: the owner's, None where it never reported one.
     """
     if protection.state is not ProtectionState.SOFT:
         return ProtectionEnd.OVERDUE if now > protection.expires_at else None
@@ -177,11 +166,8 @@ def ended(
 def sealing(job: str, results: Mapping[int, Sealed | None], count: int | None, *, is_filter: bool) -> Sealed:
     """Return the sum of the results of all chunks, with which the registration of a job may be sealed.
 
-    Args:
-        job: the job.
-        results: number of a chunk → its result; None: its objects are still being looked up.
-        count: how many chunks there must be; None: as many as there are.
-        is_filter: whether the job registered a filter: then its objects cannot be looked up.
+    ``results``: number of a chunk → its result; None: its objects are still being looked up. ``count``: how many chunks
+    there must be; None: as many as there are. ``is_filter``: the objects of a filter cannot be looked up.
 
     Raises:
         Invalid: a chunk is missing, extra or not finished, or the registration would protect nothing.

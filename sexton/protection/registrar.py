@@ -91,13 +91,9 @@ class Registrar:
     ) -> Protection:
         """Make the registration an active protection.
 
-        Args:
-            instance: of the registration.
-            job: of the registration.
-            on_missing: ``fail``: objects that are being deleted or do not exist end the registration; ``report``: they
-                are named in its result.
-            filter_: the filter that was registered, if any: the objects in it cannot be looked up.
-            count: how many chunks there must be; None: as many as there are.
+        ``on_missing``: ``fail``: objects that are being deleted or do not exist end the registration; ``report``: they
+        are named in its result. ``filter_``: what was registered, if it was one: its objects cannot be looked up.
+        ``count``: how many chunks there must be; None: as many as there are.
 
         Raises:
             ProtectionNotFound: there is no such registration.

@@ -1,6 +1,6 @@
-"""The report of a round: how it ended, and its counts by kind and vault. Instants: ms since 1970.
+"""The report of a round: how it ended, and its counts by kind and vault; what planning and rounds refuse.
 
-What planning and rounds refuse.
+Instants are in ms since 1970.
 """
 
 from enum import StrEnum
@@ -103,12 +103,19 @@ class RoundReport(Counts):
     kinds: tuple[KindReport, ...] = ()
     vaults: dict[str, str] = Field(default_factory=dict)
     """Each vault of the instance: ``normal``, or why the round excluded it."""
+    fault_details: dict[str, str] = Field(default_factory=dict)
+    """Vault that the round excluded → what a worker met there: the answer of its store, for people."""
     leases: int = 1
     lost_leases: int = 0
     adoption_ms: int = 0
     """The time for marks that earlier rounds had claimed; it is in none of the kinds' times."""
     started_at: int | None = None
     ended_at: int | None = None
+
+    def vault_fault(self, vault: str) -> str:
+        """Return the fault that the round met in a vault, with the store's answer; empty: it met none."""
+        state = self.vaults.get(vault, "")
+        return "" if state in NO_FAULT else ": ".join(filter(None, (state, self.fault_details.get(vault))))
 
 
 class PlanRefused(Conflict):

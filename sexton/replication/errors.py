@@ -1,26 +1,4 @@
-"""The errors of binlogs, replicas, journals, and sweeps of backends.
-
-All are under ``SextonError``::
-
-    UnknownLog       a log does not exist, is not enabled, or is dropped
-    UnknownConsumer  a consumer is not registered
-    TooManyRuns      a job has too many runs as consumers of a log
-    RecordsTrimmed   the requested records are cut
-    OutOfOrder       a record arrived after a later one
-    UnknownTablet    a tablet has no replica, or none on that backend
-    UnknownBackend   a backend has no replica, and has never reported
-    BootTooHigh      later reports of a backend could not be newer
-    LastCopy         a tablet would be left without a healthy replica
-    JournalTrimmed   the next entries of a journal are deleted
-    UnknownFollower  a journal has no follower of that name
-    FollowerAhead    a follower has applied entries that the journal never had
-    NoStore          the data directory has no meta store
-    OtherBackend     the data directory, or an order, belongs to another backend
-    StoreBusy        the node keeps its meta store locked for too long
-    StoreFault       the meta store cannot be read or written at one place
-    ApiSilent        Sexton's API gives no valid answer
-    ApiRefused       Sexton's API refuses the request
-"""
+"""The errors of binlogs, replicas, journals, and sweeps of backends. All are under ``SextonError``."""
 
 from sexton.kernel.errors import BadInput, Conflict, Ended, NotFound, SextonError, TooMany
 

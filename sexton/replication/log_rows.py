@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 
 MAX_NAME_CHARACTERS = 128
 LogKey = tuple[str, str]
@@ -23,9 +23,9 @@ def check_names(name: str, *others: str) -> None:
     check_text(name, *others)
     for text in (name, *others):
         if len(text) > MAX_NAME_CHARACTERS or not text.isprintable():
-            raise BadInput(f"{text[:40]!r} is not an id: use up to {MAX_NAME_CHARACTERS} printable characters")
+            raise WrongUsage(f"{text[:40]!r} is not an id: use up to {MAX_NAME_CHARACTERS} printable characters")
     if not name:
-        raise BadInput("a required name is empty: give the id of the database, consumer, backend or tablet")
+        raise WrongUsage("a required name is empty: give the id of the database, consumer, backend or tablet")
 
 
 def log_condition(t: Any, instance: str, key: LogKey) -> ColumnElement[bool]:

@@ -58,11 +58,7 @@ class SettingChange(Message):
 def preview(service: "Deployment", key: str, value: str | None, scope: str) -> SettingChange:
     """Return what another value of a changeable setting would change.
 
-    Args:
-        service: of the deployment.
-        key: the setting.
-        value: the value; None: the one of environment, file or default.
-        scope: an instance; empty: all of them.
+    ``value``: None, the one of environment, file or default. ``scope``: an instance; empty: all of them.
 
     Raises:
         SettingsError: the key cannot be changed while workers run, or the value is not within its bounds.

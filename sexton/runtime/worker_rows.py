@@ -14,7 +14,6 @@ from config.explain import rows
 from config.settings import Settings
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.insight import progress
-from sexton.insight.progress import SPARK
 from sexton.kernel.message import Message
 from sexton.kernel.process import in_background
 from sexton.runtime.temporal.versions import build_of
@@ -85,22 +84,24 @@ REPORT_SECONDS = 10.0
 
 @asynccontextmanager
 async def reporting(
-    workers: WorkerStore, role: str, settings: Settings, slots: int = 0, busy: Callable[[], int] = lambda: 0
+    workers: WorkerStore,
+    role: str,
+    settings: Settings,
+    metrics: str,
+    slots: int = 0,
+    busy: Callable[[], int] = lambda: 0,
 ) -> AsyncIterator[None]:
     """Report this process until the context ends. A database that is away delays reports, and stops no work.
 
-    Args:
-        workers: the rows of all workers.
-        role: control or spark.
-        settings: those of this process, without those of the database.
-        slots: how many activities a Spark worker takes at once: work is sent to it only while it has a free slot.
-        busy: returns how many of them it runs now.
+    ``settings``: those of this process, without those of the database. ``slots``: how many activities a Spark worker
+    takes at once: work is sent to it only while it has a free slot. ``busy`` returns how many of them it runs now.
+    ``metrics``: where it answers ``GET /metrics``; empty: nowhere.
     """
     presence = WorkerPresence(
         worker=f"{socket.gethostname()}:{os.getpid()}",
         role=role,
         build=build_of(settings),
-        metrics="" if role == SPARK else settings.metrics.listen,
+        metrics=metrics,
         settings=own_settings(settings),
         slots=slots,
         busy=busy(),

@@ -68,7 +68,7 @@ def _check_local(spec: VaultSpec) -> VaultSpec:
         raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional are not for a directory")
     location = str(Path(spec.location).resolve())
     if location == "/":
-        raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
+        raise WrongUsage("the whole file system is no vault; name a directory (is a variable empty?)")
     return spec.model_copy(update={"location": location})
 
 
@@ -170,7 +170,7 @@ def canonical_endpoint(url: str) -> str:
     try:
         number, host = parts.port, (parts.hostname or "").rstrip(".")
     except ValueError as error:
-        raise BadInput(f"the port of endpoint {url!r} is not valid; use a number up to 65535") from error
+        raise WrongUsage(f"the port of endpoint {url!r} is not valid; use a number up to 65535") from error
     if _AWS_HOST.fullmatch(host):
         return ""
     if is_loopback(host):

@@ -175,6 +175,8 @@ class Undeleted(_Value):
     """Of the versions that are visible again."""
     nothing_left: int = 0
     """Keys with only delete markers: no version is left to show."""
+    older: int = 0
+    """Shown keys that were deleted while versioning was suspended: their newest content may be gone for good."""
     failed: int = 0
     reason: str = ""
     """Of the first failure."""

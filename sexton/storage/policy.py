@@ -9,7 +9,7 @@ import string
 import unicodedata
 from urllib.parse import unquote
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.storage.model import MARKER_KEY, PAGE_SECONDS, RESERVED_PREFIX, KeyOutcome, KeyResult, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
@@ -49,7 +49,7 @@ def check_listing(prefix: str) -> None:
     """
     _check_path(prefix, "prefix", prefix.removesuffix("/").split("/"))
     if RESERVED_PREFIX.startswith(prefix):
-        raise BadInput(f"prefix {prefix!r} would include Sexton's own {RESERVED_PREFIX}; use a longer prefix")
+        raise WrongUsage(f"prefix {prefix!r} would include Sexton's own {RESERVED_PREFIX}; use a longer prefix")
 
 
 def check_prefix(prefix: str) -> None:
@@ -62,7 +62,7 @@ def check_prefix(prefix: str) -> None:
     """
     check_listing(prefix)
     if prefix[-1] in ID_CHARACTERS or not prefix[-1].isascii():
-        raise BadInput(f"prefix {prefix!r} also matches {prefix}2; end it with a separator such as '/'")
+        raise WrongUsage(f"prefix {prefix!r} also matches {prefix}2; end it with a separator such as '/'")
 
 
 def check_root(prefix: str) -> None:
@@ -74,7 +74,7 @@ def check_root(prefix: str) -> None:
     if prefix:
         check_listing(prefix)
         if not prefix.endswith("/"):
-            raise BadInput(f"the prefix {prefix!r} of a vault must end with '/'")
+            raise WrongUsage(f"the prefix {prefix!r} of a vault must end with '/'")
 
 
 def check_own(name: str) -> None:
@@ -85,7 +85,7 @@ def check_own(name: str) -> None:
     """
     _check_path(name, "name", name.split("/"))
     if not is_own(name):
-        raise BadInput(f"{RESERVED_PREFIX}{name} is the vault's marker, or could be taken for it; use another name")
+        raise WrongUsage(f"{RESERVED_PREFIX}{name} is the vault's marker, or could be taken for it; use another name")
 
 
 def check_own_prefix(prefix: str) -> None:
@@ -131,23 +131,23 @@ def is_other_marker(key: str) -> bool:
 
 def _check_path(path: str, noun: str, segments: list[str]) -> None:
     if not path:
-        raise BadInput(f"an empty {noun} would match the whole vault; give a {noun}")
+        raise WrongUsage(f"an empty {noun} would match the whole vault; give a {noun}")
     if path.startswith("/"):
-        raise BadInput(f"{noun} {path!r} must be relative to its vault; remove the leading '/'")
+        raise WrongUsage(f"{noun} {path!r} must be relative to its vault; remove the leading '/'")
     if "\0" in path:
-        raise BadInput(f"{noun} {path!r} has a NUL character, which no store accepts; correct it")
+        raise WrongUsage(f"{noun} {path!r} has a NUL character, which no store accepts; correct it")
     if not {"", ".", ".."}.isdisjoint(segments):
-        raise BadInput(
+        raise WrongUsage(
             f"{noun} {path!r} has an empty, '.' or '..' segment, which stores resolve differently; remove it"
         )
     if _RESERVED in segments:
-        raise BadInput(
+        raise WrongUsage(
             f"{noun} {path!r} is in a {RESERVED_PREFIX} folder, which is reserved for Sexton; use another one"
         )
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise BadInput(f"{noun} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
+        raise WrongUsage(f"{noun} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
 
 
 def nested(a: str, b: str) -> bool:

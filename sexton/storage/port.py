@@ -14,6 +14,8 @@ FAULTS = frozenset(
 """Why a vault is at fault."""
 NOT_LISTED = "NOT_LISTED"
 """Not a fault of the vault: an operator's list of allowed vaults leaves it out."""
+MOST_DETAIL = 1_000
+"""Characters of a detail that are kept: what answers in the place of a store may send a whole page."""
 
 
 class VaultFault(SextonError):
@@ -23,10 +25,8 @@ class VaultFault(SextonError):
     """
 
     def __init__(self, vault: str, reason: str, detail: str) -> None:
-        super().__init__(f"vault {vault}: {reason}: {detail}")
-        self.vault = vault
-        self.reason = reason
-        self.detail = detail
+        self.vault, self.reason, self.detail = vault, reason, detail[:MOST_DETAIL]
+        super().__init__(f"vault {vault}: {reason}: {self.detail}")
 
 
 class Throttled(VaultFault):

@@ -137,7 +137,7 @@ class Workbench:
         rounds, policy, ledger = self.engine.rounds, self.settings.policy(), Ledger()
         opened = rounds.open(INSTANCE, uuid.uuid4().hex, None, policy)
         ledger.leases = 1
-        opened = opened.model_copy(update={"excluded_vaults": self._recycler.announce(opened, no_heartbeat)})
+        opened = self._recycler.announce(opened, no_heartbeat)
         adopt = AdoptOrder(
             round=opened.round,
             lease=opened.lease,

@@ -34,13 +34,9 @@ class Flusher:
         timeout_seconds: float,
         read_ends: Callable[[Sequence[str]], object],
     ) -> None:
-        """Store the collaborators.
+        """``timeout_seconds``: the limit for all regions together.
 
-        Args:
-            floors: knows which regions should flush.
-            client: reaches nodes.
-            timeout_seconds: the limit for all regions together.
-            read_ends: reads the ends of topics, so that reports above the known ends count.
+        ``read_ends`` reads the ends of topics, so that reports above the known ends count.
         """
         self._floors, self._client, self._timeout, self._read_ends = floors, client, timeout_seconds, read_ends
 

@@ -1,8 +1,7 @@
-"""Define what purge workflows and their activities exchange: bounds and numbers, never lists of regions.
+"""Define what purge workflows and activities exchange: numbers, never lists of regions; and resolve nodes' addresses.
 
-Decide which addresses of nodes Sexton connects to: a node's token must not open other hosts through Sexton.
-
-A name is resolved once, for the connection that is then made: a second answer of its DNS server counts for nothing.
+A node's token must not open other hosts through Sexton. A name is resolved once, for the connection that is then made:
+a second answer of its DNS server counts for nothing.
 """
 
 import ipaddress
@@ -44,12 +43,10 @@ class NodeAddresses:
     """Resolves the URLs that nodes reported."""
 
     def __init__(self, allowed: Sequence[str] = (), *, loopback: bool = False) -> None:
-        """Store the rules.
+        """``allowed``: hosts, ``*.`` before a domain for all in it, and networks; none: every host but this machine.
 
-        Args:
-            allowed: hosts, ``*.`` before a domain for all hosts in it, and networks; none: every host but this machine.
-            loopback: whether nodes may be on this machine, as in development. Without it a network in ``allowed``
-                permits loopback, and a network or a host there permits this machine's other addresses.
+        ``loopback``: whether nodes may be on this machine, as in development. Without it a network in ``allowed``
+        permits loopback, and a network or a host there permits this machine's other addresses.
         """
         self._hosts, self._networks, self._loopback = list[str](), list[Network](), loopback
         for each in allowed:

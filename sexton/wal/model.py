@@ -172,18 +172,18 @@ class Pin(Message):
 
 
 class WalSettings(Message):
-    """Configure WAL purges."""
+    """Configure WAL purges; the names are those of the section ``wal``, where that has the same values."""
 
-    flush_entries: int = 1_000_000
-    flush_bytes: int = 512 * 2**20
-    idle_grace_seconds: int = DAY
+    trigger_flush_entries: int = 1_000_000
+    trigger_flush_bytes: int = 512 * 2**20
+    topic_idle_grace_seconds: int = DAY
     map_stale_seconds: int = DAY
-    pin_ttl_seconds: int = 300
-    pin_max_seconds: int = DAY
-    interval_seconds: int = 1_800
+    replay_pin_ttl_seconds: int = 300
+    replay_pin_max_seconds: int = DAY
+    auto_purge_interval_seconds: int = 1_800
     """Between two scheduled purges of a topic."""
-    purge_entries: int = 10_000_000
-    purge_bytes: int = 2**30
+    purge_trigger_entries: int = 10_000_000
+    purge_trigger_bytes: int = 2**30
     """A topic from which a purge could delete this much is due before its interval is over."""
     flush_timeout_seconds: int = 600
     flushes: bool = True
@@ -194,7 +194,7 @@ class WalSettings(Message):
     flushes_loopback: bool = False
     """Whether nodes on this machine are asked, too: in development."""
     max_instance_regions: int = 200_000  # mapped, or still retaining entries
-    at_once: int = 10
+    auto_purge_parallelism: int = 10
     """Topics that one worker purges in parallel, and pages of topics that it reviews in parallel."""
     kafka: dict[str, str] = Field(default_factory=dict)
     """librdkafka's settings; without any, the embedded log is purged."""

@@ -1,8 +1,6 @@
 """Decide how far a topic may be purged, and which regions should flush first. Pure: ``now`` is an argument.
 
-docs/adr/0024 compares these rules with the RFC.
-
-Define the orders and reports that owners and nodes send: maps, openings and heartbeats. Entry ids are inclusive.
+docs/adr/0024 compares these rules with the RFC. In the orders and reports of owners and nodes entry ids are inclusive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,15 +45,10 @@ class TopicReaders(NamedTuple):
 def verdict(
     topic: Topic, facts: Facts, readers: TopicReaders, now: int, settings: WalSettings, safe: int
 ) -> PurgeVerdict:
-    """Return how far a topic may be purged, or why not.
+    """Return how far a topic may be purged, or why not. ``facts``: what Kafka reports now.
 
-    Args:
-        topic: as it is stored.
-        facts: what Kafka reports now.
-        readers: all regions of the topic, and the pins that have not expired.
-        now: ms since 1970.
-        settings: of WAL purges.
-        safe: the topic's end must not be below it; see ``LogStateBeforeRead``.
+    ``readers``: all regions of the topic, and the pins that have not expired. ``safe``: the topic's end must not be
+    below it; see ``LogStateBeforeRead``.
     """
     if topic.quarantined:
         return PurgeVerdict(quarantine=topic.quarantined)
@@ -134,7 +127,7 @@ def regions_to_flush(
             continue
         entries = end - region.keep_from
         size = int(entries * topic.entry_bytes)
-        if entries > settings.flush_entries or size > settings.flush_bytes:
+        if entries > settings.trigger_flush_entries or size > settings.trigger_flush_bytes:
             candidates.append(
                 FlushCandidate(
                     instance=topic.instance,
@@ -183,10 +176,10 @@ def _region_blocks(topic: Topic, holding: Sequence[Region], now: int, settings: 
         yield Block(why=BlockReason.NO_REGIONS, said="no regions are known: none was ever mapped")
         return
     empty_ms = now - topic.emptied_at
-    if empty_ms <= settings.idle_grace_seconds * 1000:
+    if empty_ms <= settings.topic_idle_grace_seconds * 1000:
         reason = (
             f"no regions are known, and the last one left {empty_ms // 1000:,} s ago: the topic is kept for "
-            f"{settings.idle_grace_seconds:,} s"
+            f"{settings.topic_idle_grace_seconds:,} s"
         )
         yield Block(why=BlockReason.NO_REGIONS, said=reason)
 

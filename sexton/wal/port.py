@@ -1,21 +1,4 @@
-"""Define what purging needs of a log, and the errors of the capability.
-
-Errors, all under ``SextonError``::
-
-    LogFault        a topic's log refuses a request or does not answer
-    NodeSilent      a node takes no request to flush
-    UnknownTopic    no owner or operator has named the topic
-    TopicOfAnotherInstance  the topic belongs to another instance
-    UnknownRegion   no map names the region in the topic
-    OldMap          a newer map is known
-    OldEpoch        a newer leader of the region is known
-    EpochTooHigh    an epoch is above the ceiling, or too far above the last one
-    RegionOfAnotherNode  the region is led by another node
-    ReplayRefused   a region must not open
-    TooManyReplays  a node has too many pins on one region
-    TooManyRegions  a map adds regions to a topic or an instance that has as many as possible
-    PinEnded        a pin was released or has expired
-"""
+"""Define what purging needs of a log, and the errors of the capability, all under ``SextonError``."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,10 +61,7 @@ It joins no consumer group, so it needs no ACL of a group, and none of the clust
 def acl_commands(topics: Iterable[str], principal: str, servers: str) -> list[str]:
     """Return a command of Kafka for each topic, which grants what Sexton needs.
 
-    Args:
-        topics: the enabled topics.
-        principal: Sexton's, such as ``User:sexton``.
-        servers: bootstrap servers; empty: they are not known here.
+    ``principal``: Sexton's, such as ``User:sexton``. ``servers``: bootstrap servers; empty: they are not known here.
     """
     operations = [word for operation in ACL_OPERATIONS for word in ("--operation", operation)]
     command = ["kafka-acls", "--bootstrap-server", servers or "HOST:9092", "--add", "--allow-principal", principal]

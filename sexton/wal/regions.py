@@ -120,13 +120,8 @@ def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: i
     """Return the regions that a map adds or changes.
 
     The first map after a reset, or after the database was restored, starts over: regions that were GONE are treated
-    like the others. No earlier report counts: the caller has forgotten them.
-
-    Args:
-        topic: as it is stored.
-        stored: those of the topic's regions that the map names, by name, GONE ones included.
-        order: the owner's map.
-        now: ms since 1970.
+    like the others. No earlier report counts: the caller has forgotten them. ``stored``: those of the topic's regions
+    that the map names, by name, GONE ones included.
 
     Raises:
         BadInput: a region begins below the floor.
@@ -204,11 +199,8 @@ class Opening(NamedTuple):
 def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) -> Opening:
     """Decide where a region begins to read.
 
-    Args:
-        region: as it is stored; None: no map has named it. A region that is GONE is treated alike: the owner's map no
-            longer names it, so the owner must map it again first.
-        topic: as it is stored.
-        order: which region opens, in which epoch, and what its manifest names.
+    ``region``: None, no map has named it. One that is GONE is treated alike: the owner's map no longer names it, so the
+    owner must map it again first. ``order``: which region opens, in which epoch, and what its manifest names.
 
     Raises:
         UnknownRegion, OldEpoch, EpochTooHigh, RegionOfAnotherNode, ReplayRefused: why it must not open.
@@ -248,10 +240,7 @@ def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | N
     ``last_purged_entry_id`` of GreptimeDB's RFC would hide that). After a reset the manifest proves nothing: its ids
     may be those of a deleted topic.
 
-    Args:
-        region: as it is stored.
-        flushed: for each stream the last entry that the manifest names.
-        log_end: the topic's end as last seen; None: never seen.
+    ``flushed``: for each stream the last entry that the manifest names. ``log_end``: as last seen; None: never seen.
     """
     if region.source is KeepFromSource.RESET:
         return region.keep_from

@@ -41,12 +41,7 @@ def trusted_answers(topics: Mapping[str, Topic], answers: Answers, before: LogSt
 def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalSettings, safe: int) -> PurgeVerdict:
     """Return how far a topic may be purged: not at all if the log does not answer, or an operator stopped it.
 
-    Args:
-        state: the topic, the log's answer, regions and pins.
-        halt: the operator's stop, if there is one.
-        now: ms since 1970.
-        settings: of WAL purges.
-        safe: the topic's end must not be below it; see ``LogStateBeforeRead``.
+    ``safe``: the topic's end must not be below it; see ``LogStateBeforeRead``.
     """
     if isinstance(state.answer, LogFault):
         block = Block(why=BlockReason.FAULT, said=str(state.answer))
@@ -150,12 +145,7 @@ def completed_purges(topic: Topic, facts: Facts, open_purges: Sequence[OpenPurge
 
     Entries that are deleted together are counted once, with the highest completed floor. Purges of an earlier topic of
     the same name never complete. In logical mode Kafka deletes by its own retention: a purge is complete when the floor
-    is persisted.
-
-    Args:
-        topic: as it is stored.
-        facts: what the log reports now.
-        open_purges: all of the topic, the lowest floor first.
+    is persisted. ``open_purges``: all of the topic, the lowest floor first.
     """
     purges = [purge for purge in open_purges if purge.kafka_id == facts.id]
     reached = facts.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0

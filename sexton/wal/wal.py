@@ -36,15 +36,7 @@ class WalService:
         trust: Trust = STRICT,
         live: Live[WalSettings] | None = None,
     ) -> None:
-        """Build the stores.
-
-        Args:
-            db: the database.
-            settings: of this process.
-            controls: the stops of operators.
-            trust: what requests to flush trust.
-            live: triggers and intervals as they are in force now; None: those of ``settings``.
-        """
+        """``trust``: of requests to flush. ``live``: triggers and intervals in force now; None: of ``settings``."""
         self._db, self._settings, self._trust = db, settings, trust
         in_force = live or Live.of(settings)
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db, settings), HeartbeatStore(db)
@@ -125,7 +117,8 @@ class WalService:
     @cached_property
     def rounds(self) -> PurgeRounds:
         """The steps that activities run."""
-        return PurgeRounds(self.schedule, self.floors, self.purger, self._flusher(), self._settings.at_once)
+        at_once = self._settings.auto_purge_parallelism
+        return PurgeRounds(self.schedule, self.floors, self.purger, self._flusher(), at_once)
 
     def _flusher(self) -> Flusher | None:
         if not self._settings.flushes:

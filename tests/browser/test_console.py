@@ -1,5 +1,6 @@
 """Operators look, stop, hold and ask why in a browser: the page and the database say the same."""
 
+import html
 import json
 import re
 from typing import Any
@@ -9,11 +10,12 @@ from playwright.sync_api import Page, expect
 
 from sexton.contract import NewMark
 from sexton.operators.controls.model import ControlKind, Halted
-from tests.browser.conftest import NewPage
+from tests.browser.conftest import NewPage, NewSession
 from tests.browser.keyboard import tab_to
 from tests.integration.interfaces.api.test_operating import quarantine, reasons
 from tests.servers.api import Api
 from tests.support.command import run
+from tests.support.problems import FINE, PROBLEMS, add_problems
 from tests.support.rig import Rig
 
 pytestmark = pytest.mark.slow
@@ -79,6 +81,24 @@ def test_each_figure_of_the_overview_equals_the_status(
     assert (due, said["claimed"], said["holds"], due_bytes) == (6, 2, 1, 6 * 2**30)  # one waits for its second pass
     _expect_figure(page, "Due", re.escape("6 6.0 GiB, 0.14 USD a month"))
     _expect_figure(page, "Last success", ".* ago")
+
+
+def test_the_overview_has_the_sentence_and_order_of_the_status(
+    operator: NewSession, rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.interfaces.console.latest.FIRST_SECONDS", 30.0)
+    add_problems(rig)
+
+    page = html.unescape(operator("operate@*").see())
+    cards = re.findall(r'<h2 id="i-\d+"><a [^>]*>([^<]+)</a>(.*?)</h2>', page, re.DOTALL)
+
+    assert json.loads(run(rig, capsys, "status", "--json").out)["sentence"] in page
+    assert [name for name, _ in cards] == [*PROBLEMS, *FINE]
+    chips = {name: re.findall(r"</svg>\s*([a-z ]+)</span>", of) for name, of in cards}
+    words = {name: [severity.name.lower()] for name, severity in PROBLEMS.items()}
+    assert chips == words | {name: ["idle"] for name in FINE}
+    assert "<strong>vault disk: DENIED</strong>" in page
+    assert "All is well: the next round, of shop, is due at" in operator("read@shop").see()
 
 
 def test_one_click_stops_and_start_asks(new_page: NewPage, rig: Rig) -> None:
@@ -176,12 +196,12 @@ def test_a_page_that_is_read_says_that_it_is_old(new_page: NewPage, rig: Rig) ->
 def test_keyboard_alone_holds_releases_and_stops(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@shop")
     page.goto("/console/blockers")
+    tab_to(page, "a mark")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
     for field, text in (("mark", "dropped/a"), ("hold-reason", "an audit")):
         tab_to(page, field)
         page.keyboard.type(text)
-        if field == "mark":
-            page.keyboard.press("Shift+Tab")
-            page.keyboard.type("a mark")
     tab_to(page, "Place the hold")
     page.keyboard.press("Enter")
     expect(page.locator(".notice")).to_contain_text("hold 1 blocks dropped a")

@@ -52,16 +52,16 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     assert rig.all_stores.setting_rows.all() == []
     page.goto("/console/settings")
     page.select_option("#setting", KEY)
-    page.fill("#value", "864000")
+    page.fill("#value", "10d")
     page.click("text=Show what it changes")
     expect(page.locator("main")).to_contain_text("4 marks less")
     assert rig.all_stores.setting_rows.all() == []
 
     page.fill("#set-reason", "the audit")
-    page.click(f"text=Set {KEY} to 864000 for all instances")
-    expect(page.locator(".notice")).to_contain_text(f"{KEY} is 864000")
+    page.click(f"text=Set {KEY} to 10d for all instances")
+    expect(page.locator(".notice")).to_contain_text(f"{KEY} is 10d")
     [row] = rig.all_stores.setting_rows.all()
-    assert (row.key, row.value, row.instance, row.reason) == (KEY, "864000", "", "the audit")
+    assert (row.key, row.value, row.instance, row.reason) == (KEY, "10d", "", "the audit")
     assert "operate@*" in row.set_by
 
     page.click("text=Remove it …")
@@ -69,6 +69,15 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     page.click("button.danger:has-text('Remove')")
     expect(page.locator(".notice")).to_contain_text(f"{KEY} is no longer set for all instances")
     assert rig.all_stores.setting_rows.all() == []
+
+
+def test_settings_are_searched_and_shown_in_units(operator: NewSession) -> None:
+    session = operator("read")
+    page, none = session.see("settings?q=Partition retention "), session.see("settings?q=nonsense")
+
+    assert re.search(rf"{KEY}</th><td[^>]*>3h<small>10800 seconds</small>.*floor 1h, ceiling 3650d, default 3h", page)
+    assert "api.listen" not in page
+    assert "No setting has nonsense in its name." in none
 
 
 def test_each_scope_changes_only_what_it_may(operator: NewSession, rig: Rig) -> None:

@@ -203,10 +203,9 @@ def test_a_hold_says_what_it_covers(operator: NewSession, rig: Rig) -> None:
 
 
 def test_a_refused_hold_can_be_corrected_after_going_back(new_page: NewPage, rig: Rig) -> None:
-    typed = {"mark": "dropped/whole", "vault": "disk", "prefix": "legal/", "seconds": "30d", "hold-reason": "a court"}
+    typed = {"prefix": "legal/", "seconds": "30", "hold-reason": "a court"}
     page = new_page("operate@shop")
-    page.goto("/console/blockers?instance=shop")
-    page.select_option("#scope", "prefix")
+    page.goto("/console/blockers?instance=shop&hold=prefix")
     for field, text in typed.items():
         page.fill(f"#{field}", text)
     page.get_by_role("button", name="Place the hold").click()
@@ -214,9 +213,69 @@ def test_a_refused_hold_can_be_corrected_after_going_back(new_page: NewPage, rig
     page.go_back()
     page.wait_for_load_state()
 
-    assert "nothing is held yet" in refused
+    assert "30 of what?" in refused
     assert {field: page.input_value(f"#{field}") for field in typed} == typed
     assert not rig.holds.active("shop")
+
+
+def test_the_form_of_a_hold_has_the_fields_of_its_scope(operator: NewSession, rig: Rig) -> None:
+    ada = operator()
+    for scope, own in {"instance": [], "table": ["table"], "mark": ["mark"], "prefix": ["vault", "prefix"]}.items():
+        page = ada.see(f"blockers?hold={scope}")
+        fields = [name for name in ("table", "mark", "vault", "prefix") if f'id="{name}"' in page]
+
+        assert (fields, "<option>disk</option>" in page) == (own, scope == "prefix")
+    assert ada.send("holds", scope="table", table="12", seconds="3d", reason="keep").status_code == 303
+    assert [(hold.mark_kind, hold.mark_id) for hold in rig.holds.active("shop")] == [("table", "12")]
+
+
+ALL_PAGES = ("rounds", "plans", "quarantine", "checks", "vaults", "blockers", "topics", "operations")
+
+
+def test_all_instances_stay_chosen(operator: NewSession, rig: Rig) -> None:
+    quarantine(rig, "BAD_KEY", "q1")
+    rig.insert("check_run", instance="shop", run="check", state="RUNNING", cutoff=1)
+    rig.instance("bank")
+    of_shop, _ = rig.round(), rig.round("bank")
+    admin = operator("admin")
+    pages = {path: admin.see(path) for path in (*ALL_PAGES, f"rounds/{of_shop.round}", f"plans/{of_shop.plan}")}
+    pages |= {path: admin.see(path) for path in ("binlogs", "binlogs?instance=bank&all=1", "start?instance=bank&all=1")}
+    pages["the answer of a form"] = admin.answer("stop", reason="odd deletes", all="1")
+    map_regions(rig.db, "orders", ())
+    pages["a question"] = admin.answer("do/wal reset", topic="orders", reason="recreated", instance="", all="1")
+
+    for page, text in pages.items():
+        assert [name for name in ("rounds", "plans") if f'href="/console/{name}"' not in text] == [], page
+    for page in ("rounds", "plans", "checks", "vaults", "quarantine"):
+        assert f'href="/console/{page}?instance=shop"' in pages[page]
+    assert 'href="/console/rounds?instance=bank"' in pages["rounds"]
+    assert "The last 2 rounds of all instances" in pages["rounds"]
+    assert '<select id="check-rebase-instance" name="instance" required>' in pages["operations"]
+    assert "Binlogs of which instance?" in pages["binlogs"]
+    assert "Yes: wal reset" in pages["a question"]
+    assert "Binlogs of bank" in pages["binlogs?instance=bank&all=1"]
+
+
+def test_a_page_of_a_number_finds_its_instance(operator: NewSession, rig: Rig) -> None:
+    report = rig.round()
+    rig.instance("bank")
+    admin, of_bank = operator("admin"), operator("operate@bank")
+    for path in (f"rounds/{report.round}", f"plans/{report.plan}"):
+        for address in (path, f"{path}?instance=bank", f"{path}?instance=shop"):
+            assert re.search(r"<h1>(Round|Plan) \d+ of shop", admin.see(address))
+        assert of_bank.http.get(f"/console/{path}").status_code == 403
+
+
+def test_the_last_rounds_are_drawn(operator: NewSession, rig: Rig) -> None:
+    before = operator("read@shop").see("rounds")
+    number = rig.round().round
+    pages = [operator("read@shop").see(page) for page in ("rounds", "")]
+
+    assert "The last" not in before
+    for page in pages:
+        assert "The last 1 round of shop" in page
+        assert f"<title>Round {number}: 5</title>" in page  # objects deleted
+        assert "would cost less than 0.01 USD a month" in page
 
 
 def test_the_overview_after_a_stop_and_a_start_is_true(operator: NewSession, monkeypatch: pytest.MonkeyPatch) -> None:

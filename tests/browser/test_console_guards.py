@@ -122,7 +122,7 @@ def test_a_wrong_form_changes_nothing(operator: NewSession, rig: Rig) -> None:
         ("holds", HOLD | {"scope": "mark", "mark": "dropped/whole", "prefix": "legal/"}, "nothing is held yet"),
         ("holds", HOLD | {"scope": "prefix", "vault": "disk", "prefix": "t/", "mark": "m"}, "nothing is held yet"),
         ("holds", HOLD | {"scope": "instance", "vault": "disk", "prefix": "t/"}, "nothing is held yet"),
-        ("holds", HOLD | {"scope": "mark"}, "nothing is held yet"),
+        *(("holds", HOLD | {"scope": scope}, f"nothing is held yet: write the {scope}") for scope in ("table", "mark")),
         ("holds", HOLD | {"scope": ""}, "nothing is held yet"),
         ("vaults/cap", {"vault": "disk", "shown": "500", "keys_per_second": "50"}, "Nothing was changed"),  # no rate
         ("binlogs/approve", {"db": "sales", "upto": digits, "typed": digits}, ""),

@@ -66,8 +66,7 @@ def test_the_page_tells_what_the_command_tells(
 
 def test_a_plan_counts_what_a_hold_blocks_too(new_page: NewPage, rig: Rig) -> None:
     page = new_page("operate@shop")
-    page.goto("/console/blockers")
-    page.select_option("#scope", "mark")
+    page.goto("/console/blockers?hold=mark")
     page.fill("#mark", "dropped/a")
     page.fill("#hold-reason", "an audit")
     page.click("text=Place the hold")

@@ -40,7 +40,7 @@ class Regions:
     """Two topics, a node with regions, and Sexton, which purges."""
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
-        self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(flush_entries=10), rig.controls)
+        self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(trigger_flush_entries=10), rig.controls)
         for topic in (A, B):
             self.log.create(topic)
             self.wal.store.enable(topic, Mode.DELETE, "shop")

@@ -89,7 +89,7 @@ def test_n3_confirmed_loss_ends_the_command_with_code_4(online: Run, shop: Rig, 
     assert "nothing open: no object was old enough to be judged" in young.stdout
     assert "inside a prefix cannot be detected" in young.stdout
     assert "a record names the object, and it does not exist" in lost.stdout
-    assert "LOST, confirmed: live/ in vault disk did not exist" in told.stdout
+    assert "LOST, confirmed: live/ in vault disk: a record names the object, and it does not exist" in told.stdout
 
 
 def test_init_prints_a_deployment_once_and_adopts_no_copy(offline: Run) -> None:

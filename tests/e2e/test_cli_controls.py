@@ -1,6 +1,7 @@
 """The commands `sexton stop`, `start`, `lists`, `pace`, `vault cap` and `vault uncap` work without Temporal."""
 
 import json
+import socket
 
 import pytest
 
@@ -102,24 +103,27 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
     modes, blockers = items(offline("instance", "list", "--json")), offline("blockers", "shop", "--json")
     offline("enable", "shop")
     shop.controls.put(ControlKind.STOP, "shop", "drill")
-    variables = {"SEXTON_METRICS__LISTEN": "127.0.0.1:9464", "SEXTON_RECYCLE__MAX_DELETE_FRACTION": "1"}
-    examined = offline("doctor", "--json", **variables)
+    with socket.create_server(("127.0.0.1", 0)) as other:  # no worker, or one of another deployment
+        variables = {"SEXTON_METRICS__LISTEN": f"127.0.0.1:{other.getsockname()[1]}"}
+        examined = offline("doctor", "--json", **variables, SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
 
     found = {f["about"]: f for f in items(examined)}
-    states = {about: found[about]["state"] for about in ("temporal", "halted", "vaults", "checks", "limits")}
-    assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
+    states = {about: found[about]["state"] for about in ("temporal", "workers", "halted", "vaults", "checks", "limits")}
+    assert (observing["checks"]["state"], "limits" in observing, "workers" in observing) == ("OK", False, False)
     assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
     assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
     assert examined.returncode == 1
     assert states == {
         "temporal": "FAIL",
+        "workers": "WARN",
         "halted": "WARN",
         "vaults": "OK",
         "checks": "WARN",
         "limits": "WARN",
     }
     assert "drill" in found["halted"]["detail"]
-    assert "127.0.0.1:9464" in found["metrics"]["detail"]
+    assert "no worker of this deployment reports" in found["workers"]["detail"]
+    assert "metrics" not in found
     assert found["checks"]["detail"] == "shop: no check was complete ever"
     assert "max_delete_fraction = 1" in found["limits"]["detail"]
     assert "worker" not in found
@@ -169,21 +173,28 @@ def test_blockers_name_the_vault_whose_store_throttles(offline: Run, shop: Rig) 
 def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, shop: Rig) -> None:
     shop.registry.enable("shop")
     for fault, way_out in (("THROTTLED", "sexton pace"), ("NO_MARKER", "sexton vault list shop")):
-        ended_round(shop, fault, kept={by_vault("disk", fault): 1}, faults={"disk": fault})
+        faults, kept = {"faults": {"disk": fault}, "fault_details": {"disk": "its words"}}, {by_vault("disk", fault): 1}
+        number = ended_round(shop, fault, kept=kept, **faults)
         listed, status, why = offline("round", "list"), offline("status"), offline("why", "t1")
+        shown, proved = offline("round", "show", str(number)), items(offline("vault", "list", "--json"))
         excluded = [b for b in items(offline("blockers", "--json")) if b["held_by"] == f"vault disk: {fault}"]
 
-        assert f"disk {fault}" in listed.stdout
-        assert f"vaults with a fault: disk {fault}; it counts as failed; see: {way_out}" in status.stdout
-        assert f"had a fault in vault disk: {fault}; see: {way_out}" in why.stdout
-        assert {b["way_out"] for b in excluded} == {way_out}
+        told = f"{fault}: its words"
+        assert f"disk {told}" in listed.stdout
+        assert f"vaults: disk {told}" in shown.stdout
+        assert [(v["proof"], v["last_fault"]) for v in proved] == [("ours", told)]
+        assert f"vaults with a fault: disk {told}; it counts as failed; see: {way_out}" in status.stdout
+        assert f"had a fault in vault disk: {told}; see: {way_out}" in why.stdout
+        assert [(b["way_out"], b["why"]) for b in excluded] == [(way_out, f"counted by round {number}: its words")]
+    assert findings(offline)["vaults"]["detail"] == f"shop/disk: the last round had a fault there: {told}"
 
     opened = shop.rounds.open("shop", "nothing due", None, shop.policy)
-    opened = opened.model_copy(update={"excluded_vaults": {"disk": "NO_MARKER"}})
+    found = {"excluded_vaults": {"disk": "NO_MARKER"}, "fault_details": {"disk": "no file"}}
+    opened = opened.model_copy(update=found)
     shop.rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
     blockers, status = items(offline("blockers", "--json")), offline("status")
 
-    assert [(b["held_by"], b["what"], b["way_out"]) for b in blockers if "excluded" in b["why"]] == [
+    assert [(b["held_by"], b["what"], b["way_out"]) for b in blockers if b["why"].endswith(": no file")] == [
         ("vault disk: NO_MARKER", "vault disk", "sexton vault list shop")
     ]
-    assert "vaults with a fault: disk NO_MARKER; see: sexton vault list shop" in status.stdout
+    assert "vaults with a fault: disk NO_MARKER: no file; see: sexton vault list shop" in status.stdout

@@ -59,15 +59,15 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Rig) -> None:
 
     blockers = items(everything)
     assert [(k["instance"], k["held_by"]) for k in blockers] == [
-        ("(all)", "stop"),
         ("shop", "backing off"),
-        ("two", "observe"),
-        ("two", "hold 1"),
+        ("(all)", "stop"),
         ("two", "blacklist"),
         ("two", "whitelist"),
+        ("two", "observe"),
+        ("two", "hold 1"),
     ]
-    assert blockers[1]["why"] == "backing off for 20 s: dropped: the disk is full"
-    assert blockers[1]["way_out"] == "sexton round retry shop"
+    assert blockers[0]["why"] == "backing off for 20 s: dropped: the disk is full"
+    assert blockers[0]["way_out"] == "sexton round retry shop"
     assert of_two.returncode == 0
     assert "backing off" not in of_two.stdout
     assert "sexton hold release 1" in of_two.stdout

@@ -7,6 +7,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
+from sexton.storage.model import Probe
 from tests.e2e.conftest import Run, items
 from tests.support.kept import kept_texts
 from tests.support.planned import limited_policy, waiting_plans
@@ -37,6 +38,13 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Rig, worker: 
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
+
+
+def test_a_plan_names_where_versioning_is_suspended(offline: Run, shop: Rig) -> None:
+    shop.registry.store_probe("shop", "disk", Probe(versioning="Suspended"))
+
+    for words in (("plan", "shop"), ("plan", "show", "1")):
+        assert "versioning is suspended in disk: what was written since" in offline(*words).stdout
 
 
 def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, shop: Rig, waits: int) -> None:
@@ -135,6 +143,19 @@ def test_apply_shows_the_cost_and_newer_holds_and_asks(offline: Run, shop: Rig, 
     assert outdated.returncode == 1
     assert "dropped: 3 → 2 marks (1 undropped, deleted, claimed or quarantined)" in outdated.stderr
     assert "sexton plan shop" in outdated.stderr
+
+
+def test_apply_names_what_it_will_list_before_it_asks(offline: Run, shop: Rig) -> None:
+    shop.registry.enable("shop")
+    shop.mark("dropped", NewMark(id="p", vault="disk", prefix="p/"))
+    shop.later(10_801)
+    said = []
+    for words in ((), ("--count",)):
+        plan = json.loads(offline("plan", "shop", "--json", *words).stdout)["plan"]["plan"]
+        said.append(offline("apply", str(plan)).stdout)
+
+    assert "it will list 1 prefix first, and delete every object there; the estimate is 11 objects" in said[0]
+    assert "it will list" not in said[1]
 
 
 def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int) -> None:

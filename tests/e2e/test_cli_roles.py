@@ -96,6 +96,19 @@ def test_a_role_is_granted_an_instance_and_loses_it(offline: Run, postgres: Clus
     assert "instance revoke" in run("log").stdout
 
 
+def test_init_prints_how_a_superuser_is_replaced(offline: Run, postgres: Cluster) -> None:
+    url, sexton = postgres.create_database(), f"s_{secrets.token_hex(4)}"
+    warned = offline("init", SEXTON_DATABASE_URL=url)
+    warning, _, sql = warned.stderr.partition("\n")
+    with psycopg.connect(driver_url(url), autocommit=True) as c:
+        c.execute(sql.replace("sexton_svc", sexton).encode())
+    own = partial(offline, SEXTON_DATABASE_URL=as_role(url, sexton))
+    repeated, access = own("init"), findings(own)["roles"]
+
+    assert (warned.returncode, warning.startswith("warning: role postgres is a superuser")) == (0, True)
+    assert (repeated.returncode, repeated.stderr, access["state"]) == (0, "", "OK"), access
+
+
 @pytest.mark.slow
 def test_live_view_is_read_with_a_login_of_its_own(offline: Run, postgres: Cluster, tmp_path: Path) -> None:
     mark = secrets.token_hex(4)
@@ -142,7 +155,7 @@ def test_live_view_is_read_with_a_login_of_its_own(offline: Run, postgres: Clust
     assert sql[0] == f'GRANT CREATE ON DATABASE "{url.rpartition("/")[2]}" TO "{sexton}";'
     assert sum(app in statement for statement in sql) == 4
     assert "s3cret" not in both("settings", "show").stdout
-    assert own("instance", "live-view", "shop", "sexton_live").returncode == 1
+    assert own("instance", "live-view", "shop", "sexton_live").returncode == 64
     assert "no live view" not in own("status").stdout
     assert own("instance", "live-view", "shop", "none").returncode == 0
     assert "no live view: nothing looks for live objects before a deletion" in own("status").stdout

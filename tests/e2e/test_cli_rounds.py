@@ -99,9 +99,9 @@ def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Rig) -> 
     assert json.loads(none.stdout)["items"] == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
     assert ["created" in applied[0], "unchanged" in applied[1], "updated" in updated.stdout] == [True, True, True]
-    assert "every 25 s the schedule checks" in updated.stdout
+    assert "every 26 s the schedule checks" in updated.stdout
     assert paused.returncode == 0
-    assert (schedule["paused"], schedule["note"].split(" ")[0], schedule["every_seconds"]) == (True, "migrating", 25)
+    assert (schedule["paused"], schedule["note"].split(" ")[0], schedule["every_seconds"]) == (True, "migrating", 26)
     assert (doctor["schedule"]["state"], "migrating" in doctor["schedule"]["detail"]) == ("WARN", True)
     assert resumed.returncode == 0
     assert after["paused"] is False

@@ -89,7 +89,10 @@ def test_quarantined_mark_is_listed_retried_and_discarded(offline: Run, shop: Ri
         set_aside(first_pass_at=shop.db.now(c))
     second_pass = offline(*discard)
     set_aside(first_pass_at=None, **poison)
+    set_aside(keys=["data/a.dat", "data/gone.dat"])
     unanswered, between = offline(*discard), reasons()
+    set_aside(vault="nowhere")
+    unknown = offline(*discard)
     discarded = offline(*discard, "--yes")
     [story] = items(offline("why", "t1", "--json"))
 
@@ -98,10 +101,11 @@ def test_quarantined_mark_is_listed_retried_and_discarded(offline: Run, shop: Ri
     assert ("dropped/t1" in people.stdout, "AccessDenied: no" in people.stdout, items(other)) == (True, True, [])
     assert (retried.returncode, "tries 1 mark again" in retried.stdout, after_retry) == (0, True, [None])
     assert (nothing.returncode, "no matching mark is quarantined" in nothing.stdout) == (0, True)
-    later = "its files are deleted; only what came or was undeleted later stays of: 1 key in vault disk"
+    later = "its files are deleted; only what came or was undeleted later stays: 1 object of 1 key in vault disk, 10 B"
     assert later in second_pass.stdout
     assert (unanswered.returncode, between) == (1, ["DELETE_FAILED"])
-    assert "these files stay: 1 key in vault disk, 10 B" in unanswered.stdout
+    assert "its files stay: 1 object of 2 keys in vault disk, 10 B" in unanswered.stdout
+    assert "its files stay: 2 keys in vault nowhere, 10 B per its owner; it is unknown what exists: " in unknown.stdout
     assert (discarded.returncode, reasons()) == (0, [])
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
     assert [e["event"] for e in story["events"]] == ["marked", "discarded"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.console import Console, DemoFailed
 from tests.support.eventually import PATIENCE_SECONDS
 from tests.surroundings import POISON
 
@@ -128,6 +129,9 @@ def test_story_of_files_is_told_to_its_end(home: Path) -> None:
     assert sorted(findings) == ["LOST", "ORPHAN"]
     assert any("live files: compared on Spark" in line for line in lines)
     assert any("Spark's executors deleted exactly the 2,000 objects" in line for line in lines)
+    [shown] = re.findall(r"(?ms)^```\n( {8}kill .*?)^```$", (ROOT / "README.md").read_text())
+    seen = {re.sub(r"\d+", "N", line) for line in lines}
+    assert [line for line in shown.splitlines() if re.sub(r"\d+", "N", line) not in seen] == []
     assert len(commands) == 7
     assert "deleted" in outputs["sexton why KEY"]
     assert "audit" in outputs["sexton blockers"]
@@ -172,6 +176,18 @@ def test_parts_end_without_links(home: Path, part: list[str], told: Sequence[str
 
 
 @pytest.mark.slow
+def test_ducklake_is_shown_again_after_a_run_that_left_a_file(home: Path) -> None:
+    _run_to_end(home, "--part", "ducklake", "--exit")
+    for shared in home.rglob("shared*.parquet"):
+        shared.with_name("left.parquet").write_bytes(b"by a merge that failed")
+
+    lines = _run_to_end(home, "--part", "ducklake", "--exit")
+
+    _assert_ends_silently(lines)
+    assert any("merged files are gone" in line for line in lines)
+
+
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     with _demo(home) as process:
         _read_until(process, "        Temporal UI")
@@ -183,6 +199,15 @@ def test_ctrl_c_in_the_middle_leaves_no_server(home: Path) -> None:
     assert process.returncode == 130
     assert re.fullmatch(r"\s*\d+ s  Interrupted; stopping\s+Every server is stopped\.\s*", after), after
     assert _server_ids(home) == []
+
+
+def test_command_that_takes_too_long_names_the_logs_of_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("examples.demo.console.COMMAND_SECONDS", 0)
+    console = Console()
+    console.connect(home, {})
+
+    with console.started("status", shown=False) as command, pytest.raises(DemoFailed, match=f"; see {home}/logs$"):
+        console.output(command)
 
 
 @pytest.mark.parametrize("arguments", [["--part", "files", "--all"], ["--part", "tapes"], ["--files", "100"]])

@@ -1,7 +1,8 @@
-"""The two pages that a new user follows, run as they are written, by roles of PostgreSQL with no other rights.
+"""The pages that a new user follows, run as they are written, by roles of PostgreSQL with no other rights.
 
-The commands of docs/first-day.md and the SQL of docs/integration.md make one story. What a page leaves to its reader
-(hosts, buckets, numbers of plans) is filled in here, and nothing else is changed.
+The commands of docs/first-day.md and the SQL of docs/integration.md make one story, those of docs/trial.md and the
+README another. What a page leaves to its reader (hosts, buckets, numbers of plans) is filled in here, and nothing else
+is changed. What README.md shows of the demo is compared by test_demo.py.
 """
 
 import json
@@ -12,19 +13,31 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx
 import psycopg
 import pytest
 
+from sexton.runtime.embedded.up import WITHOUT_TICKS
 from tests.servers.postgres import Cluster
 from tests.servers.s3 import RunningS3
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.surroundings import variables as of_home
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = "lake"
-EXIT_CODES = {"sexton plan shop": 2, "sexton doctor": 1}
+EXIT_CODES = {"sexton plan shop": 2, "sexton plan trial": 2, "sexton doctor": 1}
 """Exit codes other than 0: something is due; something is missing, here the vault and the worker."""
+SERVES = {"sexton worker run": "is polling", "sexton up": "Ctrl-C stops the stack"}
+"""Commands that run until a signal → what they print when they are ready."""
+READ_OFF = {
+    "sexton plan shop": {"PLAN": r"sexton apply (\d+)"},
+    "sexton plan trial": {"PLAN": r"sexton apply (\d+)"},
+    "sexton apply PLAN": {"ROUND": r"round (\d+)"},
+}
+"""Commands → the number that their reader needs next → where it is in what they print."""
 WRONG_MARK = """
 INSERT INTO sexton.mark (instance, kind, id, vault, keys)
 VALUES ('shop', 'compacted', 'f-2', 'cold', '["data/r-2/0.dat"]');
@@ -43,7 +56,7 @@ class Reader:
     def __init__(self, home: Path, variables: dict[str, str], filled_in: dict[str, str]) -> None:
         self._home, self._variables, self.filled_in = home, variables, filled_in
         self._exports: list[str] = []
-        self.worker: subprocess.Popen[bytes] | None = None
+        self._serving: list[subprocess.Popen[bytes]] = []
         programs = home / "bin"
         programs.mkdir()
         for name, module in (("sexton", "-m sexton"), ("python", "")):
@@ -58,8 +71,8 @@ class Reader:
             command = line.partition("  #")[0].strip()
             if command.startswith("export "):
                 self._exports.append(self._fill_in(command))
-            elif command.endswith("sexton worker run"):
-                self._start_worker(command)
+            elif command in SERVES:
+                self._start(command)
             else:
                 printed[command] = self._run(command)
         return printed
@@ -82,26 +95,33 @@ class Reader:
             text=True,
             timeout=PATIENCE_SECONDS,
         )
-        assert done.returncode == EXIT_CODES.get(command, 0), (command, done.stdout, done.stderr)
-        return done.stdout + done.stderr
+        printed = done.stdout + done.stderr
+        assert done.returncode == EXIT_CODES.get(command, 0), (command, printed)
+        for name, pattern in READ_OFF.get(command, {}).items():
+            self.filled_in[name] = re.findall(pattern, printed)[-1]
+        return printed
 
-    def _start_worker(self, command: str) -> None:
-        log = self._home / "worker.log"
+    def log(self, command: str) -> Path:
+        """Return the file with what a command that serves has printed."""
+        return self._home / f"{command.replace(' ', '-')}.log"
+
+    def _start(self, command: str) -> None:
+        log = self.log(command)
         with log.open("wb") as out:
-            script = self._script(command.replace("sexton worker", "exec sexton worker"))
-            self.worker = subprocess.Popen(script, env=self._variables, cwd=self._home, stdout=out, stderr=out)
-        worker = self.worker
+            script = self._script(f"exec {command}")
+            process = subprocess.Popen(script, env=self._variables, cwd=self._home, stdout=out, stderr=out)
+        self._serving.append(process)
 
-        def is_polling() -> bool:
-            assert worker.poll() is None, log.read_text()
-            return "is polling" in log.read_text()
+        def is_ready() -> bool:
+            assert process.poll() is None, log.read_text()
+            return SERVES[command] in log.read_text()
 
-        eventually("the worker polls", is_polling)
+        eventually(f"{command} is ready", is_ready)
 
     def stop(self) -> None:
-        if self.worker is not None:
-            self.worker.send_signal(signal.SIGTERM)
-            self.worker.wait(PATIENCE_SECONDS)
+        for process in self._serving:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -158,11 +178,8 @@ def test_the_pages_of_a_new_user_work_as_written(
         send(cluster, "shop_app", sql)
     reader.type("sexton trial advance 4d")
     reader.type(check)
-    planned = reader.type(plan)["sexton plan shop"]
-    reader.filled_in["PLAN"] = re.findall(r"sexton apply (\d+)", planned)[-1]
-    applied = reader.type(delete.partition("\n")[0] + "\n" + delete.splitlines()[1])["sexton apply PLAN"]
-    reader.filled_in["ROUND"] = re.findall(r"round (\d+)", applied)[-1]
-    deleted = reader.type("\n".join(delete.splitlines()[2:]))["sexton deletions ROUND"]
+    reader.type(plan)
+    deleted = reader.type(delete)["sexton deletions ROUND"]
     reader.type("sexton start shop")
     status = reader.type(schedules)["sexton status"]
     [examined] = reader.type("sexton doctor --json").values()
@@ -172,4 +189,30 @@ def test_the_pages_of_a_new_user_work_as_written(
     left = [o["Key"] for o in store.list_objects_v2(Bucket=bucket, Prefix=f"{FOLDER}/data/").get("Contents", [])]
     assert left == [f"{FOLDER}/data/r-1/0.dat", f"{FOLDER}/data/r-2/0.dat"]  # undropped, and live
     assert "it kept: 1 by live" in status
+    healthy = (DOCS / "first-day.md").read_text().partition("A healthy status:")[2].split("```")[1]
+    assert [line for line in re.findall(r"(?m)^  [a-z ,]+: ", healthy) if line not in status] == []
     assert {about: state for about, state in findings.items() if state == "FAIL"} == {}
+
+
+@pytest.mark.slow
+def test_the_trial_and_the_readme_work_as_written(tmp_path: Path) -> None:
+    _, begin, use = blocks("trial.md", "sh")
+    [program] = blocks("trial.md", "python")
+    _, operate = blocks("../README.md", "sh")
+    (tmp_path / "mark.py").write_text(program)
+    reader = Reader(tmp_path, of_home(tmp_path / ".sexton"), {"KEY": "data/r-1/0.dat", "INSTANCE": "trial"})
+    try:
+        reader.type(begin)
+        printed = reader.type(use) | reader.type(operate)
+        up = reader.log("sexton up").read_text()
+        [(link, token)] = re.findall(r"(http://\S+)/console\n +log in with (sxt_\S+), which ends after a day", up)
+        listed = httpx.get(f"{link}/v1/instances", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        console = httpx.get(f"{link}/console/login", trust_env=False)
+    finally:
+        reader.stop()
+
+    assert "deleted" in printed["sexton why data/r-1/0.dat"]
+    assert not (tmp_path / "files/data/r-1/0.dat").exists()
+    assert [instance["instance"] for instance in listed.json()["items"]] == ["trial"]
+    assert console.status_code == 200
+    assert re.search(rf"Temporal UI  http://\S+\?query={re.escape(quote(WITHOUT_TICKS))}\n", up)

@@ -72,12 +72,12 @@ def test_workers_and_the_schedule_follow_the_database(online: Run, shop: Rig, wo
     assert online("schedules", "apply").returncode == 0
     at_first = every_seconds(online)
     set_ = online("settings", "set", "recycle.recycle_interval_seconds", "10", "--instance", "shop")
-    assert (set_.returncode, at_first) == (0, 60)
-    eventually("the schedule follows", lambda: every_seconds(online) == 2)
+    assert (set_.returncode, at_first) == (0, 53)
+    eventually("the schedule follows", lambda: every_seconds(online) == 3)
     rounds = count_rounds(online)
     eventually("it starts more rounds", lambda: count_rounds(online) >= rounds + 2)
     online("settings", "unset", "recycle.recycle_interval_seconds", "--instance", "shop")
-    eventually("the schedule follows", lambda: every_seconds(online) == 60)
+    eventually("the schedule follows", lambda: every_seconds(online) == 53)
 
 
 def every_seconds(online: Run) -> float:

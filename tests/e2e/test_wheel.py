@@ -1,6 +1,7 @@
 """The wheel, installed outside the repository, serves an application that has packages of the same names as ours."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from tests.support.installation import ROOT, Installation, build_wheel
 
 pytestmark = pytest.mark.slow
 
-EXTRAS = {"api", "backend", "client", "embedded", "kafka", "spark"}
+PAGE = re.compile(r"docs/[a-z0-9-]+\.md")
+EXTRAS = {"api", "backend", "client", "console", "embedded", "kafka", "spark"}
 NAMES = """
 import json
 from temporalio import activity, workflow
@@ -114,6 +116,10 @@ def test_an_installation_adds_one_package(complete: Installation, application: P
     assert {name.partition("-")[0] for name in complete.own} == {"sexton"}
     assert (printed.returncode, printed.stderr) == (0, "")
     assert run(complete, application, "sexton", "--version").stdout.startswith("sexton ")
+    help_ = "".join(run(complete, application, "sexton", "--help").stdout.split())
+    assert f"docs/NAME.mdarein{complete.packages / 'sexton' / 'docs'}." in help_
+    named = {page for file in (complete.packages / "sexton").rglob("*.py") for page in PAGE.findall(file.read_text())}
+    assert {page for page in named if not (complete.packages / "sexton" / page).is_file()} == set()
     assert "recycle.retention_seconds" in run(complete, application, "sexton", "settings", "show").stdout
 
 

@@ -124,21 +124,30 @@ def cuttable(address: str) -> Iterator[tuple[str, Callable[[], None]]]:
         cut()
 
 
-def test_two_workers_of_a_machine_share_the_default_port(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
-    """The first one serves metrics and health; the second one logs one warning, and works."""
+def test_a_second_worker_of_a_machine_is_scraped_too(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
+    """It takes the next free port, which its log and its row name."""
     port = free_port()
     env = variables(tmp_path, temporal_server.address, SEXTON_METRICS__LISTEN=f"127.0.0.1:{port}")
     workers = [Forked(f"worker-{n}", "sexton", ["worker", "run"], tmp_path, env) for n in range(2)]
     for worker in workers:
         worker.start(lambda log=worker.log: "is polling" in log.read_text())
-    eventually("the first is ready", lambda: _get(port, "/readyz")[0] == 200)
-    scraped = eventually(
-        "the SDK has metrics", lambda: _get(port, "/metrics")[1], lambda s: "temporal_num_pollers{" in s
-    )
+    ports = [int(worker.metrics.rpartition(":")[2]) for worker in shop.all_stores.workers.present()]
+    for one in ports:
+        eventually("it is ready", lambda one=one: _get(one, "/readyz")[0] == 200)
+    scraped = [
+        eventually(
+            "the SDK has metrics",
+            lambda one=one: _get(one, "/metrics")[1],
+            lambda s: "temporal_num_pollers{" in s,
+        )
+        for one in ports
+    ]
 
     assert [worker.stop() for worker in workers] == [0, 0]
-    assert f'sexton_up{{deployment="{env["SEXTON_DEPLOYMENT"]}"}} 1.0' in scraped
-    assert [worker.log.read_text().count("no metrics") for worker in workers] == [0, 1]
+    assert (len(set(ports)), port in ports) == (2, True)
+    assert [f'sexton_up{{deployment="{env["SEXTON_DEPLOYMENT"]}"}} 1.0' in text for text in scraped] == [True, True]
+    used = next(one for one in ports if one != port)
+    assert f"the next free port is {used}" in workers[1].log.read_text()
 
 
 def _get(port: int, path: str) -> tuple[int, str]:

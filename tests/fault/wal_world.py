@@ -34,7 +34,12 @@ from tests.support.crashes import Crash, crash_at
 TOPICS = ("wal-a", "wal-b")
 NODES = ("n", "m")
 UNDROP_SECONDS, PIN_SECONDS = 3_600, 300
-TERMS = WalSettings(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seconds=PIN_SECONDS, pin_max_seconds=3_000)
+TERMS = WalSettings(
+    topic_idle_grace_seconds=10,
+    map_stale_seconds=10**6,
+    replay_pin_ttl_seconds=PIN_SECONDS,
+    replay_pin_max_seconds=3_000,
+)
 
 
 @dataclass

@@ -46,6 +46,7 @@ OPENED = {
     "vaults": REPORT,
     "cutoffs": "harmless: only the workflow reads them, and sends them in an order that is compared with rows",
     "excluded_vaults": REPORT,
+    "fault_details": REPORT,
     "heavy_objects": "harmless: it chooses the workers, which check the order alike",
 } | {
     "lease.job": "harmless: a lease of no job is released",
@@ -66,6 +67,10 @@ CHECK = {
     "grace_seconds": "rows: at least the settings' grace applies",
     "inverted": "rows: the settings decide",
     "most_objects": "harmless: a comparison that lists more ends without a result",
+}
+HANDED_OVER = {
+    "attempts": "harmless: a later attempt writes, and earlier ones are refused",
+    "most_objects": "harmless: an attempt that lists more ends, and another one deletes them",
 }
 RECORDED = "harmless: the run is recorded, and takes everything else from rows"
 TOPIC = "rows: floors are computed from rows; only enabled topics without quarantine and stop are purged"
@@ -97,6 +102,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "upload_grace_seconds": "rows: at least the grace of the settings applies",
         "cutoffs": "rows: at most those of agreed retentions apply, of kinds that have one",
         "excluded_vaults": "rows: those whose marker does not name the round are excluded too",
+        **HANDED_OVER,
     },
     "recycle_range": {
         "round": "rows: the round is running, and has the instance and the run of the lease",
@@ -112,7 +118,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "upload_grace_seconds": "rows: at least the grace of the settings applies",
         "allowance": "rows: the plan's, unless an operator approved the plan",
         "excluded_vaults": "rows: those whose marker does not name the round are excluded too",
-        "attempts": "harmless: a later attempt writes, and earlier ones are refused",
+        **HANDED_OVER,
     },
     "close_round": {
         **_below("opened", OPENED),
@@ -120,7 +126,7 @@ ORDERS: Mapping[str, Mapping[str, str]] = {
         "outcome": REPORT,
         "error": REPORT,
         **dict.fromkeys(("scanned", "due", "kept", "protected_bytes", "quarantined", "kinds"), REPORT),
-        **dict.fromkeys(("faults", "leases", "lost_leases", "adoption_ms"), REPORT),
+        **dict.fromkeys(("faults", "fault_details", "leases", "lost_leases", "adoption_ms"), REPORT),
     },
     "due_instances": {},
     "nudge": {},

@@ -216,7 +216,7 @@ class Rig:
             self.approve(plan, instance)
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
         ledger.leases = 1
-        opened = opened.model_copy(update={"excluded_vaults": self.recycler.announce(opened, lambda: None)})
+        opened = self.recycler.announce(opened, lambda: None)
         if opened.may_delete:
             order = AdoptOrder(
                 round=opened.round,

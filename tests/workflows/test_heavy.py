@@ -1,7 +1,9 @@
 """A control worker deletes kinds of many objects if no Spark worker does, and reports it."""
 
 import datetime as dt
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from temporalio.worker import Worker
 
 from activities import RecycleActivities
 from config.settings import Settings
+from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.model import RangeOrder
@@ -20,7 +24,8 @@ from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.worker_rows import WorkerPresence
-from tests.support.rig import DEPLOYMENT, Rig, listing
+from tests.support.crashes import Crash, crash_at
+from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
 from workflows.options import BATCH_DELETE
@@ -110,6 +115,65 @@ async def test_control_worker_deletes_the_rest_after_a_spark_error(
     assert notes(report) == {"dropped": "Spark: no executor has the password: a control worker deleted the rest"}
 
 
+@asynccontextmanager
+async def spark_worker(served: Served, settings: Settings) -> AsyncIterator[None]:
+    """Serve what a Spark worker serves, with threads in place of Spark."""
+    rig = served.rig
+    engine = Engine(rig.db, settings.engine_settings())
+    recycle = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), settings.policy())
+    rig.all_stores.workers.report(WorkerPresence(worker="one", role="spark", slots=4, busy=0))
+    with ThreadPoolExecutor(4) as threads:
+        async with Worker(
+            served.client,
+            task_queue=ids.spark_queue(DEPLOYMENT),
+            activities=[recycle.recycle_range, recycle.adopt_claimed],
+            activity_executor=threads,
+        ):
+            yield
+
+
+async def test_prefix_that_lists_many_objects_is_left_to_spark(
+    served: Served, shop: str, settings: Settings, tmp_path: Path
+) -> None:
+    """The plan assumes 10 objects."""
+    rig, shops = served.rig, (f"{shop}-1", f"{shop}-2")
+    for instance in shops:
+        root = rig.instance(instance).local(tmp_path / instance, instance=instance)
+        for n in range(THRESHOLD + 1):
+            put(root, f"data/{n}.dat")
+        rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/"), instance=instance)
+    rig.later(10_801)
+
+    reports = [await served.round(shops[0])]
+    async with spark_worker(served, settings):
+        reports.append(await served.round(shops[1]))
+
+    assert [report.deleted for report in reports] == [THRESHOLD + 1] * 2
+    by_control_worker = "no Spark worker is free: deleted by a control worker"
+    assert [notes(report)["dropped"] for report in reports] == [by_control_worker, "deleted on Spark"]
+
+
+async def test_many_earlier_claims_are_left_to_spark(
+    served: Served, shop: str, settings: Settings, tmp_path: Path
+) -> None:
+    rig, root = served.rig, served.filled(shop, tmp_path, THRESHOLD + 1)
+    with installed(crash_at("claim.committed")), pytest.raises(Crash):
+        rig.round(shop)
+    rig.later(3_600)  # its lease has ended
+
+    async with spark_worker(served, settings):
+        handle = await served.start(shop)
+        await handle.result()
+    tried_on = [
+        event.activity_task_scheduled_event_attributes.task_queue.name
+        async for event in handle.fetch_history_events()
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "adopt_claimed"
+    ]
+
+    assert tried_on == [ids.control_queue(DEPLOYMENT), ids.spark_queue(DEPLOYMENT)]
+    assert listing(root) == {}
+
+
 MARKS, EVENTS = 1_000, 500
 """Each mark stands for 10,000 objects: a range, a shard and the round have as many as with 10,000,000 objects."""
 
@@ -128,20 +192,10 @@ def scaled_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_ten_million_objects_need_few_events(
     served: Served, shop: str, settings: Settings, tmp_path: Path
 ) -> None:
-    rig = served.rig
     served.filled(shop, tmp_path, MARKS)
-    engine = Engine(rig.db, settings.engine_settings())
-    as_spark = RecycleActivities(engine.rounds, engine.recycler(engine.deleter), settings.policy())
-    rig.all_stores.workers.report(WorkerPresence(worker="one", role="spark", slots=4, busy=0))
-    with ThreadPoolExecutor(4) as threads:
-        async with Worker(
-            served.client,
-            task_queue=ids.spark_queue(DEPLOYMENT),
-            activities=[as_spark.recycle_range],
-            activity_executor=threads,
-        ):
-            handle = await served.start(shop)
-            report = await handle.result()
+    async with spark_worker(served, settings):
+        handle = await served.start(shop)
+        report = await handle.result()
     history = await handle.fetch_history()
 
     print(f"{len(history.events)} events")

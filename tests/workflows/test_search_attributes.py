@@ -6,9 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, RemoveSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.check.model import CheckRequest
@@ -16,7 +20,9 @@ from sexton.contract import NewMark
 from sexton.interfaces.cli.doctor.surroundings import examine_temporal
 from sexton.recycle.rounds.model import RecycleRequest
 from sexton.replication.binlog.model import GcRequest
+from sexton.runtime.embedded.up import WITHOUT_TICKS
 from sexton.runtime.temporal import schedules, search_attributes
+from sexton.runtime.temporal.client import CONVERTER
 from sexton.runtime.temporal.works import BINLOG_GCS, CHECKS, PURGE_ROUNDS, PURGES, ROUNDS
 from sexton.wal.messages import PurgeRequest, PurgeRoundRequest
 from tests.servers.temporal import DevServer
@@ -25,7 +31,7 @@ from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.test_blockers import find, service
 from tests.workflows.topics import Topics, settings, topics
 from workflows import ids
-from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE
+from workflows.search_attributes import ALL, CAPABILITY, INSTANCE, REQUESTED_BY, STATE, Capability, at_start
 from workflows.search_attributes import DEPLOYMENT as DEPLOYMENT_KEY
 
 __all__ = ["settings", "topics"]  # fixtures
@@ -127,6 +133,7 @@ async def test_scheduled_workflows_inherit_the_attributes(topics: Topics, settin
         query = f"SextonRequestedBy = '{ids.SCHEDULED}' AND SextonDeployment = '{DEPLOYMENT}'"
         types = {ids.TICK, ids.RECYCLE, ids.CHECK, ids.PURGE_WAL, ids.PURGE_WAL_ROUND}
         found = await listed(client, query, types)
+        await listed(client, f"{query} AND {WITHOUT_TICKS}", types - {ids.TICK})  # the link of `sexton up`
     finally:
         await schedules.handle(client, DEPLOYMENT).delete()
     ends = {name: await description(client, execution) for name, execution in found.items()}
@@ -212,3 +219,30 @@ async def test_lost_attribute_of_the_schedule_is_named(
     broken = next(finding for finding in findings if finding.state == "FAIL" and REQUESTED_BY.name in finding.detail)
     assert broken.todo == "sexton schedules apply"
     assert len(known) == 1
+
+
+@pytest.mark.slow
+async def test_an_attribute_of_another_type_is_not_used(temporal_server: DevServer) -> None:
+    namespace, others = uuid.uuid4().hex, sorted({key.name for key in ALL} - {STATE.name})
+    client = await Client.connect(temporal_server.address, namespace=namespace, data_converter=CONVERTER)
+    retention = Duration(seconds=86_400)
+    await client.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=retention)
+    )
+    number = {STATE.name: IndexedValueType.INDEXED_VALUE_TYPE_INT}
+    request = AddSearchAttributesRequest(namespace=namespace, search_attributes=number)
+
+    async def wrong() -> list[str]:
+        with suppress(RPCError):  # the server knows the new namespace after some seconds
+            await client.operator_service.add_search_attributes(request)
+        return await search_attributes.of_another_type(client)
+
+    assert await eventually_async("the attribute is a number", wrong) == [STATE.name]
+    assert await search_attributes.register(client) == others
+    missing = await eventually_async(
+        "the others are known", lambda: search_attributes.missing(client), lambda names: not set(names) & set(others)
+    )
+
+    assert missing == [STATE.name]
+    attributes = at_start(DEPLOYMENT, Capability.RECYCLE, "shop", "anna")
+    assert await search_attributes.known(client, attributes) == TypedSearchAttributes.empty

@@ -36,7 +36,7 @@ def settings(rig: Rig) -> Settings:
 
 @pytest.fixture
 def fast(settings: Settings) -> Settings:
-    """Settings that let the schedule tick every other second; the worker's rounds have the usual interval."""
+    """Settings that let the schedule tick every three seconds; the worker's rounds have the usual interval."""
     return changed(settings, recycle={"recycle_interval_seconds": 10})
 
 
@@ -79,7 +79,7 @@ async def test_applying_the_schedule_again_keeps_a_pause(
         f"{deployment}/tick",
         True,
         "hands off",
-        60.0,
+        53.0,
     )
     await schedules.resume(client, deployment, "go on")
     assert not (await schedules.describe(client, deployment))[0].paused
@@ -121,13 +121,26 @@ async def test_schedule_starts_every_instance_unless_paused(
         await schedules.handle(served.client, schedule).delete()
 
 
+INTERVALS = [(10, 3), (60, 16), (313, 53), (1_800, 59), (43_200, 60)]
+"""Seconds of the shortest interval, and between ticks."""
+
+
+def test_work_begins_soon_after_its_interval() -> None:
+    for interval, tick in INTERVALS:
+        begun = 1  # after its tick; it begins again with the first tick that finds it due
+        late = -(begun + interval) % tick
+
+        assert (schedules.tick_seconds(interval), late <= interval // 10) == (tick, True), interval
+
+
 class TestOneSlotAndRareTicks:
-    """A tick every quarter of an hour, one slot."""
+    """A tick every twelve minutes, one slot."""
 
     @pytest.fixture
     def settings(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Settings:
         monkeypatch.setattr(schedules, "LONGEST_TICK_SECONDS", 900)
-        return settings_of(rig, recycle={"recycle_concurrency": 1})
+        rare = {"binlog": {"gc_binlog_interval_seconds": 3_600}, "wal": {"auto_purge_interval_seconds": 3_600}}
+        return settings_of(rig, recycle={"recycle_concurrency": 1}, **rare)
 
     @pytest.mark.slow
     async def test_the_end_of_a_round_starts_the_next_one(

@@ -53,7 +53,7 @@ def of_build(rig: Rig, build: str) -> Settings:
     return settings_of(rig, temporal={"worker_versioning": True, "build_id": build})
 
 
-async def worker_of(rig: Rig, temporal_server: DevServer, build: str) -> AbstractAsyncContextManager[None]:
+async def worker_of(rig: Rig, temporal_server: DevServer, build: str) -> AbstractAsyncContextManager[str]:
     return await control.build(await temporal_server.connect(), of_build(rig, build), rig.db)
 
 

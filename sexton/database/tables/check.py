@@ -56,5 +56,6 @@ finding = table(
     UniqueConstraint("instance", "type", "vault", "key"),
     index("finding_in", "instance", "seen_in"),
     index("finding_mark", "instance", "mark", where="mark <> ''"),
+    index("finding_record", "hashtext(substring(record, '[^/]*$'))", where="record <> ''"),  # by the id alone
 )
 """One row per difference between records and objects that a check found."""

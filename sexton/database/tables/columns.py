@@ -56,13 +56,8 @@ def _column(
 ) -> sa.Column[Any]:
     """Return a column; each type has a name of its own for it: ``text("reason", default="")``.
 
-    Args:
-        type_: its type.
-        name: its name.
-        rules: checks and foreign keys.
-        key: whether it is one of the columns of the primary key, in the order of the table.
-        null: whether it may be NULL.
-        default: a value, or an expression as ``sqlalchemy.text``.
+    ``rules``: checks and foreign keys. ``key``: it is one of the columns of the primary key, in the order of the table.
+    ``null``: it may be NULL. ``default``: a value, or an expression as ``sqlalchemy.text``.
     """
     if isinstance(default, int):
         default = sa.text(str(default).lower())

@@ -43,13 +43,10 @@ class FigureCollector(Collector):
     ) -> None:
         """Store the source of the figures.
 
-        Args:
-            read: returns the figures of this moment.
-            in_flight: the pages that this process is deleting.
-            update: returns figures with what moves while a round runs as of this moment; by default none moves.
-            stats: whether to export the seed's ``recycler_…`` too (``enable_recycler_stats_metrics``).
-            worker: whether the process is a worker; the API is none, and must not look like a running worker.
-            cache_seconds: how long figures are reused at least; 0: each scrape reads.
+        ``update`` returns figures with what moves while a round runs as of this moment; by default none moves.
+        ``stats``: whether to export the seed's ``recycler_…`` too (``enable_recycler_stats_metrics``). ``worker``: the
+        API is none, and must not look like a running worker. ``cache_seconds``: how long figures are reused at least;
+        0: each scrape reads.
         """
         self._read = read
         self._update = update

@@ -3,6 +3,7 @@
 A failure here does not stop the worker.
 """
 
+import errno
 import json
 import logging
 import socket
@@ -23,6 +24,8 @@ Respond = Callable[..., Any]
 """``start_response`` of WSGI."""
 MAX_CONNECTIONS = 50
 """Connections at a time, each with a thread. One more closes the oldest: an answer takes milliseconds to seconds."""
+PORTS = 20
+"""So many are tried, from that of the setting on: a machine may have several workers."""
 SILENCE_SECONDS = 10
 """A connection that sends nothing for so long is closed."""
 
@@ -31,6 +34,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     """Serves at most ``MAX_CONNECTIONS``: anyone who reaches the port may open some."""
 
     daemon_threads = True
+    allow_reuse_port = False  # a later Python's default would let two workers share a port
     request_queue_size = 128
 
     def __init__(self, *given: Any) -> None:
@@ -66,28 +70,36 @@ class _Handler(WSGIRequestHandler):
 
 
 def serve(listen: str, registry: CollectorRegistry, health: Health) -> WSGIServer | None:
-    """Serve a registry and the health on ``listen``, a ``host:port``; do nothing where it is empty.
+    """Serve a registry and the health on ``listen``, a ``host:port``, or the next free port; nothing if it is empty.
 
-    Where the port is taken, log the remedy and return None: the worker works without metrics.
+    Where it cannot listen, log the remedy and return None: the worker works without metrics.
     """
     if not listen:
         return None
-    host, _, port = listen.rpartition(":")
+    shown_host, _, port = listen.rpartition(":")
+    host, first = shown_host.strip("[]"), int(port)
     try:
-        host, number = host.strip("[]"), int(port)
-        family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        family = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         server_class = _ServerOfIPv6 if family == socket.AF_INET6 else _Server
-        server = make_server(host, number, _application(registry, health), server_class, _Handler)
+        for number in range(first, first + PORTS):
+            try:
+                server = make_server(host, number, _application(registry, health), server_class, _Handler)
+                break
+            except OSError as e:
+                if e.errno != errno.EADDRINUSE or number == first + PORTS - 1:
+                    raise
     except (OSError, OverflowError) as e:
         log.warning(
-            "no metrics and no health: cannot listen on %s (%s); the worker continues without; to have them, give each "
-            "worker of a machine its own SEXTON_METRICS__LISTEN=HOST:PORT",
+            "no metrics and no health: cannot listen on %s (%s); the worker continues without; to have them, set "
+            "SEXTON_METRICS__LISTEN=HOST:PORT",
             listen,
             e,
         )
         return None
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    log.info("metrics at http://%s/metrics", listen)
+    if 0 < first != server.server_port:
+        log.warning("%s is in use; the next free port is %d", listen, server.server_port)
+    log.info("metrics at http://%s:%d/metrics", shown_host, server.server_port)
     return server
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import or_, select
 
 from sexton.database.engine import Database
-from sexton.database.rows import NORMAL
 from sexton.insight.status import InsightStores
 from sexton.kernel.live import Live
 from sexton.marks.kept import Event, vault_way_out
@@ -17,7 +16,6 @@ from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import Plan, PlanState, Policy
 from sexton.recycle.rounds.sql.reports import Reports
-from sexton.storage.port import NOT_LISTED
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.store import AuditReader
@@ -97,12 +95,9 @@ def blocking_events(db: Database, mark_row: Any, context: WhyContext, now: int) 
         if newest.waiting:
             text = f"round {newest.id} waits: {newest.waiting}; see: sexton blockers {mark_row.instance}"
             yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
-        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
-        if status not in (NORMAL, NOT_LISTED):
-            text = (
-                f"round {newest.id} had a fault in vault {mark_row.vault}: {status}; "
-                f"see: {vault_way_out(status, mark_row.instance)}"
-            )
+        if newest.report and (fault := newest.report.vault_fault(str(mark_row.vault))):
+            see = vault_way_out(newest.report.vaults[mark_row.vault], mark_row.instance)
+            text = f"round {newest.id} had a fault in vault {mark_row.vault}: {fault}; see: {see}"
             yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from sexton.check.model import FindingState, FindingType
+from sexton.check.model import MEANING, FindingState, FindingType
 from sexton.database.engine import Database, first_line, reached_limit
 from sexton.database.rows import in_list
 from sexton.insight.marks import SEARCH_SECONDS, names_of
@@ -74,8 +74,8 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
             refs[i] = context.owner.refs_of_keys(i, names)
     search = _Search(names, instance, instances, vaults, refs)
     stories = _live_stories(db, search)
-    findings = _finding_stories(db, search)
-    stories += findings[FindingType.LOST]
+    findings = list(_finding_stories(db, search))
+    stories += [story for type_, story in findings if type_ is FindingType.LOST]
     with db.read() as c:
         now = db.now(c)
     marks, incomplete = _find_named(db, db.t.mark, search)
@@ -84,8 +84,8 @@ def story(db: Database, name: str, instance: str | None, context: WhyContext) ->
     history, incomplete = _find_named(db, db.t.mark_history, search)
     stories += [_story(row, events_of_history(db, row, names, context), now) for row in history]
     stories += incomplete
-    stories += findings[FindingType.ORPHAN]
-    return stories or list(_owners_stories(search, context))
+    others = [story for type_, story in findings if type_ is not FindingType.LOST]
+    return [*(stories or _owners_stories(search, context)), *others]
 
 
 def _live_stories(db: Database, search: _Search) -> list[Story]:
@@ -121,24 +121,31 @@ def _live_stories(db: Database, search: _Search) -> list[Story]:
     return stories
 
 
-def _finding_stories(db: Database, search: _Search) -> dict[FindingType, list[Story]]:
-    """Return a story for each object with one of the keys that checks miss, or that no record names."""
+def _finding_stories(db: Database, search: _Search) -> Iterator[tuple[FindingType, Story]]:
+    """Yield the type and the story of each open finding about an object with one of the names, or a record with one."""
     f = db.t.finding
-    what = {FindingType.LOST: "did not exist", FindingType.ORPHAN: "is named by no record"}
-    stories: dict[FindingType, list[Story]] = {type_: [] for type_ in what}
-    is_open = and_(f.c.type.in_(what), f.c.state == FindingState.OPEN, in_list(f.c.key, search.names))
+    id_ = func.substring(f.c.record, literal_column("'[^/]*$'"), type_=Text())  # as its index has it
+    has_id = [func.hashtext(id_) == func.hashtext(name.rpartition("/")[2]) for name in search.names]
+    of_record = and_(
+        f.c.record != literal_column("''"), or_(*has_id), in_list(f.c.record, search.names) | in_list(id_, search.names)
+    )
     with db.read() as c:
         for i in search.instances:
-            of_vaults = in_list(f.c.vault, [vault.name for vault in search.vaults if vault.instance == i.id])
-            query = select(f).where(f.c.instance == i.id, of_vaults, is_open).order_by(f.c.id)
-            for row in c.execute(query):
+            vaults = ["", *(vault.name for vault in search.vaults if vault.instance == i.id)]  # a record has none
+            of_key = and_(in_list(f.c.vault, vaults), in_list(f.c.key, search.names))
+            is_open = and_(f.c.instance == i.id, f.c.type.in_(MEANING), f.c.state == FindingState.OPEN)
+            rows = c.execute(select(f).where(is_open, or_(of_key, of_record)).order_by(f.c.id).limit(MAX_STORIES + 1))
+            for number, row in enumerate(rows):
                 type_ = FindingType(row.type)
+                if number == MAX_STORIES:
+                    yield type_, _more(i.id, "findings")
+                    continue
                 confirmed = "confirmed" if row.confirmed_at is not None else "not confirmed yet"
-                see = f"sexton check findings {i.id} --type {type_}"
-                text = f"{type_}, {confirmed}: {row.key} in vault {row.vault} {what[type_]}; {see}"
+                place = f"{row.key} in vault {row.vault}" if row.vault else row.key
+                see = f"finding {row.id} of: sexton check findings {i.id} --type {type_}"
+                text = f"{type_}, {confirmed}: {place}: {row.detail or MEANING[type_]}; {see}"
                 event = Event(event=type_.lower(), text=text, at=row.first_seen)
-                stories[type_].append(Story(instance=i.id, events=(event,)))
-    return stories
+                yield type_, Story(instance=i.id, events=(event,))
 
 
 def _unknown(instance: str, reason: str) -> Story:

@@ -43,7 +43,7 @@ class TokenVerifier:
     """
 
     def __init__(self, tokens: TokenStore, oidc_verifier: OidcVerifier | None = None) -> None:
-        """Store the collaborators; without ``oidc_verifier`` JWTs are refused."""
+        """Without ``oidc_verifier`` JWTs are refused."""
         self._tokens, self._oidc = tokens, oidc_verifier
         self._threads, self._use_threads, self._jwt_threads = Threads(1), Threads(1), Threads(2)
         self._waiting: list[tuple[Presented, asyncio.Future[Token]]] = []

@@ -1,8 +1,6 @@
-"""Serve the API until SIGTERM or Ctrl-C.
+"""Serve the API until SIGTERM or Ctrl-C. Each answer is one line of the log, without keys or names of jobs.
 
-Give each request an id, and log each answer in one line: without keys, names of jobs, or anything else of it.
-
-The id is in the header ``X-Request-ID`` of the answer, and in every line that is logged meanwhile.
+The id of a request is in the header ``X-Request-ID`` of the answer, and in every line that is logged meanwhile.
 """
 
 import logging
@@ -83,12 +81,7 @@ class InsecureListener(SextonError):
 
 
 def serve(settings: Settings, db: Database, beside: Callable[[FastAPI], ASGIApp] | None = None) -> None:
-    """Answer requests at the settings' address.
-
-    Args:
-        settings: of this process.
-        db: the database.
-        beside: puts something beside the API, such as the console.
+    """Answer requests at the settings' address; ``beside`` puts something beside the API, such as the console.
 
     Raises:
         CannotListen: the address or the certificate cannot be used.

@@ -1,7 +1,4 @@
-"""Groups of commands: help in panels, an answer to a wrong word, and a group that has a command by default.
-
-Words that operators type and that are no command, with the command that they mean; plain words for wrong usage.
-"""
+"""Groups of commands: help in panels, answers to wrong words in plain ones, and a group that has a default command."""
 
 import re
 from collections.abc import Iterator, Mapping

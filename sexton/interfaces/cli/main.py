@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,8 @@ from sexton.kernel.errors import SextonError, WrongUsage, missing_extra
 from sexton.kernel.printable import escaped_output
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130  # beside the exit codes of `plan` (2) and of `check run` (3 and 4)
+PAGES = next((folder / "docs" for folder in Path(__file__).parents[2:4] if (folder / "docs").is_dir()), "docs")
+"""What messages name as docs/NAME.md: in the package, or in the repository."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """The base of Typer's errors about wrong usage; Typer exports only the classes derived from it."""
 
@@ -27,7 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="Exit codes: 0 done; 1 refused or failed; 2 (plan only) there is something to do; "
-    "3, 4 (check run only) the check was incomplete, or confirms a loss; 64 wrong usage; 130 Ctrl-C.",
+    "3, 4 (check run only) the check was incomplete, or confirms a loss; 64 wrong usage; 130 Ctrl-C. "
+    f"Pages that messages name as docs/NAME.md are in {PAGES}.",
 )
 
 

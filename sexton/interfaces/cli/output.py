@@ -1,6 +1,4 @@
-"""Print tables, which are never cut, whatever the width of the terminal.
-
-Print what --json asks for: one object, by one rule for its keys, whatever the command.
+"""Print tables, which are never cut, and what --json asks for: one object, by one rule for its keys.
 
 A list is ``{"items": […], "more": bool}``. The number of a plan is called ``plan``, not ``id``. Instants are ms since
 1970, and their names end in ``_at``. A command without a result prints its actions and messages. docs/cli-json.md

@@ -32,8 +32,12 @@ def _apply(call: Call, values: Values) -> Question:
     plan = check_apply(call, values["plan"])
     if not wants_json():
         show_plan(plan, call.deployment.cost(plan))
-    holds = tuple(f"{hold.kept} blocks {hold.what}" for hold in call.stores.holds.active(plan.instance))
-    return Question(f"Delete these files of {plan.instance} permanently?", holds)
+    lines = [f"{hold.kept} blocks {hold.what}" for hold in call.stores.holds.active(plan.instance)]
+    if estimated := [kind for kind in plan.kinds if kind.estimated]:
+        prefixes = quantity(sum(kind.prefixes for kind in estimated), "prefix", "prefixes")
+        objects = quantity(sum(kind.objects for kind in estimated), "object")
+        lines.append(f"it will list {prefixes} first, and delete every object there; the estimate is {objects}")
+    return Question(f"Delete these files of {plan.instance} permanently?", tuple(lines))
 
 
 def _repair(call: Call, values: Values) -> Question | None:

@@ -1,8 +1,6 @@
-"""``--watch``: show again and again how far running work is, from SQL alone, until it ends or Ctrl-C.
+"""Show how far work is, from SQL alone, until it ends or Ctrl-C: with ``--watch``, or while a command waits for it.
 
 On a terminal the lines are redrawn each second. Elsewhere one line is printed every few seconds, without escape codes.
-
-Wait for work that an operation started, show how far it is, and return its report.
 """
 
 import datetime as dt

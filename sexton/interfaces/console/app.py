@@ -27,7 +27,7 @@ from sexton.interfaces.console.routes import (  # noqa: F401 - each adds its pag
     topics,
     vaults,
 )
-from sexton.interfaces.console.visit import pages
+from sexton.interfaces.console.visit import InstanceNotChosen, ask_for_one, pages
 from sexton.operators.access.model import Unauthenticated
 from sexton.operators.call_log import CallRecord
 from sexton.runtime.blockers.listing import list_blockers
@@ -43,12 +43,14 @@ def beside(api: FastAPI) -> ASGIApp:
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)
     console.state.blockers = Latest(lambda _: list_blockers(service, None), threads=1)
+    console.state.logs = Latest(lambda _: service.log_figures(), threads=1)
     console.include_router(pages)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
     if service.settings.api.trusted_proxies:
         console.add_middleware(ProxyHeadersMiddleware, trusted_hosts=service.settings.api.trusted_proxies)
     for kind in (Exception, *REFUSALS, RequestValidationError, HTTPException):
         console.add_exception_handler(kind, _refuse)
+    console.add_exception_handler(InstanceNotChosen, ask_for_one)
 
     async def by_path(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"] if scope["type"] == "http" else ""

@@ -2,9 +2,9 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from sexton.insight import wording
 from sexton.kernel.printable import printable
+from sexton.recycle.model import FAILED, PARTIAL
+from sexton.recycle.rounds.model import RoundRow
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -52,6 +54,29 @@ def relative(instant: int | None, now: int) -> Markup:
     else:
         text = f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), wording.utc(instant), text)
+
+
+class Bar(NamedTuple):
+    """What one round adds to a chart. ``height``: its value as a share of the largest one."""
+
+    round: int
+    value: int
+    height: float
+
+
+def charts(rounds: Sequence[RoundRow]) -> Mapping[str, Sequence[Bar]]:
+    """Return name → bars of the rounds that have ended, the oldest first; ``rounds``: the newest first. Pure."""
+    reports = [row.report for row in reversed(rounds) if row.report is not None]
+    values_by_name = {
+        "freed bytes": [report.bytes_freed + report.bytes_estimated for report in reports],
+        "objects deleted": [report.deleted for report in reports],
+        "marks due": [report.due for report in reports],
+        "failed rounds": [int(report.state in (FAILED, PARTIAL)) for report in reports],
+    }
+    return {
+        name: [Bar(r.round, n, n / max(1, *values)) for r, n in zip(reports, values, strict=True)]
+        for name, values in values_by_name.items()
+    }
 
 
 def asset(name: str) -> str:

@@ -36,6 +36,11 @@ from sexton.operators.controls.policy import halt_by_instance
 NOTICE = "sexton-notice"
 """The cookie with what the last action did; the next page shows it once."""
 NOTICE_SECONDS = 30
+DRAWN_ROUNDS = 30
+
+
+class InstanceNotChosen(BadInput):
+    """A page of one instance was opened, and all are chosen."""
 
 
 class Visit:
@@ -43,7 +48,6 @@ class Visit:
 
     def __init__(self, request: Request, service: Deployment, caller: Caller) -> None:
         self.request, self.service, self.caller = request, service, caller
-        self._shown: str | None = None
         if self.notice is not None and not self._is_poll:
             self._forget_answers()  # read before an action that this page follows: another process may have done it
 
@@ -64,17 +68,31 @@ class Visit:
         fields = self.form if self.request.method == "POST" else self.request.query_params
         return fields.get("instance") or None
 
+    @property
+    def chosen(self) -> str | None:
+        """The instance of the pages to which links lead; None: all, perhaps on a page of one instance."""
+        return None if "all" in self.form or "all" in self.request.query_params else self.named
+
+    @property
+    def scope(self) -> str | None:
+        """The instance of a page that can show all of them; None: all, where several or none are registered."""
+        shows_all = self.named is None and len(self.instances) != 1
+        return None if shows_all and self.caller.permits(Grant.READ, EVERY_INSTANCE) else self.instance
+
     @cached_property
     def instance(self) -> str:
-        """The instance that a page is about: the named one, else the first.
+        """The instance that a page is about: the named one, else the only one.
 
         Raises:
             Forbidden: the caller may not see it.
             UnknownInstance: there is no such instance.
-            BadInput: there is none at all.
+            BadInput: there is none at all, or a form names none of several.
+            InstanceNotChosen: a page names none of several.
         """
-        if self.named is None and self.request.method == "POST" and len(self.instances) > 1:
-            raise BadInput("the form names no instance; open the page again, then send it")
+        if self.named is None and len(self.instances) > 1:
+            if self.request.method == "POST":
+                raise BadInput("the form names no instance; open the page again, then send it")
+            raise InstanceNotChosen("this page is about one instance; choose one of them")
         name = self.named or next(iter(self.instances), "")
         if not name:
             raise BadInput("no instance is registered that you may see; add one: sexton instance add NAME")
@@ -149,13 +167,13 @@ class Visit:
 
     def show(self, template: str, here: str, *, cli: str = "", **values: Any) -> Response:
         """Return a page. ``here``: the entry of the menu; ``cli``: the command with the same answer."""
-        self._shown = values.get("instance")
         only = self.instances[0] if len(self.instances) == 1 else None
         instance: str | None = values.get("instance", self.named or only)
         shared = {
             "visitor": self.caller.name,
             "instances": self.instances,
             "instance": instance,
+            "chosen": self.chosen,
             "here": here,
             "cli": cli,
             "now": self.now,
@@ -169,6 +187,8 @@ class Visit:
             "notice": self.notice,
             "form_token": session.session_of(self.request).form_token,
             "link": self.link,
+            "trend": self.trend,
+            "prices": self.service.settings.prices,
         }
         answer = rendering.page(self.request, template, shared | values)
         if NOTICE in self.request.cookies and not self._is_poll:
@@ -176,8 +196,16 @@ class Visit:
         return answer
 
     def about(self, here: str, cli: str, **values: Any) -> Response:
-        """Return the page of an entry of the menu, about the instance; ``cli``: the command, without its instance."""
-        return self.show(f"{here}.html", here, cli=f"{cli} {self.instance}", instance=self.instance, **values)
+        """Return the page of an entry of the menu, about ``scope``; ``cli``: the command, without its instance."""
+        return self.show(f"{here}.html", here, cli=f"{cli} {self.scope or ''}".rstrip(), instance=self.scope, **values)
+
+    def trend(self) -> Mapping[str, Sequence[rendering.Bar]]:
+        """Return charts of the last rounds of ``scope``; none where an instance must be chosen first."""
+        try:
+            listed = self.ask("round list", instance=self.scope, limit=DRAWN_ROUNDS)
+        except BadInput:
+            return {}
+        return rendering.charts(listed.items)
 
     def agreed(self, field: str, now: object, otherwise: str) -> None:
         """Raise ``OtherChange`` unless a form agreed to what is there now: another operator may have been faster."""
@@ -203,14 +231,17 @@ class Visit:
         return "hx-request" in self.request.headers
 
     def _forget_answers(self) -> None:
-        for latest in (self.request.app.state.statuses, self.request.app.state.blockers):
+        state = self.request.app.state
+        for latest in (state.statuses, state.blockers, state.logs):
             latest.forget()
 
     def link(self, page: str, **query: object) -> str:
-        """Return the address of a page with the instance of this one."""
-        values = {"instance": self._shown or self.named} | query
-        given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
+        """Return the address of a page, with the chosen instance unless another is given; this page keeps its own."""
         path = f"{session.PATH}/{page}" if page else session.PATH
+        values: dict[str, object] = {"instance": self.chosen} | query
+        if self.named and not self.chosen and path == self.request.url.path:
+            values = {"instance": self.named, "all": 1} | query
+        given = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
         return f"{path}?{given}" if given else path
 
 
@@ -224,6 +255,12 @@ def outcome_text(operation: str, result: Any, values: Values) -> tuple[str, bool
         lines = list(filter(None, SENTENCES[operation](result, values)))
     texts = [re.sub("^warning: ", "", printable(line), flags=re.IGNORECASE) for line in lines]
     return "\n".join(texts), texts != [printable(line) for line in lines]
+
+
+def ask_for_one(request: Request, _: Exception) -> Response:
+    """Return a page that asks for the instance of the page that was opened; other pages go on showing all."""
+    visit = Visit(request, request.app.state.service, request.state.caller)
+    return visit.show("choose.html", request.url.path.removeprefix(f"{session.PATH}/"))
 
 
 async def current_visit(request: Request) -> Visit:

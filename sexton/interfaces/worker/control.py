@@ -1,6 +1,6 @@
 """The control worker: workflows, and all activities except those of the other roles; and the worker beside a node."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -42,8 +42,8 @@ def slots(settings: Settings, number: int) -> dict[str, Any]:
 
 async def build(
     client: Client, settings: Settings, db: Database, sdk: SdkMetrics | None = None
-) -> AbstractAsyncContextManager[None]:
-    """Return a control worker: workflows and their activities, wired to this database and its vaults.
+) -> AbstractAsyncContextManager[str]:
+    """Return a control worker, which yields the address of its metrics; wired to this database and its vaults.
 
     It polls a task queue for each kind of work that must not occupy the slots of another: comparisons last for hours,
     waits for flushes for minutes.
@@ -104,17 +104,16 @@ async def build(
         **slots(settings, options.FLUSHES_AT_ONCE),
     )
     workers = (control, compare, topics, flushes)
-    observe(settings, engine, client, workers, sdk)
-    return _running(*workers)
+    return _running(workers, observe(settings, engine, client, workers, sdk))
 
 
 @asynccontextmanager
-async def _running(*workers: Worker) -> AsyncIterator[None]:
-    """Run workers until the context ends."""
+async def _running(workers: Sequence[Worker], metrics: str) -> AsyncIterator[str]:
+    """Run workers until the context ends; yield the address of their metrics."""
     async with AsyncExitStack() as running:
         for worker in workers:
             await running.enter_async_context(worker)
-        yield
+        yield metrics
 
 
 def build_backend(client: Client, settings: Settings, backend: str, sweeper: "BackendSweeper") -> Worker:

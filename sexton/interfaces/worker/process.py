@@ -54,14 +54,13 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             sdk = SdkMetrics()
             client = await connect(settings, sdk.runtime)
             await schedules.warn_if_idle(client, settings.require_deployment())
-            worker = await build(client, settings, db, sdk)
             await resources.enter_async_context(
                 in_background(schedules.follow_interval(client, db, live_settings(db, settings)))
             )
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(in_background(versions.promote_first(client, settings)))
-            workers = DeploymentStores(db, settings.engine_settings()).workers
-            await resources.enter_async_context(reporting(workers, role, settings))
+            metrics = await resources.enter_async_context(await build(client, settings, db, sdk))
+            worker = reporting(DeploymentStores(db, settings.engine_settings()).workers, role, settings, metrics)
         async with worker:
             search_cycles_rarely()
             logging.info(

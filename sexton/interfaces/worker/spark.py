@@ -57,18 +57,20 @@ async def spark_worker(
     scratch = scratch_of(spark.scratch, home(), local=sessions.local)
     heavy = SparkEngine(engine, sessions, work, connections=spark.spark_max_db_connections, scratch=scratch)
     counter = ActivityCounter()
+    recycle = activities.RecycleActivities(engine.rounds, heavy.recycler, policy)
     worker = Worker(
         client,
         task_queue=ids.spark_queue(deployment),
         activities=[
             activities.CheckActivities(engine.checker, heavy.compare, deployment).compare,
-            activities.RecycleActivities(engine.rounds, heavy.recycler, policy).recycle_range,
+            recycle.recycle_range,
+            recycle.adopt_claimed,
         ],
         interceptors=[counter],
         **slots(settings, AT_ONCE),
     )
-    observe_process(settings, db, client, (worker,), sdk)
-    async with worker, reporting(engine.stores.workers, SPARK, settings, AT_ONCE, lambda: counter.running):
+    metrics = observe_process(settings, db, client, (worker,), sdk)
+    async with worker, reporting(engine.stores.workers, SPARK, settings, metrics, AT_ONCE, lambda: counter.running):
         yield worker
 
 

@@ -47,13 +47,9 @@ class Keeper(Protocol):
     ) -> Mapping[Ref, Kept]:
         """Return the candidates that must stay, each with the reason. Called under the guard.
 
-        Args:
-            tx: the deciding transaction.
-            token: its batch holds the candidates' files.
-            candidates: the marks about to be claimed, children included.
-            files: where their stored files are.
-            now: the database's clock, in ms since 1970.
-            snapshot: the result of ``snapshot``; None if it was not called.
+        ``tx``: the deciding transaction. ``candidates``: the marks about to be claimed, children included. ``files``:
+        where their files are stored in the batch of ``token``. ``now``: the database's clock, in ms since 1970.
+        ``snapshot``: the result of ``snapshot``; None if it was not called.
         """
         ...
 

@@ -25,13 +25,7 @@ def unapproved(db: Database, c: Connection, instance: str, more: Mapping[str, in
     """Return why no round deletes the waiting marks of orphans without approval; empty: rounds do.
 
     Their share is that of the objects which the last whole check listed. All waiting marks count, due or not: several
-    small repairs are one large one.
-
-    Args:
-        db: the database.
-        c: a connection to it.
-        instance: the instance.
-        more: vault → orphans that are about to be marked.
+    small repairs are one large one. ``more``: vault → orphans that are about to be marked.
     """
     mark, run = db.t.mark, db.t.check_run
     waiting = and_(mark.c.instance == instance, waits(mark), found_by_check(mark))

@@ -31,7 +31,7 @@ from sexton.database.rows import in_list
 from sexton.marks.model import Cutoff, DueMark, Ref
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
-"""Text instead of a parameter: the planner must see in a prepared statement that the partial indexes apply."""
+"""Text instead of a parameter: the planner must see that the partial indexes apply."""
 
 MOST_KEYS = 5_000
 """Keys after which no further mark is read: a mark may name 1,000 keys of 1,024 bytes."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.operators.access.model import (
     ANY_NODE,
     EVERY_INSTANCE,
@@ -56,12 +56,12 @@ def scope(text: str) -> TokenScope:
     is_named = grant in (Grant.NODE, Grant.SYNC)
     fits = _OF.fullmatch(of) if is_named else grant in LADDER and not colon
     if not fits or (at and not _INSTANCE.fullmatch(instance)) or (at and grant == Grant.ADMIN):
-        raise BadInput(f"{text!r} is no scope; write {SCOPES}")
+        raise WrongUsage(f"{text!r} is no scope; write {SCOPES}")
     if not at and grant not in (Grant.READ, Grant.ADMIN):
         every = "" if grant == Grant.SYNC else f", or {name}@{EVERY_INSTANCE} for every instance"
-        raise BadInput(f"scope {text!r} names no instance; write {name}@INSTANCE{every}")
+        raise WrongUsage(f"scope {text!r} names no instance; write {name}@INSTANCE{every}")
     if grant == Grant.SYNC and instance == EVERY_INSTANCE:
-        raise BadInput(f"scope {text!r} covers every instance, but a job copies from one; write {name}@INSTANCE")
+        raise WrongUsage(f"scope {text!r} covers every instance, but a job copies from one; write {name}@INSTANCE")
     return TokenScope(Grant(grant), of, instance or EVERY_INSTANCE)
 
 
@@ -151,16 +151,12 @@ def permits(scope_: TokenScope, required: Grant, instance: str) -> bool:
 def check(
     scopes: Collection[TokenScope], required: Grant, instance: str, *, job: str | None = None, node: str | None = None
 ) -> None:
-    """Raise ``Forbidden`` unless one of the scopes permits a request.
+    """Raise ``Forbidden`` unless one of the caller's scopes permits a request.
 
     The message does not name the instance: a request may name a plan or a check, and the caller does not learn whose.
 
-    Args:
-        scopes: of the caller.
-        required: ``read``, ``owner``, ``operate`` or ``admin``.
-        instance: the instance that the request is about; ``EVERY_INSTANCE``: it belongs to no single one.
-        job: the job that the request is about, if any: its own token is accepted too.
-        node: the node that the request is about, if any: its own token is accepted too; ``ANY_NODE``: that of each.
+    ``instance``: that of the request; ``EVERY_INSTANCE``: it belongs to no single one. ``job``, ``node``: what the
+    request is about, if any: its own token is accepted too; ``ANY_NODE``: that of each node.
     """
     for scope_ in scopes:
         is_job = scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job)
@@ -184,13 +180,9 @@ def covers(scope_: TokenScope, instance: str) -> bool:
 def check_log(scopes: Collection[TokenScope], required: Grant, instance: str, consumers: Collection[str]) -> None:
     """Raise ``Forbidden`` if a job's token is sent for a log that no operator has registered for the job.
 
-    Only the consumer that is named as the job counts: the job registers its runs itself.
-
-    Args:
-        scopes: of the caller; ``check`` has accepted them.
-        required: as for ``check``: a caller with this grant may read a log that no job has registered.
-        instance: of the log.
-        consumers: the names of the log's registered consumers.
+    Only the consumer that is named as the job counts: the job registers its runs itself. ``scopes``: ``check`` has
+    accepted them. ``required``: a caller with this grant may read a log that no job has registered. ``consumers``:
+    those registered.
     """
     if any(permits(scope_, required, instance) for scope_ in scopes):
         return
@@ -215,5 +207,5 @@ def token_id(text: str) -> str:
     """
     match = re.fullmatch(rf"(?:sxt_)?([0-9a-f]{{{ID_CHARACTERS}}})(?:_\S*)?", text)
     if match is None:
-        raise BadInput(f"the id of a token has {ID_CHARACTERS} hexadecimal digits; see: sexton token list")
+        raise WrongUsage(f"the id of a token has {ID_CHARACTERS} hexadecimal digits; see: sexton token list")
     return match[1]

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line, now_once
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.operators.access import policy
 from sexton.operators.access.model import Token, TokenScope, Unauthenticated, UnknownToken
 from sexton.operators.access.policy import (
@@ -39,7 +39,7 @@ class TokenStore:
         check_text(note, by)
         _check_days(days)
         if len(note) > NOTE_CHARACTERS:
-            raise BadInput(f"a note has up to {NOTE_CHARACTERS} characters, this one has {len(note)}")
+            raise WrongUsage(f"a note has up to {NOTE_CHARACTERS} characters, this one has {len(note)}")
         with self._db.write() as c:
             id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)
             now = self._db.now(c)
@@ -128,7 +128,7 @@ def is_expiring(db: Database) -> ColumnElement[bool]:
 def _check_days(days: int) -> None:
     if not 0 < days <= MAX_DAYS:
         remedy = "; renew it before it ends: sexton token renew TOKEN" if days > 0 else ""
-        raise BadInput(f"a token is valid for 1 to {MAX_DAYS} days, not for {days}{remedy}")
+        raise WrongUsage(f"a token is valid for 1 to {MAX_DAYS} days, not for {days}{remedy}")
 
 
 def _unknown(id_: str) -> UnknownToken:

@@ -52,9 +52,13 @@ class Control(Message):
 
 
 class Halt(Message):
-    """Why nothing in an instance may be deleted now; ``until`` in ms since 1970, if that is known."""
+    """Why nothing in an instance may be deleted now; ``until`` in ms since 1970, if that is known.
+
+    ``scope``: the instance that it halts, or ``ALL``; JSON does not have it.
+    """
 
     by: ControlKind
+    scope: str = Field("", exclude=True)
     why: str
     todo: str
     since: int | None = Field(None, alias="since_at")

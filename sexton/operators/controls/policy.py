@@ -10,7 +10,7 @@ import zoneinfo
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 ControlsByKind = Mapping[ControlKind, Mapping[str, Control]]
@@ -40,14 +40,14 @@ def parse_window(text: str) -> TimeWindow:
     """
     match = _WINDOW.fullmatch(text)
     if match is None:
-        raise BadInput(f"{text!r} is no window; write DAYS HH:MM-HH:MM [ZONE], e.g. mon-fri 22:00-06:00 Europe/Berlin")
+        raise WrongUsage(f"{text!r} is no window; write DAYS HH:MM-HH:MM [ZONE], as mon-fri 22:00-06:00 Europe/Berlin")
     try:
         zone = zoneinfo.ZoneInfo(match["zone"] or "UTC")
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
-        raise BadInput(f"window {text!r}: {match['zone']!r} is no time zone, e.g. Europe/Berlin") from e
+        raise WrongUsage(f"window {text!r}: {match['zone']!r} is no time zone, e.g. Europe/Berlin") from e
     start, end = _minutes(text, match["start"]), _minutes(text, match["end"])
     if start in (end, DAY_MINUTES):
-        raise BadInput(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
+        raise WrongUsage(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
     return TimeWindow(frozenset(_days(text, match["days"])), start, end, zone)
 
 
@@ -70,15 +70,12 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
     return halt_by_instance(controls, now)(instance)
 
 
-def all_halts(controls: Sequence[Control], instance: str, now: int) -> Iterator[tuple[str, Halt]]:
-    """Yield all that halts the instance, each with its scope: the instance, or ``ALL``."""
-    groups = [(c.name, [c]) for c in controls if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)]
+def all_halts(controls: Sequence[Control], instance: str, now: int) -> Iterator[Halt]:
+    """Yield all that halts the instance."""
+    groups = [[c] for c in controls if c.kind in (ControlKind.STOP, ControlKind.BLACKLIST)]
     # A whitelist, and the windows, halt as a whole: one entry of them alone says nothing.
-    for kind, scope in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, ALL)):
-        groups.append((scope, [c for c in controls if c.kind is kind]))
-    for scope, group in groups:
-        if (halted := halt(group, instance, now)) is not None:
-            yield scope, halted
+    groups += [[c for c in controls if c.kind is kind] for kind in (ControlKind.WHITELIST, ControlKind.WINDOW)]
+    yield from filter(None, (halt(group, instance, now) for group in groups))
 
 
 def halt_by_instance(controls: Collection[Control], now: int) -> Callable[[str], Halt | None]:
@@ -89,7 +86,7 @@ def halt_by_instance(controls: Collection[Control], now: int) -> Callable[[str],
     if not is_open(windows, now):
         todo = "work resumes by itself when a window opens"
         why, until = f"outside the windows {'; '.join(texts)}", opens_at(windows, now)
-        closed = Halt(by=ControlKind.WINDOW, why=why, todo=todo, until=until)
+        closed = Halt(by=ControlKind.WINDOW, scope=ALL, why=why, todo=todo, until=until)
     return lambda instance: stop(instance) or _list_halt(by_kind, instance) or closed
 
 
@@ -114,7 +111,8 @@ def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argume
     if stop.set_at is not None and (stop.set_at, stop.reason) != (stop.since, stop.first_reason):  # stopped again
         first = f"first stopped by {stop.first_set_by or 'unknown'}: {stop.first_reason or 'no reason given'}"
         reason += f" (on {_utc(stop.set_at)}; {first}, on {_utc(stop.since or 0)})"
-    return Halt(by=ControlKind.STOP, why=reason, todo=f"to resume: sexton start {start_argument}", since=stop.since)
+    todo = f"to resume: sexton start {start_argument}"
+    return Halt(by=ControlKind.STOP, scope=name, why=reason, todo=todo, since=stop.since)
 
 
 def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
@@ -124,6 +122,7 @@ def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
         way_out = f"to take it off: sexton lists remove blacklist {instance}"
         return Halt(
             by=ControlKind.BLACKLIST,
+            scope=instance,
             why=f"{instance} is on the blacklist" + (f" ({known})" if known else ""),
             todo="see: sexton lists show" if blacklisting.since is None else way_out,  # None: the settings have it
             since=blacklisting.since,
@@ -132,6 +131,7 @@ def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
     if whitelist and instance not in whitelist:
         return Halt(
             by=ControlKind.WHITELIST,
+            scope=instance,
             why=f"{instance} is not on the whitelist, which is not empty",
             todo=f"to add it: sexton lists add whitelist {instance}",
             since=max((control.since for control in whitelist.values() if control.since is not None), default=None),
@@ -156,7 +156,7 @@ def _utc(at: int) -> str:
 def _minutes(text: str, clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > DAY_MINUTES:
-        raise BadInput(f"window {text!r}: {clock} is no time of the day")
+        raise WrongUsage(f"window {text!r}: {clock} is no time of the day")
     return hours * 60 + minutes
 
 
@@ -167,7 +167,7 @@ def _days(text: str, days: str) -> set[int]:
     for part in days.split(","):
         ends = part.split("-")
         if len(ends) > 2 or any(day not in DAYS for day in ends):
-            raise BadInput(
+            raise WrongUsage(
                 f"window {text!r}: {part!r} is no day; use {', '.join(DAYS)}, ranges such as mon-fri, or daily"
             )
         first, last = DAYS.index(ends[0]), DAYS.index(ends[-1])

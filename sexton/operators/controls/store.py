@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.marks.model import InstanceMode
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt, Halted, NotEnabled
 from sexton.operators.controls.policy import halt, parse_window, stop_by_instance, vault_whitelist
@@ -34,7 +34,7 @@ class ControlStore:
         """
         check_text(name, reason, by)
         if not 0 < len(name) <= NAME_CHARACTERS:
-            raise BadInput(f"a name has 1 to {NAME_CHARACTERS} characters, this one has {len(name)}")
+            raise WrongUsage(f"a name has 1 to {NAME_CHARACTERS} characters, this one has {len(name)}")
         t = self._db.t.control
         with self._db.write() as c:
             self._check_name(c, kind, name)

@@ -260,14 +260,10 @@ class HoldKeeper(Keeper):
 
 
 def may_block(hold: Hold, lineage: Set[Ref], places: Sequence[Place]) -> bool:
-    """Return whether a hold blocks deletion of a mark, or may block it.
+    """Return whether an active hold of its instance blocks deletion of a mark, or may block it.
 
     A hold on a prefix within the mark's own prefix may block it: only a listing shows which files are under the prefix.
-
-    Args:
-        hold: an active hold of the mark's instance.
-        lineage: the mark itself and what it belongs to.
-        places: where the mark's files are.
+    ``lineage``: the mark itself and what it belongs to. ``places``: where its files are.
     """
     if hold.scope == "mark":
         return Ref(str(hold.mark_kind), str(hold.mark_id)) in lineage

@@ -14,7 +14,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import newest
 from sexton.kernel.crash_points import reached
-from sexton.kernel.errors import BadInput, Conflict, NotFound
+from sexton.kernel.errors import BadInput, Conflict, NotFound, WrongUsage
 from sexton.marks.file_results import DamagedList
 from sexton.marks.sql.file_lists import may_have_prefix, of_instance, read_lists
 from sexton.marks.sql.rows import refs_in
@@ -53,10 +53,10 @@ class HoldStore:
             TooLate: the mark that the hold names is claimed or deleted, and it has no unclaimed descendants.
         """
         if not 0 < seconds <= MAX_SECONDS:
-            raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
+            raise WrongUsage(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
         check_text(hold.reason, hold.placed_by, *filter(None, (hold.mark_id, hold.vault, hold.prefix)))
         if not 0 < len(hold.reason.strip()) <= REASON_CHARACTERS:
-            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
+            raise WrongUsage(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
         t = self._db.t
         with deciding(self._db, hold.instance) as c:
             reached("hold.guarded")
@@ -110,11 +110,7 @@ class HoldStore:
             return str(c.execute(select(t.c.instance).where(t.c.id == hold)).scalar_one_or_none() or "")
 
     def release(self, hold: int) -> Hold:
-        """End a hold now; repeating it changes nothing.
-
-        Raises:
-            UnknownHold: there is no such hold.
-        """
+        """End a hold now; repeating it changes nothing; ``UnknownHold``: there is no such hold."""
         t = self._db.t.hold
         with self._db.write() as c:
             now = self._db.now(c)

@@ -41,7 +41,8 @@ def add_vault(
     """Register a place as a vault of this deployment, and return it as registered.
 
     The marker is written before the row: a row without a marker is a fault, but a marker without a row is found again
-    when the command is repeated.
+    when the command is repeated. A vault that is registered so is returned; what it lacks since then is reported, never
+    repaired.
 
     ``take_over``: give the marker of an unregistered vault of this deployment to the new vault. ``trust``: of
     connections to an S3 service.
@@ -52,6 +53,12 @@ def add_vault(
         VaultFault: the place does not exist or cannot be reached.
     """
     spec = kind_of(spec).check(spec).model_copy(update={"deployment": deployment})
+    for known in registry.vaults(spec.instance):
+        if known.name == spec.name:
+            given, has = (one.model_dump(exclude={"uuid", "probe"}) for one in (spec, known))
+            if other := [f"{n} {has[n]!r}, not {value!r}" for n, value in given.items() if value != has[n]]:
+                raise BadInput(f"instance {spec.instance} has a vault {spec.name} already, with {'; '.join(other)}")
+            return known
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url, trust=trust)
     marker = vault.read_marker()

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.database.engine import Database, first_line
 from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.database.roles import make_login
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message
 from sexton.marks.model import Reason
 from sexton.storage.kinds import overlaps
@@ -67,11 +67,8 @@ class Registry:
     def add_instance(self, instance: str, owner: str = "sql", **traits: Any) -> None:
         """Register an instance in observe mode. A repetition corrects the options of one that nothing has used yet.
 
-        Args:
-            instance: its name.
-            owner: the owner that answers for its marks.
-            traits: ``underscore_in_ids``: ids may contain ``_``, otherwise prefixes may end with it;
-                ``owner_options``, ``knows_live``, ``key_pattern``: as in ``Instance``.
+        ``traits``: ``underscore_in_ids``: ids may contain ``_``, otherwise prefixes may end with it; ``owner_options``,
+        ``knows_live``, ``key_pattern``: as in ``Instance``.
 
         Raises:
             BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered otherwise.
@@ -96,7 +93,7 @@ class Registry:
                 elif any(registered[name] != values[name] for name in fixed):
                     raise BadInput(_registered_otherwise(instance, registered))
         except IntegrityError as e:
-            raise BadInput(
+            raise WrongUsage(
                 f"instance {instance!r} was refused: use lower-case letters, digits, - and _, at most 63; the first is "
                 "a letter or digit"
             ) from e
@@ -136,7 +133,7 @@ class Registry:
         if not names:
             raise BadInput("no instance is registered; add one: sexton instance add NAME")
         if len(names) != 1:
-            raise BadInput(f"name an instance, one of: {', '.join(names)}")
+            raise WrongUsage(f"name an instance, one of: {', '.join(names)}")
         return names[0]
 
     def enable(self, instance: str) -> None:
@@ -163,7 +160,7 @@ class Registry:
         try:
             re.compile(pattern)
         except re.error as e:
-            raise BadInput(f"{pattern!r} is no regular expression: {e}") from e
+            raise WrongUsage(f"{pattern!r} is no regular expression: {e}") from e
         t = self._db.t.instance
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == instance).values(key_pattern=pattern))
@@ -247,7 +244,7 @@ class Registry:
         try:
             c.execute(insert(self._db.t.vault).values(**spec.model_dump()))
         except IntegrityError as e:
-            raise BadInput(
+            raise WrongUsage(
                 f"vault {spec.name!r} was refused: its name has lower-case letters, digits, - and _, at most 63, and "
                 f"begins with a letter or digit ({first_line(e)})"
             ) from e
@@ -272,4 +269,4 @@ _VIEW_NAME = re.compile(rf"(?!pg_|information_schema\.|sexton(_[a-z0-9_]+)?\.){_
 def check_view_name(view: str) -> None:
     """Raise ``BadInput`` if a database can have no live view of this name; ``NO_VIEW`` is accepted."""
     if view != NO_VIEW and not _VIEW_NAME.fullmatch(view):
-        raise BadInput(f"{view!r} is no name of a live view; write SCHEMA.VIEW, in a schema of the owner, or {NO_VIEW}")
+        raise WrongUsage(f"{view!r} is no name of a live view; write SCHEMA.VIEW, in the owner's schema, or {NO_VIEW}")

@@ -72,10 +72,8 @@ def hold_on(instance: str, vault: str, prefix: str) -> Hold:
 def find_deletion(db: Database, place: Hold, keys: Collection[str] = ()) -> str:
     """Return what deletes objects of a place now, although it is held, and ends by itself; empty: nothing does.
 
-    Args:
-        db: the database.
-        place: a hold; one that is placed must still be in force.
-        keys: the objects, all of them in the place; empty: every object in it.
+    ``place``: a hold; one that is placed must still be in force. ``keys``: all of them in the place; empty: every
+    object.
 
     Raises:
         UndeleteUnsafe: an operator must end it; the message says how.

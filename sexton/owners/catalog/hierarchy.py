@@ -12,7 +12,7 @@ from sqlalchemy import Table, delete, func, select
 from sexton import contract
 from sexton.database.engine import Database
 from sexton.database.rows import sum_of
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.marks.model import MarkState
 from sexton.owners.catalog.model import (
     AlreadyDropped,
@@ -90,7 +90,7 @@ class Hierarchy:
     def alter_index(self, index: str, version: int, index_schema: Schema) -> None:
         """Record another version of an index's schema; rowsets are prepared under the highest version from now on."""
         if version <= FIRST_VERSION:
-            raise BadInput(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
+            raise WrongUsage(f"version is {version}; an index begins with version {FIRST_VERSION}; the next is above")
         with self._write() as tx:
             t = tx.t.indexes
             table = tx.ids(select(t.c.table_id).where(tx.in_instance(t.c.id, [index])))
@@ -109,9 +109,7 @@ class Hierarchy:
     def show(self, after: str = "", limit: int = 100) -> list[ShownTable]:
         """Return tables with their indexes and partitions, by id.
 
-        Args:
-            after: the last id of the page before; empty: the first page.
-            limit: tables of a page, at most 1,000.
+        ``after``: the last id of the page before; empty: the first page. ``limit``: tables of a page, at most 1,000.
         """
         with self._read() as tx:
             t = tx.t.tables
@@ -136,10 +134,7 @@ class Hierarchy:
             ]
 
     def rowsets(self, tablet: str, after: str = "", limit: int = 100) -> list[ShownRowset]:
-        """Return the rowsets of a tablet, by id.
-
-        ``after`` and ``limit``: as in ``show``.
-        """
+        """Return the rowsets of a tablet, by id; ``after`` and ``limit``: as in ``show``."""
         with self._read() as tx:
             t = tx.t.rowsets
             columns = [t.c[name] for name in ShownRowset.model_fields]
@@ -184,10 +179,7 @@ class Hierarchy:
         self._undrop_part("index", index)
 
     def undrop_partition(self, partition: str) -> None:
-        """Restore a partition.
-
-        Raises as ``undrop_index`` does.
-        """
+        """Restore a partition. Raises as ``undrop_index`` does."""
         self._undrop_part("partition", partition)
 
     def _drop_part(self, kind: str, id_: str) -> None:
@@ -242,7 +234,7 @@ def _add_partition(tx: CatalogTransaction, table: str, partition: str) -> None:
 def _add_tablets(tx: CatalogTransaction, table: str, indexes: Sequence[str], partitions: Mapping[str, int]) -> None:
     for number in (*partitions.values(), len(indexes) * sum(partitions.values())):
         if not 0 <= number <= MOST_TABLETS:
-            raise BadInput(f"{number:,} tablets; one call creates 0 to {MOST_TABLETS:,}")
+            raise WrongUsage(f"{number:,} tablets; one call creates 0 to {MOST_TABLETS:,}")
     rows = [
         {"id": new_id(), "table_id": table, "index_id": index, "partition_id": partition}
         for index in indexes
@@ -269,7 +261,7 @@ def _shown_parts(tx: CatalogTransaction, part: Table, tables: Mapping[str, bool]
 
 def _checked(limit: int) -> int:
     if not 0 < limit <= MOST_SHOWN:
-        raise BadInput(f"limit is {limit}; it must be 1 to {MOST_SHOWN}")
+        raise WrongUsage(f"limit is {limit}; it must be 1 to {MOST_SHOWN}")
     return limit
 
 

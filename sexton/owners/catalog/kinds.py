@@ -208,16 +208,8 @@ def mark_tablets(
 ) -> tuple[str, str] | None:
     """Mark the next tablets of parents that are due by one statement, but for those that are marked or were discarded.
 
-    A parent that an undrop or a claim has locked is left for the next round.
-
-    Args:
-        tx: the transaction.
-        kind: kind of the parents.
-        cutoff: which of the parents are due.
-        after: what the last call returned: a parent, and a tablet of the parents behind it.
-
-    Returns:
-        Where to continue; None: all are marked.
+    A parent that an undrop or a claim has locked is left for the next round. Return where to continue, as ``after``: a
+    parent, and a tablet of the parents behind it; None: all are marked.
     """
     mark, tablet, rowset = tx.db.t.mark, tx.t.tablets, tx.t.rowsets
     due = (

@@ -1,6 +1,4 @@
-"""Values of the catalog's records and of its operations, and its errors.
-
-Name the files of rowsets, and read these names. Pure.
+"""Values of the catalog's records and of its operations, its errors, and the names of rowsets' files. Pure.
 
 Ids contain no ``_``, so a key has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
 """
@@ -13,7 +11,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.contract import MAX_BYTES
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.kernel.message import Message, StrictMessage
 from sexton.owners.port import RecordConflict, RecordMissing
 
@@ -53,7 +51,7 @@ def check_id(*ids: str) -> None:
     """
     for id_ in ids:
         if not _ID.fullmatch(id_) or id_ in (".", ".."):
-            raise BadInput(f"{id_!r} is not an id: letters, digits, '.' and '-', at most 128, and neither '.' nor '..'")
+            raise WrongUsage(f"{id_!r} is not an id: letters, digits, '.' and '-', at most 128, neither '.' nor '..'")
 
 
 def tablet_prefix(tablet: str) -> str:
@@ -79,13 +77,8 @@ def rowset_keys(
 ) -> list[str]:
     """Return the exact keys of a written rowset.
 
-    Args:
-        tablet: its tablet.
-        rowset: its id.
-        segments: how many segments it has.
-        bitmap: whether it has a delete bitmap.
-        format_: how its inverted indexes are stored.
-        inverted: the inverted indexes of its schema; empty: it has no index file.
+    ``bitmap``: it has a delete bitmap. ``format_``: how its inverted indexes are stored. ``inverted``: those of its
+    schema; empty: it has no index file.
     """
     prefix = rowset_prefix(tablet, rowset)
     suffixes = [".dat"]

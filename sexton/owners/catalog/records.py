@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.contract import MAX_TTL_SECONDS
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, sum_of
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.owners.catalog.model import AlreadyDropped, AlreadyThere, RecordNotFound, RowsetState
 from sexton.owners.catalog.tables import TABLES, CatalogTables
 
@@ -79,15 +79,10 @@ class CatalogTransaction:
         self.c.execute(select(func.count()).select_from(rows.subquery()))
 
     def has_mark(self, t: Table, kind: str, id_: ColumnElement[str]) -> ColumnElement[bool]:
-        """Return the condition that a mark of this kind has the id of the row at hand.
+        """Return the condition that a row of ``mark`` or ``mark_history`` of this kind has the id of the row at hand.
 
         Each row is looked up by its id alone, whatever statistics PostgreSQL has. Where it expects few marks, it would
         join EXISTS and compare all rows with each other, and read all marks of a kind to find one.
-
-        Args:
-            t: ``mark`` or ``mark_history``.
-            kind: the kind.
-            id_: a column of the row.
         """
         of_row = select(literal(1)).where(t.c.id == id_, t.c.kind + "" == kind, t.c.instance + "" == self.instance)
         return of_row.scalar_subquery().is_not(None)
@@ -95,9 +90,7 @@ class CatalogTransaction:
     def mark(self, kind: str, query: Select[Any]) -> None:
         """Mark the selected objects by one statement; objects that are marked or were deleted are left out.
 
-        Args:
-            kind: kind of the new marks.
-            query: selects id, and perhaps parent_kind, parent_id, prefix and bytes.
+        ``query`` selects id, and perhaps parent_kind, parent_id, prefix and bytes.
         """
         mark, history = self.db.t.mark, self.db.t.mark_history
         new = query.subquery("new")
@@ -117,11 +110,7 @@ def new_id() -> str:
 
 
 def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows of this instance.
-
-    Raises:
-        AlreadyThere: a row with one of the ids exists.
-    """
+    """Insert rows of this instance; ``AlreadyThere``: a row with one of the ids exists."""
     if not rows:
         return
     try:
@@ -162,13 +151,13 @@ def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> d
 def check_seconds(what: str, seconds: int) -> None:
     """Raise ``BadInput`` for a time span that is not above 0 and at most 366 days."""
     if not 0 < seconds <= MAX_TTL_SECONDS:
-        raise BadInput(f"{what} is {seconds}; it must be 1 to {MAX_TTL_SECONDS}")
+        raise WrongUsage(f"{what} is {seconds}; it must be 1 to {MAX_TTL_SECONDS}")
 
 
 def check_some(what: str, values: Collection[object]) -> None:
     """Raise ``BadInput`` for a list without values."""
     if not values:
-        raise BadInput(f"{what}: name at least one")
+        raise WrongUsage(f"{what}: name at least one")
 
 
 def ensure_found(table: Table, ids: Collection[str], found_ids: Iterable[str]) -> None:

@@ -1,9 +1,8 @@
-"""Name the files of rowsets, by the schema under which they were written: of marks, and of everything that is live.
+"""Name the files of rowsets, of marks and of all that is live; end loads, and fence prepared rowsets.
 
-End loads, and fence prepared rowsets: abort their writers, then read the writers' states in a later statement.
-
-The engine has set the marks to FENCED, so no commit of them can succeed from now on; an earlier commit has removed its
-mark. Two cases remain, and both keep the rowset: a load between its two phases, and one whose record is unreadable.
+Their writers are aborted, whose states are read by a later statement. The engine has set the marks to FENCED, so no
+commit of them can succeed from now on; an earlier commit has removed its mark. Two cases remain, and both keep the
+rowset: a load between its two phases, and one whose record is unreadable.
 """
 
 from collections import defaultdict
@@ -295,8 +294,7 @@ def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, s
 def verdict(statuses: Collection[str]) -> tuple[Fenced, str]:
     """Return whether a prepared rowset may be deleted, by statuses read *after* its writer was aborted.
 
-    Args:
-        statuses: of the writing transaction and its parent; empty: no record is left.
+    They are those of the writing transaction and its parent; empty: no record is left.
     """
     for status in statuses:
         if status not in set(TxnStatus):

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, func, select, update
 
 from sexton import contract
 from sexton.database.contract_errors import check_text
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.owners.catalog import rowsets
 from sexton.owners.catalog.hierarchy import Hierarchy
 from sexton.owners.catalog.model import (
@@ -58,7 +58,7 @@ class Catalog(Hierarchy):
         """
         check_text(label)
         if not 0 < len(label) <= MOST_CHARACTERS:
-            raise BadInput(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
+            raise WrongUsage(f"the label has {len(label):,} characters; it must have 1 to {MOST_CHARACTERS}")
         check_seconds("timeout_seconds", timeout_seconds)
         with self._write() as tx:
             txn = _begin(tx, label, tx.db.now(tx.c) + timeout_seconds * 1000, None)
@@ -96,7 +96,7 @@ class Catalog(Hierarchy):
         """
         check_some("rowsets", written)
         if len({rowset.rowset for rowset in written}) < len(written):
-            raise BadInput("a rowset is named twice; record each once")
+            raise WrongUsage("a rowset is named twice; record each once")
         ids_by_values: dict[Written, set[str]] = defaultdict(set)
         for rowset in written:
             ids_by_values[rowset.model_copy(update={"rowset": ""})].add(rowset.rowset)
@@ -121,10 +121,8 @@ class Catalog(Hierarchy):
     def commit(self, txn: str, rowsets: Sequence[str] = ()) -> None:
         """Make all rowsets of a load and its parts visible, under the next versions of their partitions.
 
-        Args:
-            txn: the load.
-            rowsets: the rowsets that the writers report, beside the recorded ones: if one was collected meanwhile, the
-                commit must fail.
+        ``rowsets``: those that the writers report, beside the recorded ones: if one was collected meanwhile, the commit
+        must fail.
 
         Raises:
             contract.Collected: a rowset was fenced or collected; nothing is committed.
@@ -169,11 +167,8 @@ class Catalog(Hierarchy):
     ) -> Job:
         """Announce a rowset that replaces the inputs; no file may be written before this has returned.
 
-        Args:
-            tablet: the tablet of the inputs.
-            inputs: visible rowsets.
-            vault: the vault of the output, which will hold all versions from their first to their last.
-            expiry_seconds: how long the job may take.
+        ``inputs``: visible rowsets of the tablet. ``vault``: of the output, which will hold all versions from their
+        first to their last. ``expiry_seconds``: how long the job may take.
         """
         check_seconds("expiry_seconds", expiry_seconds)
         with self._write() as tx:
@@ -265,14 +260,9 @@ def _expect(row: Any, *statuses: TxnStatus) -> None:
 
 
 def _prepare(tx: CatalogTransaction, writer: str, tablets: Sequence[str], vault: str, seconds: int) -> list[Output]:
-    """Record rowsets that are about to be written, and mark them prepared.
+    """Record a rowset for each of the tablets, about to be written by an ``owner_txn``, and mark them prepared.
 
-    Args:
-        tx: the transaction.
-        writer: the ``owner_txn`` that writes them.
-        tablets: one rowset is recorded for each.
-        vault: where their files will be written.
-        seconds: how long the writer may take.
+    ``seconds``: how long the writer may take.
     """
     check_some("tablets", tablets)
     t = tx.db.t.vault
@@ -308,13 +298,9 @@ def _prepare(tx: CatalogTransaction, writer: str, tablets: Sequence[str], vault:
 
 
 def _publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
-    """Make rowsets visible under the next versions of their partitions.
+    """Make rowsets visible under the next versions of their partitions, in the order of their rows.
 
     A partition advances by as many versions as the tablet in it with the most new rowsets has.
-
-    Args:
-        tx: the transaction.
-        new_rows: rows of ``rowsets``, in the order of their versions.
     """
     if not new_rows:
         return

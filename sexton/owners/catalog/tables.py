@@ -21,12 +21,9 @@ def _table(
 ) -> Table:
     """Return a table.
 
-    Args:
-        name: its name.
-        columns: those of the primary key come first, and the instance is the last of these.
-        indexed: columns that are looked up with the instance.
-        paged: whether the rows of a value of an indexed column are read in the order of their ids.
-        of_some: indexes of some of its rows.
+    ``columns``: those of the primary key come first, and the instance is the last of these. ``indexed``: columns that
+    are looked up with the instance. ``paged``: the rows of a value of an indexed column are read in the order of their
+    ids. ``of_some``: indexes of some of its rows.
     """
     keys = [column for column in columns if column.primary_key]
     order = ["id"] if paged else []

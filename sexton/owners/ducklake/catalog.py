@@ -80,13 +80,7 @@ def triggers(c: Connection, schema: str) -> frozenset[str]:
 
 
 def run(db: Database, schema: str, statements: Sequence[str], refused_if: str = "") -> None:
-    """Run statements in one transaction.
-
-    Args:
-        db: the lake's database, with its login.
-        schema: of the lake.
-        statements: the statements.
-        refused_if: a query that must return nothing afterwards.
+    """Run statements of a lake's login in one transaction; ``refused_if``: a query that must return nothing afterwards.
 
     Raises:
         BadInput: the lake's tables belong to another role.

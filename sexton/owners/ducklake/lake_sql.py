@@ -97,9 +97,7 @@ class LakeSql:
     def key(self, path: str, is_inside: str = "") -> str:
         """Return the key of a file in its vault; elsewhere: its path without the first slash.
 
-        Args:
-            path: of the file.
-            is_inside: the expression for whether it is in the lake's vault, where that is known already.
+        ``is_inside``: the expression for whether it is in the lake's vault, where that is known already.
         """
         # substr would count the characters of the whole text, and take four times as long.
         below = f"right({path}, -{len(self.lake.data_path)})"
@@ -123,8 +121,7 @@ class LakeSql:
     def paths(self, source: str) -> str:
         """Return the query of registered files: ``path``, NULL where its table is unknown, and ``name``, its last part.
 
-        Args:
-            source: a table of files, or rows with its columns.
+        ``source``: a table of files, or rows with its columns.
         """
         return (
             "SELECT CASE WHEN f.path_is_relative THEN d.path || f.path ELSE f.path END AS path, '/' || f.path AS name "

@@ -55,12 +55,7 @@ class LakeFacts(NamedTuple):
 
 
 def problems(facts: LakeFacts, data_path: str) -> list[str]:
-    """Return why a lake is not attached as it should be; nothing: it is. Pure.
-
-    Args:
-        facts: what its catalog shows.
-        data_path: the data path with which it was attached.
-    """
+    """Return why a lake, attached with this data path, is not attached as it should be; nothing: it is. Pure."""
     reasons = [reason for reason in (missing_triggers(facts.triggers),) if reason]
     if not facts.has_view:
         reasons.append(f"the view {VIEW} is missing")

@@ -1,8 +1,6 @@
-"""The owner ``http``: each question is a request to the system that keeps the records.
+"""The owner ``http``: each question is a request to the system that keeps the records. Its answers are checked here.
 
-What an owner serves over HTTP. Its answers are checked here: unknown and wrong fields are refused.
-
-An unknown field may be a mistyped or a newer one that would keep an object longer.
+An unknown field is refused: it may be a mistyped or a newer one that would keep an object longer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

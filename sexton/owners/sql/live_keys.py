@@ -32,7 +32,6 @@ from sexton.marks.live import MOST_KEY, MOST_SHOWN, LiveEntry
 from sexton.marks.model import DueMark, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
-from sexton.owners.sql import live_keys
 from sexton.owners.sql.live_view import LiveView, beginning, names_an_object
 from sexton.storage.kinds import VAULT_KINDS, NotInAnyVault, resolve, url_roots
 from sexton.storage.model import VaultSpec
@@ -92,13 +91,7 @@ NONE = LooseKeys({}, is_whole=True)
 
 
 def read(db: Database, view: LiveView, vaults: Mapping[str, VaultSpec], heartbeat: Callable[[], None]) -> LooseKeys:
-    """Read the view through; return its rows that are not in canonical form.
-
-    Args:
-        db: the database.
-        view: the live view.
-        vaults: the instance's vaults by name.
-        heartbeat: called between pages.
+    """Read the view through; return its rows that are not in canonical form. ``heartbeat`` is called between pages.
 
     Raises:
         OwnerSilent: the key of a row is not in the vault that the row names.
@@ -326,13 +319,13 @@ class LiveMarks:
         for name in (mark.prefix,) if mark.prefix is not None else (mark.keys or ()):
             covering = {*covering_prefixes(name), *covering_prefixes(canonical(name))}
             for spelling in {spelling for covered in covering for spelling in self.loose.spellings(covered)}:
-                for view_name in live_keys.names_in_view(self.vaults, mark.vault, spelling):
+                for view_name in names_in_view(self.vaults, mark.vault, spelling):
                     yield _name_row(mark, view_name)
 
     def _prefixes(self, mark: DueMark) -> list[str]:
         """Return the prefixes under which the view may show objects under the prefix of a mark."""
         spellings = self.loose.spellings(mark.prefix) if mark.prefix is not None else set()
-        return [n for spelling in spellings for n in live_keys.names_in_view(self.vaults, mark.vault, spelling)]
+        return [n for spelling in spellings for n in names_in_view(self.vaults, mark.vault, spelling)]
 
     def _pages(self, rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
         """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""

@@ -46,16 +46,12 @@ def reading(
     seconds: int | None = None,
     look_seconds: int | None = None,
 ) -> Iterator[LiveView]:
-    """Open an instance's live view in a transaction that reads it.
+    """Open an instance's live view (``SCHEMA.VIEW``) in a transaction that reads it.
 
-    Args:
-        db: the database.
-        instance: the instance.
-        view: its view, ``SCHEMA.VIEW``.
-        moment: the name of the snapshot in which it is read, as ``Database.share`` returned it; empty: a snapshot of
-            this moment; None: each statement sees the newest rows.
-        seconds: how long a statement may take; None: ``STATEMENT_SECONDS``.
-        look_seconds: how long the transaction may begin further statements; None: ``LOOK_SECONDS``.
+    ``moment``: the name of the snapshot in which it is read, as ``Database.share`` returned it; empty: a snapshot of
+    this moment; None: each statement sees the newest rows. ``seconds``: how long a statement may take; None:
+    ``STATEMENT_SECONDS``. ``look_seconds``: how long the transaction may begin further statements; None:
+    ``LOOK_SECONDS``.
 
     Raises:
         OwnerSilent: there is no login for the view, it could do more than read the view, or it leads to another

@@ -152,11 +152,8 @@ def rows_of(
 ) -> list[tuple[str | None, str, str, str, str]]:
     """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id.
 
-    Args:
-        view: the view.
-        names: keys and ids.
-        instances: instances that name the view; rows about another one are left out, as only its own view counts.
-        most: how many rows are read at most.
+    ``names``: keys and ids. ``instances``: those that name the view; rows about another one are left out, as only its
+    own view counts. ``most``: how many rows are read at most.
     """
     covering_keys = [key for covered in names for key in covering_prefixes(covered)]
     columns = view.table.c

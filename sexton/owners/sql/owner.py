@@ -182,14 +182,9 @@ class SqlOwner(Owner):
     def _looked(
         self, view: LiveView, meaning: _Meaning, name: str, most_seconds: int, look: Callable[[], Found]
     ) -> Found:
-        """Return what a look at the whole view finds, or found a moment ago.
+        """Return what a look at the whole view finds, or found a moment ago: at most ``most_seconds``.
 
-        Args:
-            view: the view.
-            meaning: of the view, now.
-            name: what is looked for.
-            most_seconds: how long the look is trusted at most.
-            look: looks for it.
+        ``meaning``: of the view, now. ``name``: what is looked for.
         """
         known_as, begun = (name, view.instance, view.table.fullname), time.monotonic()
         known = self._looks.get(known_as)

@@ -1,8 +1,6 @@
 """Decide whether a job may open a registration, and how much it may protect; end the protections that are due.
 
-Find the registered objects that are being deleted.
-
-These functions are called after ``wait_for_claims``: no more registered objects are claimed then.
+Registered objects that are being deleted are found after ``wait_for_claims``: no more of them are claimed then.
 """
 
 import logging
@@ -42,15 +40,9 @@ def find_claimed(db: Database, c: Connection, instance: str, items: Sequence[Ite
     """Return (vault, key) of the registered objects, and of those under registered prefixes, that are being deleted.
 
     A registered prefix may lose objects that a second pass finds. Only while a request of a first pass may be on its
-    way, whose rows are gone, the prefixes of marks that await their second pass are returned too, where one of them
-    and a registered prefix overlap. An object that is deleted already has no row any longer: only its store can answer,
+    way, whose rows are gone, the prefixes of marks that await their second pass are returned too, where one of them and
+    a registered prefix overlap. An object that is deleted already has no row any longer: only its store can answer,
     after this, whether it exists.
-
-    Args:
-        db: the database.
-        c: a connection in a transaction.
-        instance: the instance.
-        items: items of the registration.
     """
     objects = [(item.vault, item.key) for item in items if not item.prefix]
     prefixes = Prefixes(items)
@@ -247,15 +239,7 @@ def _active_count(db: Database, c: Connection, instance: str) -> int:
 def end_due(
     db: Database, c: Connection, instance: str, now: int, settings: ProtectionSettings
 ) -> Mapping[str, ProtectionEnd]:
-    """End the protections of an instance that are due; return job → reason.
-
-    Args:
-        db: the database.
-        c: a connection in a transaction that writes.
-        instance: the instance.
-        now: ms since 1970.
-        settings: the settings of protections.
-    """
+    """End the protections of an instance that are due; return job → reason."""
     t, i = db.t.protection, db.t.instance
     watermark = c.execute(select(i.c.watermark).where(i.c.id == instance)).scalar_one_or_none()
 

@@ -61,10 +61,9 @@ class ProtectionStore:
     def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same.
 
-        Args:
-            registration: instance, job, owner, description, valid_ts, and ``digest``: of all items to register.
-            seconds: its duration, unless it is renewed; None: the setting's.
-            filter_: the filter that it registers, if any.
+        ``registration``: instance, job, owner, description, valid_ts, and ``digest``: of all items to register.
+        ``seconds``: its duration, unless it is renewed; None: the setting's. ``filter_``: what it registers, if it is
+        one.
 
         Raises:
             Exists: the job has another protection, or a finished one.
@@ -217,12 +216,8 @@ class ProtectionStore:
     ) -> Protection:
         """Extend a protection.
 
-        Args:
-            instance: the instance.
-            job: the job.
-            seconds: duration from now; None: the setting's.
-            of: the id of the protection that is meant, as the job may have had another one before.
-            at_least: a protection that expires later than requested stays as it is.
+        ``seconds``: duration from now; None: the setting's. ``of``: the id of the protection that is meant, as the job
+        may have had another one before. ``at_least``: one that expires later than requested stays as it is.
 
         Raises:
             ProtectionNotFound: there is no such protection; perhaps a round found it overdue and ended it.

@@ -64,11 +64,8 @@ class AuditFile(NamedTuple):
 def separate_location(audit_url: str, deployment: str) -> VaultSpec | None:
     """Return the separate location that ``audit_url`` names, None where it is empty: each vault holds its own log.
 
-    Two deployments may name the same location; each has a folder of its own in it.
-
-    Args:
-        audit_url: as for ``read_place``, ``%`` encoded in one of a file; or an absolute path.
-        deployment: our deployment id.
+    Two deployments may name the same location; each has a folder of its own in it. The URL is one for ``read_place``,
+    with ``%`` encoded in one of a file, or an absolute path.
 
     Raises:
         BadInput: ``audit_url`` has another form, or is in a folder that is reserved for a vault's own files.

@@ -135,13 +135,9 @@ class AuditReader:
 def _of_rounds(
     vault: Vault, instance: str, spans: dict[int, tuple[int, int]], batches: Collection[int] = ()
 ) -> list[AuditFile]:
-    """Return the files of rounds in the order of batches.
+    """Return the files of an instance's rounds in a vault, in the order of batches.
 
-    Args:
-        vault: where they are.
-        instance: whose rounds they are.
-        spans: round → its first and last instant, in ms since 1970.
-        batches: only files of these; empty: of all.
+    ``spans``: round → its first and last instant, in ms since 1970. ``batches``: only files of these; empty: of all.
     """
     files = []
     for round_, (first, last) in spans.items():

@@ -109,16 +109,9 @@ class AuditLocations:
     ) -> None:
         """Create it without opening a location.
 
-        Args:
-            vaults: the deployment's vaults.
-            registered: returns the vaults of an instance (``Registry.vaults``).
-            audit_url: see ``separate_location``; empty: each vault holds the log of its own objects.
-            deployment: our deployment id.
-            endpoint_url: the settings' S3 endpoint; empty for AWS.
-            trust: of connections to an S3 service.
-
-        Raises:
-            BadInput: ``audit_url`` names no location.
+        ``registered`` returns the vaults of an instance. ``audit_url``: see ``separate_location``, which raises
+        ``BadInput``; empty: each vault holds the log of its own objects. ``endpoint_url``: the settings' S3 endpoint;
+        empty for AWS.
         """
         self._vaults, self._registered = vaults, registered
         spec = separate_location(audit_url, deployment)
@@ -180,11 +173,7 @@ class ParquetAudit:
         """Remove files of days that ended before the retention began, some at a time; return how many were removed.
 
         Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
-
-        Args:
-            instance: the one whose files are removed.
-            now: in ms since 1970.
-            heartbeat: called between pages.
+        ``heartbeat`` is called between pages.
         """
         today = now // DAY_MS
         if self._checked_days.get(instance) == today:

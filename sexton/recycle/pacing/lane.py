@@ -192,12 +192,9 @@ class Lane:
         return report
 
     def apply(self, report: PaceReport, shared: Shared | None, workers: int) -> None:
-        """Adopt what all workers know after a report.
+        """Adopt what all workers that share the place know after a report.
 
-        Args:
-            report: the one that was exchanged.
-            shared: the row of the place; None: the exchange failed, so the next report repeats this one.
-            workers: how many share the place.
+        ``shared``: the row of the place; None: the exchange failed, so the next report repeats this one.
         """
         if shared is None:
             self._cut |= report.cut

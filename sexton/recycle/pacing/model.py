@@ -80,13 +80,10 @@ class Piece(NamedTuple):
         return self._replace(refusals=0).cut(len(self.places) // 2)
 
     def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":
-        """Return the files at some positions, which the store refused at an instant.
+        """Return the files at some positions of this piece, which the store refused at an instant, in seconds.
 
-        Args:
-            positions: in this piece.
-            at: when, in seconds on the deletion's clock.
-            telling: whether the store accepted others meanwhile, or failed at these alone: only then the refusal
-                counts. Files of a piece from which some were accepted start to count again.
+        ``telling``: whether the store accepted others meanwhile, or failed at these alone: only then the refusal
+        counts. Files of a piece from which some were accepted start to count again.
         """
         progress = len(positions) < len(self.places)
         return self._at(positions)._replace(refusals=1 if progress else self.refusals + telling, refused_at=at)

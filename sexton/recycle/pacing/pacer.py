@@ -43,12 +43,10 @@ class SharedPacer:
     """Decides when a request may be sent and how large it is. Safe to share between threads; ``now`` in seconds."""
 
     def __init__(self, shares: PaceStore, lookup: Callable[[str, str], VaultSpec], endpoint_url: str = "") -> None:
-        """Create a pacer without reading anything.
+        """Create a pacer without reading anything; the workers share the table of ``shares``.
 
-        Args:
-            shares: the table that the workers share.
-            lookup: returns the row of (instance, vault), or raises ``UnknownVault``.
-            endpoint_url: the settings' S3 endpoint, used where a row names none.
+        ``lookup`` returns the row of (instance, vault), or raises ``UnknownVault``. ``endpoint_url``: of the settings,
+        used where a row names none.
         """
         self._shares, self._lookup, self._endpoint_url = shares, lookup, endpoint_url
         self._worker = secrets.token_hex(8)
@@ -94,11 +92,8 @@ class SharedPacer:
     def reserve(self, charge: Mapping[str, int], now: float) -> float:
         """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
 
-        Otherwise return the seconds after which to ask again, never 0.
-
-        Args:
-            charge: place → keys of the request; all places are of one vault.
-            now: in seconds.
+        Otherwise return the seconds after which to ask again, never 0. ``charge``: place → keys of the request; all
+        places are of one vault. ``now``: in seconds.
         """
         self._exchange(charge, now)
         with self._lock:

@@ -78,12 +78,10 @@ def grown(rate: Rate, seconds: float) -> Rate:
 
 
 def refused(rate: Rate, measured: float | None, streak: int) -> Rate:
-    """Return the rate after a congestion.
+    """Return the rate after a congestion at a rate.
 
-    Args:
-        rate: the rate at which the store refused.
-        measured: keys per second that it accepted lately, None where that is not known.
-        streak: congestions since it last accepted a key, this one included.
+    ``measured``: keys per second that the store accepted lately, None where that is not known. ``streak``: congestions
+    since it last accepted a key, this one included.
     """
     keys, ceiling = rate
     if streak > 1:  # it refuses everything, which does not show the rate that it will accept again
@@ -99,23 +97,17 @@ def refused(rate: Rate, measured: float | None, streak: int) -> Rate:
 def pause(streak: int, workers: int = 1, retry_after: float | None = None) -> float:
     """Return the seconds in which nothing is sent after the last of ``streak`` congestions; workers take turns.
 
-    Args:
-        streak: congestions since the store last accepted a key.
-        workers: how many share the place; the pause is this many times as long.
-        retry_after: seconds that the store asked to wait, None where it named none.
+    The pause is as many times as long as there are ``workers`` that share the place. ``retry_after``: seconds that the
+    store asked to wait, None where it named none.
     """
     backoff = min(LAST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(streak - 1, 10) * workers)
     return max(backoff, min(retry_after or 0.0, PATIENCE_SECONDS))
 
 
 def resized(window: RequestWindow, seconds: float, *, full: bool, growth: float) -> RequestWindow:
-    """Return the window after a request.
+    """Return the window after a request that took some seconds; it grows at most by the factor ``growth``.
 
-    Args:
-        window: the one before it.
-        seconds: how long the request took.
-        full: whether as many requests were under way as the window allows.
-        growth: by which factor it may grow.
+    ``full``: whether as many requests were under way as the window allows.
     """
     if seconds > SLOW_SECONDS:
         return narrowed(window, 0.7)

@@ -80,11 +80,8 @@ class PaceStore:
     def put_cap(self, vault: str, keys_per_second: int, reason: str = "", by: str = "") -> Cap:
         """Set or replace the cap of the deletes in ``VAULT`` or ``INSTANCE/VAULT``, over all workers.
 
-        Args:
-            vault: the name may be without its instance where only one instance has such a vault.
-            keys_per_second: the upper bound.
-            reason: shown to operators.
-            by: who sets it; empty: the user of this process.
+        The name may be without its instance where only one instance has such a vault. ``by``: who sets it; empty: the
+        user of this process.
 
         Raises:
             BadInput: there is no such vault, or several instances have one of that name.

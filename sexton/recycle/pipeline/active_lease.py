@@ -51,6 +51,8 @@ class ActiveLease:
         self._renewed_at = float("-inf")
         self._whitelist: frozenset[str] = frozenset()
         self._faults: dict[str, str] = {}
+        self.fault_details: dict[str, str] = {}
+        """By vault that this range skips: what it met there first."""
         self.unanswered: Counter[str] = Counter()
         """By vault: prefixes that could not be listed in this range."""
         self._lock = threading.Lock()
@@ -69,6 +71,7 @@ class ActiveLease:
         """Skip a vault in this range, and log what it answered. May be called from any thread."""
         if self._faults.get(vault) != reason:
             log.warning("vault %s of %s: %s: %s", vault, self._lease.instance, reason, detail)
+            self.fault_details[vault] = detail
         self._faults[vault] = reason
 
     def exclude_vault(self, vault: str, reason: str, detail: str) -> None:

@@ -16,7 +16,7 @@ from sexton.marks.model import Ref
 from sexton.owners.port import OwnerSilent, Verify
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease, BatchWork
 from sexton.recycle.pipeline.listing import GIVEN_UP
-from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Chunk, RangeReceipt, refuse_many
 from sexton.recycle.pipeline.parts import Parts
 from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.settle import Settler
@@ -65,10 +65,11 @@ class Adopter:
             active_lease.keep_alive()
             self._stores.files.count_adopted(batch, order, verify)
         for batch in unfinished:
-            work = BatchWork(self._stores.batches.adopt_earlier(batch, order, attempt), active_lease)
+            work = BatchWork(self._stores.batches.adopt_earlier(batch, order, order.attempts + attempt), active_lease)
+            refuse_many(order, self._stores.files.last_number(work.token))
             keep_counts += self._settler.finish(work, order.upload_grace_seconds)
             self._stores.batches.close(work.token)
-        work = BatchWork(self._stores.batches.open(order, attempt)[0], active_lease)
+        work = BatchWork(self._stores.batches.open(order, order.attempts + attempt)[0], active_lease)
         receipt = self._make_second_passes(work, order, keep_counts)
         self._stores.batches.close(work.token)
         return receipt
@@ -91,6 +92,7 @@ class Adopter:
                 chunk = self._resolver.resolve(work, marks, last_file, claimed=True)
                 self._resolver.keep_live(work, chunk)
                 self._resolver.keep_blocked(work, chunk)
+                refuse_many(order, sum(chunk.candidates[ref].files for ref in chunk.refs))
                 self._abort_uploads(work, chunk)
                 lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
                 self._stores.owner_marks.note_lacking(work.token, lacking)
@@ -103,9 +105,13 @@ class Adopter:
         while refs := due_marks.take_finished(work.token, after, SECOND_PASS_MARKS):  # last: its owner may fail again
             after = refs[-1]
             keep_counts += settler.settle(work, refs, order.upload_grace_seconds, logged=False)
-        faults = work.active_lease.faults
         return RangeReceipt(
-            scanned=scanned, finished=True, kept=name_first(keep_counts), quarantined=quarantined, faults=faults
+            scanned=scanned,
+            finished=True,
+            kept=name_first(keep_counts),
+            quarantined=quarantined,
+            faults=work.active_lease.faults,
+            fault_details=work.active_lease.fault_details,
         )
 
     def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease, verify: Verify) -> Counter[Kept]:

@@ -8,6 +8,7 @@ from collections import Counter
 
 from pydantic import Field
 
+from sexton.kernel.errors import TooManyObjects
 from sexton.kernel.message import Message
 from sexton.marks.kept import Kept, KeptCounts
 from sexton.marks.model import Candidate, Cutoff, DueMark, File, Lease, Place, Ref, Unresolvable
@@ -40,12 +41,15 @@ class RangeOrder(Message):
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
     attempts: int = 0
     """At most so many attempts were made by workers of another queue: attempts of this queue are newer."""
+    most_objects: int | None = None
+    """One process gives up when more are listed: Spark may be free. None: it deletes all."""
 
 
 class RangeReceipt(Message):
     """The result of one range. ``kept``: marks by the reason to keep them; ``faults``: excluded vaults, and why.
 
-    ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
+    ``fault_details``: what the worker met in these vaults, for people. ``removed``, ``objects`` and ``bytes`` are those
+    of the kind in the whole round so far.
     """
 
     scanned: int = 0
@@ -56,6 +60,7 @@ class RangeReceipt(Message):
     protected_bytes: int = 0
     quarantined: int = 0
     faults: dict[str, str] = Field(default_factory=dict)
+    fault_details: dict[str, str] = Field(default_factory=dict)
     removed: int = 0
     objects: int = 0
     bytes: int = 0
@@ -69,6 +74,14 @@ class AdoptOrder(Message):
     upload_grace_seconds: int
     cutoffs: dict[str, Cutoff] = Field(default_factory=dict)
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
+    attempts: int = 0
+    most_objects: int | None = None
+
+
+def refuse_many(order: RangeOrder | AdoptOrder, objects: int) -> None:
+    """Raise ``TooManyObjects`` if so many are listed that one process gives up."""
+    if order.most_objects is not None and objects > order.most_objects:
+        raise TooManyObjects(f"more than {order.most_objects:,} objects are listed")
 
 
 class Quarantined(Message):

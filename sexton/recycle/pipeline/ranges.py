@@ -15,7 +15,7 @@ from sexton.kernel.errors import GuardBusy
 from sexton.marks.kept import OWNER_BUSY, PROTECTED, Kept, name_first
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
-from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import Chunk, Cursor, RangeOrder, RangeReceipt, refuse_many
 from sexton.recycle.pipeline.parts import Deletion, Parts
 from sexton.recycle.pipeline.resolve import Resolver
 from sexton.recycle.pipeline.settle import Settler
@@ -52,6 +52,8 @@ class _RangeState:
     protected_bytes: int = 0
     last_file: int = 0
     """The number of the last file that this range stored, or an earlier attempt."""
+    claimed_files: int = 0
+    """Files of claimed marks, and all that earlier attempts left."""
     nothing_due: bool = False
     """Whether no due mark is left, or the plan's count of marks is reached."""
     chunk_marks: int = field(default_factory=lambda: CHUNK_MARKS)
@@ -65,6 +67,7 @@ class _RangeState:
         self.scanned += len(seen)
         self.quarantined += len(chunk.unresolvable)
         self.claimed += len(claimed)
+        self.claimed_files += sum(chunk.candidates[ref].files for ref in claimed)
         self.keep_counts += chunk.kept
         self.protected_bytes += chunk.protected_bytes
 
@@ -87,6 +90,7 @@ class RangeRunner:
             LeaseLost: stop; a newer run continues.
             Halted: stop; an operator's stop, a list or a window halts the instance.
             NotEnabled: the instance is in observe mode.
+            TooManyObjects: the next attempt finishes what is claimed, and continues.
         """
         # Each task queue counts its attempts from 1: add the most that the other queue made, so that this one is newer.
         token, stored_receipt, claimed_before = self._stores.batches.open(order, order.attempts + attempt)
@@ -103,8 +107,10 @@ class RangeRunner:
             cursor=order.after,
             keep_counts=Counter(),
             # Numbers of files only grow, also over rows that are removed meanwhile.
-            last_file=self._stores.files.last_number(token),
+            last_file=(last_file := self._stores.files.last_number(token)),
+            claimed_files=last_file,
         )
+        refuse_many(order, last_file)
         state.keep_counts += self._settler.finish(state.work, order.upload_grace_seconds)
         self._run_groups(state)
         receipt = RangeReceipt(
@@ -116,6 +122,7 @@ class RangeRunner:
             protected_bytes=state.protected_bytes,
             quarantined=state.quarantined,
             faults=active_lease.faults,
+            fault_details=active_lease.fault_details,
             **self._stores.outcomes.deleted_so_far(token, order.kind),
         )
         self._stores.batches.close(token, receipt)
@@ -168,6 +175,7 @@ class RangeRunner:
             files += chunk.files
             scanned += chunk.seen
         state.work_done += max(files, scanned)
+        refuse_many(order, state.claimed_files)
         return _ClaimedGroup(refs, files_after, state.last_file)
 
     def _claim(self, state: _RangeState, chunk: Chunk) -> list[Ref]:

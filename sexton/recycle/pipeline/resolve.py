@@ -246,7 +246,7 @@ class Resolver:
             if fault == UNREACHABLE and not is_given_up and self._answers(work, error.vault):
                 fault = BAD_REPLY  # a range waits for an UNREACHABLE one only once
             if fault:
-                work.active_lease.add_fault(error.vault, fault, error.detail)
+                work.active_lease.add_fault(error.vault, fault, f"{error.detail}; met by mark {mark.kind}/{mark.id}")
                 return by_vault(error.vault, fault)
 
     def _answers(self, work: BatchWork, vault: str) -> bool:

@@ -1,6 +1,6 @@
-"""Plans as they are built and listed, and the states they pass through. Pure values; instants in ms since 1970.
+"""Plans as they are built and listed, the states they pass through, and what it costs to apply one. Pure.
 
-Estimate what it costs to apply a plan: requests, money, minutes. Pure.
+Instants are in ms since 1970.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from sexton.marks.kept import KeepReason, Kept, KeptCounts
 from sexton.marks.model import NOTHING_DUE, Cutoff
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.model import Cursor
+from sexton.storage.model import PAGE_KEYS
 
 
 class PlanState(StrEnum):
@@ -284,8 +285,6 @@ class Shift(Message):
 
 ASSUMED_KEYS_PER_SECOND = 3_500
 """The rate that is assumed before a round has deleted anything: what a store usually allows for one prefix."""
-PAGE_KEYS = 1_000
-"""Keys that one DELETE request names, and that one LIST request returns, at most."""
 LISTINGS = 2
 """How often a prefix is listed: before it is deleted, and after the upload grace."""
 

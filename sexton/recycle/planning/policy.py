@@ -47,10 +47,8 @@ class Allowance(NamedTuple):
 def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance | None:
     """Return the limit of 24 hours, None where the policy has none.
 
-    Args:
-        policy: with its limits.
-        live: the owner's fresh count of live objects; None where the owner has no count.
-        silent: why the owner could not count them this time; then a fraction allows its least.
+    ``live``: the owner's fresh count of live objects; None where it has no count. ``silent``: why it could not count
+    them this time; then a fraction allows its least.
     """
     if policy.unlimited is None:
         return None
@@ -82,12 +80,9 @@ def divide(
 ) -> tuple[list[KindPlan], list[KindPlan]]:
     """Return what a round may delete now, and what awaits approval, with the reason on each kind of the second list.
 
-    Args:
-        due: what is due, kind by kind.
-        limit: how many objects of limited kinds may be deleted within 24 hours; None: there is no limit.
-        used: how many of them were claimed without approval within the last 24 hours.
-        stopped: kinds of which a round found more objects than were estimated.
-        questioned: kinds that need an approval whatever their size, and why.
+    ``limit``: how many objects of limited kinds may be deleted within 24 hours without approval; None: there is no
+    limit. ``used``: how many were claimed so within the last 24 hours. ``stopped``: kinds of which a round found more
+    objects than were estimated. ``questioned``: kinds that need an approval whatever their size, and why.
     """
     underestimated = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
     exceeding: Collection[str] = ()
@@ -122,10 +117,7 @@ def _awaiting(due: DueKind, reason: str, *, stopped: bool) -> KindPlan:
 def kinds_over_limit(kinds: Sequence[KindPlan], allowed: int, used: int) -> frozenset[str]:
     """Return the limited kinds that do not fit under the limit. A kind fits as a whole or not; the smallest go first.
 
-    Args:
-        kinds: what is due.
-        allowed: how many objects of limited kinds may be deleted within 24 hours.
-        used: how many of them were claimed without approval within the last 24 hours.
+    ``allowed`` and ``used``: as in ``divide``.
     """
     left = max(0, allowed - used)
     exceeding = set()
@@ -301,9 +293,7 @@ def for_owner(policy: Policy, owner: str) -> Policy:
 def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Sequence[Sequence[str]]:
     """Return the kinds in waves: those of one wave are deleted at the same time, each after all that must precede it.
 
-    Args:
-        kinds: the kinds of a plan.
-        after: kind → kinds that must precede it; those that the plan does not contain are ignored.
+    ``after``: kind → kinds that must precede it; those that the plan does not contain are ignored.
 
     Raises:
         BadInput: the order contains a circle.

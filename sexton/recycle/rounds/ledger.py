@@ -19,7 +19,8 @@ class Ledger:
         carried = carried or Carried(run="", plan=None, leases=0, lost_leases=0, tries=0, kinds=(), faults={})
         self.kinds = {k.kind: k for k in carried.kinds}
         self.leases, self.leases_lost, self.tries = carried.leases, carried.lost_leases, carried.tries
-        self._faults, self._adopted = carried.faults, carried.kept_by_adoption
+        self._faults, self._fault_details = carried.faults, carried.fault_details
+        self._adopted = carried.kept_by_adoption
         self._quarantined_by_adoption, self._adoption_ms = carried.quarantined_by_adoption, carried.adoption_ms
 
     def begin(self, plan: Plan) -> None:
@@ -41,7 +42,7 @@ class Ledger:
         """Enter the receipt for earlier rounds' claims; of the marks that it kept, the last receipt counts."""
         self._adopted = receipt.kept
         self._quarantined_by_adoption += receipt.quarantined
-        self._faults = self._faults | receipt.faults
+        self._add_faults(receipt)
 
     def add_adoption_time(self, took_ms: int) -> None:
         """Enter for how long (ms) the round worked on marks that earlier rounds had claimed."""
@@ -75,7 +76,7 @@ class Ledger:
         """Enter the receipt of a range."""
         kind, number = order.kind, order.shard
         before = self.kinds[kind]
-        self._faults = self._faults | receipt.faults
+        self._add_faults(receipt)
         shards = list(before.shards)
         shard = shards[number]
         changed = {"limit": shard.limit - receipt.claimed, "cursor": receipt.last, "finished": receipt.finished}
@@ -103,7 +104,7 @@ class Ledger:
         """Enter the error of a kind; empty: it is tried again."""
         self._update(kind, error=error)
 
-    def note_spark(self, kind: str, note: str, *, again: bool = True) -> None:
+    def note_spark(self, kind: str, note: str, again: bool) -> None:
         """Enter that a kind with many objects is deleted on Spark, or why not; ``again``: its next range may be."""
         self._update(kind, note=note, tries_spark=self.kinds[kind].tries_spark and again)
 
@@ -152,6 +153,7 @@ class Ledger:
             quarantined=self._quarantined_by_adoption + sum(k.quarantined for k in kinds),
             kinds=kinds,
             faults=self._faults,
+            fault_details=self._fault_details,
             leases=self.leases,
             lost_leases=self.leases_lost,
             adoption_ms=self._adoption_ms,
@@ -168,10 +170,15 @@ class Ledger:
             tries=self.tries,
             kinds=tuple(self.kinds.values()),
             faults=self._faults,
+            fault_details=self._fault_details,
             kept_by_adoption=self._adopted,
             quarantined_by_adoption=self._quarantined_by_adoption,
             adoption_ms=self._adoption_ms,
         )
+
+    def _add_faults(self, receipt: RangeReceipt) -> None:
+        self._faults = self._faults | receipt.faults
+        self._fault_details = self._fault_details | receipt.fault_details
 
     def _update(self, kind: str, **changed: object) -> None:
         self.kinds[kind] = self.kinds[kind].model_copy(update=changed)

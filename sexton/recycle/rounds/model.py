@@ -26,8 +26,9 @@ class OpenedRound(Message):
     """Kind → which of its marks are due by an agreed retention; for the owner."""
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
     """Vaults in which the round deletes nothing, because it could not write itself into their markers, and why."""
+    fault_details: dict[str, str] = Field(default_factory=dict)
     heavy_objects: int | None = None
-    """A kind with more objects than this is deleted on Spark; None: no kind is."""
+    """More objects than this are deleted on Spark; None: control workers delete all."""
 
 
 class ShardProgress(Message):
@@ -111,6 +112,7 @@ class Carried(Message):
     tries: int
     kinds: tuple[KindProgress, ...]
     faults: dict[str, str]
+    fault_details: dict[str, str] = Field(default_factory=dict)
     kept_by_adoption: KeptCounts = Field(default_factory=dict)
     quarantined_by_adoption: int = 0
     adoption_ms: int = 0
@@ -156,6 +158,7 @@ class CloseOrder(Message):
     quarantined: int = 0
     kinds: tuple[KindProgress, ...] = ()
     faults: dict[str, str] = Field(default_factory=dict)
+    fault_details: dict[str, str] = Field(default_factory=dict)
     leases: int = 1
     lost_leases: int = 0
     adoption_ms: int = 0

@@ -37,41 +37,43 @@ class Recycler:
         self._ranges = RangeRunner(parts, resolver, settler, group_files)
         self._adopter = Adopter(parts, resolver, settler)
 
-    def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
+    def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> OpenedRound:
         """Write the round into its vaults' markers, by which an older copy of the database is recognised.
 
         Markers are written in parallel while the lease is renewed: a few vaults that do not answer must not cost the
-        others their round. Return the vaults that the round excludes, and why.
+        others their round. Return the round with the vaults that it excludes, and why.
         """
         if not (opened.may_delete and opened.vaults):
-            return {}
-        over, excluded = threading.Event(), dict[str, str]()
+            return opened
+        over, faults = threading.Event(), dict[str, VaultFault | UnknownVault]()
         with ThreadPoolExecutor(ANNOUNCED_AT_ONCE, thread_name_prefix="announce") as pool:
             vault_of = {pool.submit(self._announce_to, opened, name, over): name for name in opened.vaults}
             try:
                 waiting = set(vault_of)
                 while waiting:
                     done, waiting = wait(waiting, timeout=RENEW_SECONDS, return_when=FIRST_COMPLETED)
-                    excluded |= {vault_of[future]: fault for future in done if (fault := future.result())}
+                    faults |= {vault_of[future]: fault for future in done if (fault := future.result())}
                     heartbeat()
                     self._parts.leases.renew(opened.lease)
             finally:
                 over.set()
-        return excluded
+        reasons = {vault: str(getattr(e, "reason", Reason.UNKNOWN_VAULT)) for vault, e in faults.items()}
+        details = {vault: str(getattr(e, "detail", e)) for vault, e in faults.items()}
+        return opened.model_copy(update={"excluded_vaults": reasons, "fault_details": details})
 
-    def _announce_to(self, opened: OpenedRound, vault: str, over: threading.Event) -> str:
-        """Return why the marker was not written; empty if it was. It is written again while a store throttles."""
+    def _announce_to(self, opened: OpenedRound, vault: str, over: threading.Event) -> VaultFault | UnknownVault | None:
+        """Return why the marker was not written; None: it was. It is written again while a store throttles."""
         until = time.monotonic() + ANNOUNCE_SECONDS
         while True:
             try:
                 self._parts.vaults.announce(opened.lease.instance, vault, opened.round)
             except Throttled as busy:
                 if time.monotonic() > until or over.wait(busy.retry_after or BUSY_SECONDS):
-                    return busy.reason
+                    return busy
             except (VaultFault, UnknownVault) as e:
-                return str(getattr(e, "reason", Reason.UNKNOWN_VAULT))
+                return e
             else:
-                return ""
+                return None
 
     def mark_due(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> None:
         """Let the owner mark new garbage, so that the plan of a round that only observes shows it."""

@@ -64,13 +64,7 @@ class HttpCuts:
     ) -> None:
         """Check the arguments; nothing is sent yet.
 
-        Args:
-            url: the address of Sexton's API.
-            token: a token of scope ``node:NODE``.
-            node: the id of this backend.
-            instance: the instance of this backend.
-            wait: sleeps for some seconds before a request is sent again.
-            trust: of the connection.
+        ``token``: of scope ``node:NODE``. ``wait`` sleeps for some seconds before a request is sent again.
 
         Raises:
             BadInput: the URL or the token is invalid; the message does not show the token.

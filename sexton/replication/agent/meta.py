@@ -30,12 +30,9 @@ class SqliteMeta:
     """
 
     def __init__(self, directory: Path, backend: str, busy_seconds: float = BUSY_SECONDS) -> None:
-        """Store the arguments; the file is opened on first use.
+        """Store the arguments; the file in the node's data directory is opened on first use.
 
-        Args:
-            directory: the node's data directory.
-            backend: the backend that the directory must belong to.
-            busy_seconds: how long to wait while the node writes.
+        The directory must belong to ``backend``. ``busy_seconds``: how long to wait while the node writes.
         """
         self._directory, self._backend, self._busy = directory, backend, busy_seconds
         self._open: sqlite3.Connection | None = None

@@ -1,6 +1,4 @@
-"""Cuts that are granted to a storage node, their results, and the entries of its meta store. Versions are inclusive.
-
-Parse the keys and values of a node's meta store, and build the names of its binlog files. Pure.
+"""Cuts that are granted to a storage node, their results, and its meta store's entries. Versions are inclusive. Pure.
 
 An entry has two keys, ``binlog_meta_{tablet uid}_{version, 20 digits}_{rowset}`` and ``binlog_data_…``; its files are
 ``{tablet's path}/_binlog/{rowset}_{segment}.dat``. Any other form is ``Malformed``: nothing is guessed, and no parsed
@@ -201,13 +199,7 @@ def parse_key(key: bytes) -> BinlogKey:
 
 
 def parse_entry(key: bytes, value: bytes, uid: str, tablet: str) -> BinlogFiles:
-    """Return the files of an entry.
-
-    Args:
-        key: the key of the entry.
-        value: the value of the entry, in JSON.
-        uid: the uid of the tablet that the entry must belong to.
-        tablet: the id under which that tablet is registered.
+    """Return the files of an entry; ``uid`` and ``tablet``: of the registered tablet that it must belong to.
 
     Raises:
         Malformed: the entry cannot be read, or key, value and registration contradict one another.

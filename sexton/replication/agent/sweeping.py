@@ -42,23 +42,14 @@ class BackendSweeper:
     """Sweeps one backend, one sweep at a time: a second call waits for the end of the first."""
 
     def __init__(self, meta: SqliteMeta, cuts: "HttpCuts", instance: str = "", keys: int = PAGE_KEYS) -> None:
-        """Store the arguments.
-
-        Args:
-            meta: the node's meta store.
-            cuts: the source of granted cuts.
-            instance: the instance of the backend; empty: not known.
-            keys: entries of a tablet that are deleted together.
-        """
+        """``instance``: of the backend; empty: not known. ``keys``: entries of a tablet that are deleted together."""
         self._meta, self._cuts, self._instance, self._keys = meta, cuts, instance, keys
         self._lock = threading.Lock()
 
     def sweep(self, heartbeat: Callable[[], None], order: SweepOrder | None = None) -> Swept:
-        """Delete the granted binlogs. It can be repeated, and stopped anywhere.
+        """Delete the granted binlogs, by default of all tablets. It can be repeated, and stopped anywhere.
 
-        Args:
-            heartbeat: called between tablets and between pages of one; it may raise to stop the sweep there.
-            order: the tablets to sweep; by default all.
+        ``heartbeat`` is called between tablets and between pages of one; it may raise to stop the sweep there.
 
         Raises:
             NoStore, OtherBackend, StoreBusy: the data directory cannot be used; nothing counts as deleted.

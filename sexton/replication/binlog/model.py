@@ -2,8 +2,6 @@
 
 A *log* belongs to a database (``tbl`` is empty) or to one of its tables. If the database's own log is enabled, it
 stores every record, and all tables are cut with it; otherwise each table has a log of its own.
-
-Inputs and results of the binlog GC workflow and its activities: names and numbers, never lists of tablets.
 """
 
 from pydantic import Field

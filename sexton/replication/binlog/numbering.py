@@ -78,11 +78,8 @@ def number_records(
 ) -> NumberedRecords:
     """Number new records in every log that stores them.
 
-    Args:
-        records: at least one, in the order of their commit_seq, all above the database's last one.
-        logs: the logs as they are before.
-        versions: by commit_seq the versions that each record created.
-        now: ms since 1970.
+    ``records``: at least one, in the order of their commit_seq, all above the database's last one. ``versions``: by
+    commit_seq the versions that each record created. ``now``: ms since 1970.
     """
     numbered = NumberedRecords([], [], [], [])
     database: Row = {"instance": logs.own_log.instance, "db": logs.own_log.db}
@@ -120,10 +117,8 @@ def judge_resent(
 ) -> StoreResult:
     """Return why records up to the database's last one need not be stored.
 
-    Args:
-        records: as they were sent, none above the last one.
-        logs: the logs as they are.
-        stored: (type, data) by commit_seq, of those that are stored.
+    ``records``: as they were sent, none above the last one. ``stored``: (type, data) by commit_seq, of those that are
+    stored.
 
     Raises:
         OutOfOrder: a record differs from the stored one, or was never stored although a log should have it.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.replication.binlog.model import (
     MAX_COMMIT_SEQ,
     UPSERT,
@@ -42,7 +42,7 @@ def parse_ttl(value: int | str) -> int | None:
     if value == FOREVER:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_TTL:
-        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
+        raise WrongUsage(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
     return value
 
 
@@ -68,13 +68,8 @@ def effective_timestamp(record: StoredRecord, previous: int, now: int) -> int:
     """Return the timestamp from which a record's age is counted: not after ``now`` and not before the previous record.
 
     Expired records are therefore always the first ones of a log. A record without a timestamp counts as old as the
-    previous record, but at most ``INHERITED_MS`` older than its arrival: an owner that sends no timestamps at all
-    would otherwise lose new records.
-
-    Args:
-        record: the new record.
-        previous: the effective timestamp of the record before it, in ms; 0: this is the first one.
-        now: ms since 1970.
+    previous record, but at most ``INHERITED_MS`` older than its arrival: an owner that sends no timestamps at all would
+    otherwise lose new records. ``previous``: the effective timestamp of the record before it, in ms; 0: there is none.
     """
     if record.timestamp:
         timestamp = min(record.timestamp, now)
@@ -90,12 +85,8 @@ def decide_cut(
 ) -> Cut:
     """Decide up to which record a log is cut.
 
-    Args:
-        log: its state before the cut.
-        expired: the last record that the configuration no longer retains.
-        expired_records: how many records that are.
-        consumers: the readers that are not LOST.
-        settings: the limits of a cut without an approval.
+    ``expired``, ``expired_records``: the last record that the configuration no longer retains, and how many those are.
+    ``consumers``: the readers that are not LOST.
     """
     held: dict[str, int] = {}
     for reader in consumers:
@@ -136,10 +127,7 @@ def max_fraction(log: LogRetention, settings: BinlogSettings) -> float:
 def clock_problem(checked_at: int | None, now: int, settings: BinlogSettings) -> str:
     """Return why the clock forbids a cut; empty if it advanced as expected.
 
-    Args:
-        checked_at: when the previous run began, by the same clock; None: there was none.
-        now: ms since 1970.
-        settings: the interval between runs.
+    ``checked_at``: when the previous run began, by the same clock; None: there was none.
     """
     moved = 0 if checked_at is None else now - checked_at
     if abs(moved) <= max(2 * settings.interval_seconds, CLOCK_SLACK_SECONDS) * 1000:

@@ -72,12 +72,9 @@ class DatabaseBinlogs:
         }
 
     def is_cut(self, seq: int, tables: frozenset[str], *, no_database_log: bool) -> bool:
-        """Tell whether a record is in no log any longer.
+        """Tell whether a record, which names these tables, is in no log any longer.
 
-        Args:
-            seq: the number of the record.
-            tables: the tables that it names.
-            no_database_log: whether the database is known to have no log of its own.
+        ``no_database_log``: whether the database is known to have no log of its own.
         """
         if self.dropped:
             return True

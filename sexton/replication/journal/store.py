@@ -41,10 +41,8 @@ class JournalStore:
     def read(self, instance: str, after: int, follower: str = "") -> JournalPage:
         """Return the entries after a number, a hundred at most, and about 1 MiB of bodies.
 
-        Args:
-            instance: the instance of the journal.
-            after: the last entry that the caller has applied; 0: none.
-            follower: the caller's name; entries that it has not applied are retained for it. Empty: not a follower.
+        ``after``: the last entry that the caller has applied; 0: none. ``follower``: the caller's name; entries that it
+        has not applied are retained for it. Empty: not a follower.
 
         Raises:
             JournalTrimmed: the next entry is deleted.
@@ -101,12 +99,9 @@ class JournalStore:
     def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, steady: bool = True) -> int:
         """Delete entries that all followers have applied; return how many.
 
-        Args:
-            instance: the instance of the journal.
-            patience_ms: a follower that was silent for this long becomes LOST, and has to load a snapshot. If there is
-                no follower, entries are retained for this long.
-            heartbeat: called between some thousands of entries.
-            steady: whether Sexton could receive requests during all of that time; if not, no follower becomes LOST.
+        A follower that was silent for ``patience_ms`` becomes LOST, and has to load a snapshot, if Sexton could receive
+        requests during all of that time (``steady``). If there is no follower, entries are retained for that long.
+        ``heartbeat`` is called between some thousands of entries.
         """
         t, head, follower = self._db.t.journal, self._db.t.journal_head, self._db.t.journal_follower
         active = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))

@@ -180,12 +180,6 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
 
     A missing version is retained at once. It is marked for repair only after ``gap_persist_seconds``, because versions
     may arrive in any order. A replica that is bad, or marked, stays so until a report shows that it misses none.
-
-    Args:
-        before: the state before the report.
-        report: the reported versions.
-        now: ms since 1970.
-        settings: how long a gap must persist.
     """
     if report.unknown:
         report = _bounded(before, report)
@@ -225,10 +219,8 @@ def apply_report(before: Replica, report: ReportedVersions, now: int, settings: 
 def full_copy_bound(replica: Replica, committed: int | None) -> int:
     """Return the version above which no FULL_COPY_ONLY replica is kept waiting, whatever other backends reported.
 
-    Args:
-        replica: the replica.
-        committed: the newest version that the owner committed in its partition; None: unknown. Then a replica that was
-            unhealthy waits for its own version, and one that an operator gave up for the version after it.
+    ``committed``: the newest version that the owner committed in its partition; None: unknown. Then a replica that was
+    unhealthy waits for its own version, and one that an operator gave up for the version after it.
     """
     if committed is not None:
         return committed

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.insight.wording import quantity
-from sexton.marks.kept import Blocker
+from sexton.marks.kept import Blocker, Severity
 from sexton.replication.binlog.sql.rows import find_last_run, logs_with_blocker
 from sexton.replication.replicas.sql import figures
 from sexton.wal.model import BlockReason
@@ -35,14 +35,19 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
         see = f"sexton wal explain {topic.name}"
         if topic.quarantined:
             reset = f"{see}; once it is understood: sexton wal reset {topic.name} --reason TEXT"
-            yield Blocker(held_by="quarantine", why=topic.quarantined, way_out=reset, **common)
+            of = {"held_by": "quarantine", "why": topic.quarantined, "way_out": reset}
+            yield Blocker(severity=Severity.QUARANTINED, **of, **common)
         whys = {BlockReason.SILENT: f"region {_named(silent)}" if silent else "", BlockReason.FAULT: topic.fault}
-        for reason, since in topic.blocked.items():
-            yield Blocker(held_by=reason, since=since, why=whys.get(reason, ""), way_out=see, **common)
+        fault: dict[BlockReason, int | None] = {BlockReason.FAULT: None} if topic.fault else {}
+        for reason, since in (fault | topic.blocked).items():
+            severity = Severity.FAULT if reason is BlockReason.FAULT else Severity.OTHER
+            why = whys.get(reason, "")
+            yield Blocker(severity=severity, held_by=reason, since=since, why=why, way_out=see, **common)
     by_name = {topic.name: topic for topic in topics}
     # One row for each topic with LOSS: its regions block it until they have flushed, or are reset.
     for name, regions in sorted(wal.lost(names).items()):
         yield Blocker(
+            severity=Severity.LOST,
             instance=by_name[name].instance,
             held_by="LOSS",
             what=f"topic {name}: {quantity(regions, 'region')}",
@@ -114,6 +119,7 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
     consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
     if last_run.refused:
         yield Blocker(
+            severity=Severity.FAULT,
             instance=instance,
             held_by="clock",
             what="binlogs",
@@ -124,6 +130,7 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
     for log in logs:
         if log.awaiting_seq is not None:
             yield Blocker(
+                severity=Severity.APPROVAL,
                 instance=instance,
                 held_by="approval",
                 what=f"binlog {log.name}: records up to {log.awaiting_seq}",

@@ -38,6 +38,8 @@ if os.getppid() != parent:
 os.execvp(sys.argv[5], sys.argv[5:])
 """
 _POLL_SECONDS = 0.05
+READY_SECONDS = 300.0
+"""How long a program may take until it is ready: on a busy machine a cold start takes minutes."""
 GRACE_SECONDS = 25.0
 """Longer than a worker's graceful shutdown, in which it records its deletions."""
 
@@ -55,15 +57,10 @@ class Child:
         stop_with: signal.Signals = signal.SIGTERM,
         user: tuple[int, int] = (0, 0),
     ) -> None:
-        """Describe a program; ``start`` runs it.
+        """Describe a program and its whole environment; ``start`` runs it.
 
-        Args:
-            name: of its log and its pid file.
-            command: the program and its arguments.
-            home: where both files are.
-            env: its whole environment.
-            stop_with: the signal after which it ends in good order.
-            user: the user and group that it runs as; zeros: those of this process.
+        ``name``: of its log and its pid file, both in ``home``. ``stop_with``: the signal after which it ends in good
+        order. ``user``: the user and group that it runs as; zeros: those of this process.
         """
         self.name = name
         self._stop_with = stop_with
@@ -83,7 +80,7 @@ class Child:
         """Return its exit code (negative: ended by that signal), or None while it runs."""
         return self._process.poll() if self._process else None
 
-    def start(self, ready: Callable[[], bool], timeout: float) -> float:
+    def start(self, ready: Callable[[], bool], timeout: float = READY_SECONDS) -> float:
         """Launch it, and wait as ``await_ready`` does."""
         self.launch()
         return self.await_ready(ready, timeout)
@@ -110,7 +107,7 @@ class Child:
         record = {"pid": pid, "started": _start_time(pid), "command": self._command, "stop_with": self._stop_with}
         write_atomically(self._pid_file, json.dumps(record))
 
-    def await_ready(self, ready: Callable[[], bool], timeout: float) -> float:
+    def await_ready(self, ready: Callable[[], bool], timeout: float = READY_SECONDS) -> float:
         """Wait until ``ready()``; return the seconds it took.
 
         Raises:

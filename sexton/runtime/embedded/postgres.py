@@ -22,7 +22,6 @@ from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import Ports
 
-READY_SECONDS = 120.0
 TRIES = 5
 """Of the start, as another program may take a port between its choice and the start."""
 PAUSE_SECONDS = 1.0
@@ -40,16 +39,11 @@ class PostgresServer:
     """One server with its data in ``HOME/postgres``, and in it one database for Sexton."""
 
     def __init__(self, home: Path, ports: Ports, password: str, options: Mapping[str, str] | None = None) -> None:
-        """Find the programs and the place of the data; ``start`` does the rest.
+        """Find the programs and the place of the data in an existing directory; ``start`` does the rest.
 
-        Args:
-            home: an existing directory.
-            ports: where its port is stored.
-            password: of the superuser and of Sexton's role; empty: every role logs in without one, as in tests.
-            options: of the server's configuration, besides those that place it on loopback.
-
-        Raises:
-            EmbeddedError: the wheel is not installed.
+        ``password``: of the superuser and of Sexton's role; empty: every role logs in without one, as in tests.
+        ``options``: of the server's configuration, besides those that place it on loopback. ``EmbeddedError``: the
+        wheel is not installed.
         """
         self._home, self._ports, self._password = home.resolve(), ports, password
         self._options = _FIXED | dict(options or {})
@@ -78,7 +72,7 @@ class PostgresServer:
             self._create_cluster()
         for remaining in reversed(range(TRIES)):
             try:
-                return self.child.start(self._answers, READY_SECONDS)
+                return self.child.start(self._answers)
             except EmbeddedError as e:
                 if remaining and "could not bind" in str(e):
                     self._take_port()

@@ -19,7 +19,6 @@ from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, find_binary
 from sexton.runtime.embedded.ports import Ports, write_atomically
 
-READY_SECONDS = 60.0
 REGISTER_SECONDS = 10.0
 """Volumes register within 5 s. One that a kill left unfinished never does, and holds no object: nobody waits for it."""
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -60,7 +59,7 @@ class S3Server:
     def start(self) -> float:
         """Start the server; return the seconds until it answers."""
         self._healthy_since = 0.0
-        return self.child.start(self._answers, READY_SECONDS)
+        return self.child.start(self._answers)
 
     def _answers(self) -> bool:
         """Return whether it is healthy with every volume registered; until then (up to 5 s) requests get a 500."""

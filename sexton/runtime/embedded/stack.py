@@ -1,9 +1,7 @@
 """Run the embedded stack over one home directory: PostgreSQL with Sexton's schema, S3, Temporal, workers.
 
-A restart over the same home keeps every object, workflow, row and key, and every port that is still free. A lock allows
-one stack for each home; it ends with the process that holds it, even when that is killed.
-
-Run a Temporal dev server with its UI on loopback. Workflows and schedules survive a restart over the same home.
+A restart over the same home keeps every object, workflow, schedule, row and key, and every port that is still free. A
+lock allows one stack for each home; it ends with the process that holds it, even when that is killed.
 """
 
 import fcntl
@@ -24,7 +22,6 @@ from sexton.runtime.embedded.ports import Ports, is_open, write_atomically
 from sexton.runtime.embedded.postgres import PostgresServer
 from sexton.runtime.embedded.s3 import S3Server
 
-READY_SECONDS = 60.0
 NAMESPACE = "default"
 
 
@@ -49,7 +46,7 @@ class TemporalServer:
 
     def start(self) -> float:
         """Start the server; return the seconds until its namespace answers."""
-        return self.child.start(self._answers, READY_SECONDS)
+        return self.child.start(self._answers)
 
     def _answers(self) -> bool:
         if not is_open(self._port):
@@ -66,14 +63,10 @@ class TemporalServer:
 WORKER = "worker"
 """The name of the first worker; the names of all others begin with it."""
 SPARK_WORKER = f"{WORKER}-spark"
-WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """The line that a worker logs once it takes work; a test compares them."""
 
 LIVE_URL = "SEXTON_LIVE_DATABASE_URL"
-API = "api"
-API_READY_LINE = "the API is listening"
-
 LOOPBACK = "localhost,127.0.0.1"
 """Hosts that children reach directly, whatever proxy the environment names."""
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
@@ -178,10 +171,8 @@ class Stack:
     ) -> None:
         """Launch a worker that uses the running servers, and stop an earlier one of that name.
 
-        Args:
-            name: ``worker``, or for an additional worker a name that begins with it.
-            settings: variables for this worker only.
-            arguments: of its command line, for example its role.
+        The names of additional workers begin with ``worker``. ``settings``: variables for this worker only.
+        ``arguments``: of its command line, for example its role.
         """
         assert name.startswith(WORKER)
         assert self._ports is not None
@@ -200,11 +191,17 @@ class Stack:
         """Launch a worker for Spark, which starts Spark itself with its first job; ``settings``: variables for it."""
         self.launch_worker(SPARK_WORKER, settings, ("--role", "spark"))
 
-    def start_api(self) -> float:
-        """Start ``sexton api`` and wait until it listens; return the seconds it took. Raises ``EmbeddedError``."""
-        child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._child_environment())
-        self.children[API] = child
-        return child.start(lambda: child.has_logged(API_READY_LINE), WORKER_READY_SECONDS)
+    def start_console(self) -> float:
+        """Start the console, with the API beside it; return the seconds until it listens. Raises ``EmbeddedError``."""
+        command, env = [sys.executable, "-m", "sexton", "console"], self._child_environment()
+        child = self.children["console"] = Child("console", command, self.home, env)
+        return child.start(lambda: child.has_logged("listening on"))
+
+    def create_token(self) -> str:
+        """Return a new token, with which an operator may log in to the console for a day."""
+        create = ("token", "create", "--scope", "operate@*", "--days", "1", "--note", "sexton up")
+        command, env = [sys.executable, "-m", "sexton", *create], self._child_environment()
+        return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
     def _child_environment(self) -> dict[str, str]:
         env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
@@ -214,7 +211,7 @@ class Stack:
     def await_worker(self, name: str = WORKER) -> float:
         """Wait until a worker logs that it takes work; return the seconds. Raises as ``Child.await_ready`` does."""
         child = self.children[name]
-        return child.await_ready(lambda: child.has_logged(WORKER_READY_LINE), WORKER_READY_SECONDS)
+        return child.await_ready(lambda: child.has_logged(WORKER_READY_LINE))
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a process that uses this stack, from ``HOME/env``; empty before the first start."""

@@ -30,7 +30,7 @@ Report = Callable[[str], None]
 def run(home: Path, worker: bool, report: Report) -> None:
     """Start the stack, print its addresses, and supervise it; return when a signal stops it.
 
-    With ``worker``, a worker and a worker for Spark run, and rounds run on schedule; new instances only observe.
+    With ``worker``, workers and the console run, and rounds run on schedule; new instances only observe.
 
     Raises:
         EmbeddedError: a part did not start, or a server died; everything else has been stopped.
@@ -46,10 +46,7 @@ def run(home: Path, worker: bool, report: Report) -> None:
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
             stack.launch_spark_worker()
-            from config.settings import load  # takes a tenth of a second, which the CLI's start must not
-
-            least = load().spark.spark_threshold_objects
-            report(f"Spark     starts with the first check or deletion of more than {least:,} objects")
+            report(f"console   ready in {stack.start_console():.1f} s")
         _addresses(stack, report)
         StackSupervisor(stack, report).supervise()
     except KeyboardInterrupt:
@@ -155,6 +152,9 @@ def _schedule(stack: Stack, report: Report) -> str:
 def _addresses(stack: Stack, report: Report) -> None:
     env = stack.environment()
     report("")
+    if WORKER in stack.children:
+        report(f"console      http://{env['SEXTON_API__LISTEN']}/console")
+        report(f"             log in with {stack.create_token()}, which ends after a day")
     # Without the ticks, which would fill the list; `sexton schedules apply` makes them, and the attribute.
     runs = f"/namespaces/{NAMESPACE}/workflows?query={quote(WITHOUT_TICKS)}" if WORKER in stack.children else ""
     report(f"Temporal UI  {env['SEXTON_TEMPORAL__UI_URL']}{runs}")

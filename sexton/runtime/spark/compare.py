@@ -121,16 +121,9 @@ class SparkComparison:
         scratch: str,
         connections: int = 16,
     ) -> None:
-        """Store the ports.
+        """``where``: the deployment as executors reach it. ``connections``: to the database, of all executors together.
 
-        Args:
-            sessions: where jobs run.
-            where: the deployment as executors reach it.
-            vaults: the vaults, each confirmed by its marker.
-            live: the live side.
-            runs: stores progress and findings.
-            scratch: a folder that every executor sees: a path, or a URL that Spark reads.
-            connections: to the database, of all executors together.
+        ``scratch``: a folder that every executor sees: a path, or a URL that Spark reads.
         """
         self._sessions, self._where, self._vaults = sessions, where, vaults
         self._live, self._runs, self._scratch = live, runs, scratch.rstrip("/")

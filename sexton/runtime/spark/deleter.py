@@ -129,7 +129,8 @@ class SparkDeletion:
             for part in job.results.result():
                 for vault, reason in part.faults.items():
                     # Executors cannot use the vault, though this process may.
-                    self._active_lease.exclude_vault(vault, reason, "an executor cannot use it; see the log of Spark")
+                    detail = f"an executor cannot use it: {part.fault_details.get(vault, 'see the log of Spark')}"
+                    self._active_lease.exclude_vault(vault, reason, detail)
                 if part.stopped:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
@@ -155,14 +156,10 @@ class SparkEngine:
     """Compares and deletes on Spark."""
 
     def __init__(self, engine: Engine, sessions: Sessions, work: Work, *, connections: int, scratch: str) -> None:
-        """Build the comparison and the recycler.
+        """Build the comparison and the recycler; the engine claims, settles and stores findings in this process.
 
-        Args:
-            engine: claims, settles and stores findings, in this process.
-            sessions: where jobs run.
-            work: the settings that executors build their engines with.
-            connections: to the database, of all executors together.
-            scratch: a folder that every executor sees.
+        ``work``: the settings that executors build their engines with. ``connections``: to the database, of all
+        executors together. ``scratch``: a folder that every executor sees.
         """
         stores = engine.stores
         share = max(1, connections // AT_ONCE)

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import pairwise
 
 import pyarrow as pa
+from pydantic import Field
 
 from config.settings import EngineSettings
 from sexton.database.engine import AWAY, first_line
@@ -57,6 +58,7 @@ class PartResult(Message):
 
     faults: dict[str, str]
     logged: bool
+    fault_details: dict[str, str] = Field(default_factory=dict)
     stopped: str = ""
     error: str = ""
 
@@ -81,6 +83,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
     active_lease = ActiveLease(engine.leases, engine.stores.controls, token.lease, lambda: None, order.excluded_vaults)
     for vault, reason in order.faults.items():
         active_lease.add_fault(vault, reason, "the driver cannot use it")
+    stopped = error = ""
     try:
         with engine.deleter.begin(token, active_lease, after) as deletion:
             deletion.release_up_to(to)
@@ -89,20 +92,21 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
                 deletion.wait_for(last)
                 log_deletions(engine.audit, active_lease, engine.stores.pipeline.outcomes.between(token, first, last))
             deletion.finish()
-        # With a fault, files may be untried or not logged: the process that settles audits the whole part.
-        return PartResult(faults=_own_faults(order, active_lease), logged=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:
+        stopped = type(e).__name__
         error = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
-        return PartResult(
-            faults=_own_faults(order, active_lease), logged=False, stopped=type(e).__name__, error=error[:500]
-        )
     finally:
         engine.stores.db.close()  # an idle process keeps no connection; the next task opens one
-
-
-def _own_faults(order: DeleteOrder, active_lease: ActiveLease) -> dict[str, str]:
-    """Return the faults that an executor met: for those of the driver it must not exclude a vault."""
-    return {vault: reason for vault, reason in active_lease.faults.items() if order.faults.get(vault) != reason}
+    faults = active_lease.faults
+    return PartResult(
+        # For those of the driver an executor must not exclude a vault.
+        faults={vault: reason for vault, reason in faults.items() if order.faults.get(vault) != reason},
+        fault_details=active_lease.fault_details,
+        # With a fault, files may be untried or not logged: the process that settles audits the whole part.
+        logged=order.work.audits and not stopped and not faults,
+        stopped=stopped,
+        error=error[:500],
+    )
 
 
 @cache

@@ -33,16 +33,12 @@ def bucket_counts(rows: int) -> tuple[int, ...]:
 
 
 def differing(objects: DataFrame, exact: DataFrame, buckets: int) -> DataFrame:
-    """Return the buckets in which the objects and the known names, or their sizes, differ.
+    """Return the buckets in which the objects and the known names (vault, name, bytes), or their sizes, differ.
 
-    A bucket holds 64-bit hashes of names. Its fingerprint is their number, their exclusive-or, and a sum, in which
-    equal rows do not cancel out. Two different buckets have the same fingerprint with a chance of 2^-100, or 2^-44
-    where rows are repeated: then a finding is missed, and nothing is reported wrongly.
-
-    Args:
-        objects: vault, name, bytes.
-        exact: vault, name, bytes; a name without a size makes its bucket differ where others have one.
-        buckets: how many there are, a power of 2.
+    A bucket holds 64-bit hashes of names; there are ``buckets``, a power of 2. Its fingerprint is their number, their
+    exclusive-or, and a sum, in which equal rows do not cancel out. Two different buckets have the same fingerprint with
+    a chance of 2^-100, or 2^-44 where rows are repeated: then a finding is missed, and nothing is reported wrongly. A
+    name without a size makes its bucket differ where others have one.
     """
     sized = exact.select("bytes").where("bytes is not null").limit(1).count() > 0
     object_buckets = _fingerprints(objects, "o", buckets, sized=sized)
@@ -97,14 +93,10 @@ def _fingerprints(side: DataFrame, prefix: str, buckets: int, *, sized: bool) ->
 
 
 def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataFrame:
-    """Return live files that are LOST or have another size, in vaults whose listing is complete.
+    """Return live files that are LOST or have another size, in the vaults (``whole``) whose listing is complete.
 
-    With the columns type, vault, key, expected, size, etag, written and record.
-
-    Args:
-        objects: vault, name, key, bytes, etag, written.
-        exact: vault, name, key, live, bytes, record.
-        whole: names of the vaults whose listing is complete.
+    With the columns type, vault, key, expected, size, etag, written and record. ``objects``: vault, name, key, bytes,
+    etag, written. ``exact``: vault, name, key, live, bytes, record.
     """
     live = exact.where(exact.live & exact.vault.isin(list(whole))).select(
         "vault", "name", "key", f.col("bytes").alias("expected"), "record"
@@ -124,10 +116,7 @@ def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataF
 def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) -> DataFrame:
     """Return live prefixes without any object as LOST: type, vault, key, record.
 
-    Args:
-        objects: vault, name.
-        covers: vault, name, key, live, record of prefixes.
-        whole: names of the vaults whose listing is complete.
+    ``objects``: vault, name. ``covers``: vault, name, key, live, record of prefixes. ``whole``: as in ``forward``.
     """
     on = ["vault", "prefix"]
     live = covers.where(covers.live & covers.vault.isin(list(whole)))
@@ -140,10 +129,8 @@ def empty_prefixes(objects: DataFrame, covers: DataFrame, whole: Sequence[str]) 
 def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFrame:
     """Return the objects that no record names: vault, key, size, etag, written.
 
-    Args:
-        objects: vault, name, key, bytes, etag, written; only those old enough to be judged.
-        exact: vault and name of the known files.
-        covers: vault and name of the prefixes under which all objects are known.
+    ``objects``: vault, name, key, bytes, etag, written; only those old enough to be judged. ``exact``: vault and name
+    of the known files. ``covers``: the same of the prefixes under which all objects are known.
     """
     on = ["vault", "name"]
     unknown = objects.join(exact.select(*on), on, "left_anti")

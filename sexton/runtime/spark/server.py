@@ -20,7 +20,6 @@ from sexton.kernel.process import make_directory
 from sexton.runtime.embedded.child import Child, EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
-READY_SECONDS = 300.0
 SPARK_HOME = Path(pyspark.__file__).parent
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -78,16 +77,10 @@ class ConnectServer:
     """One server. Call ``stop()`` in a ``finally``."""
 
     def __init__(self, home: Path, master: str, conf: Mapping[str, str], env: Mapping[str, str] | None = None) -> None:
-        """Choose a Java, and write what the server reads; ``start`` does the rest.
+        """Choose a Java (``EmbeddedError``: there is none), and write what the server reads; ``start`` does the rest.
 
-        Args:
-            home: the server's private files are in its folder ``spark``.
-            master: Spark's URL of the application.
-            conf: Spark's own settings, static ones included.
-            env: variables of the server and of its executors, besides those of ``environment``.
-
-        Raises:
-            EmbeddedError: there is no Java.
+        Its private files are in the folder ``spark`` of ``home``. ``master``: Spark's URL of the application. ``conf``:
+        Spark's own settings, static ones included. ``env``: of the server and its executors, besides ``environment``.
         """
         self.java = find_java()
         self._token = secrets.token_urlsafe(24)
@@ -125,7 +118,7 @@ class ConnectServer:
             keep_alive()
             return self._port() > 0
 
-        return self.child.start(ready, READY_SECONDS)
+        return self.child.start(ready)
 
     def stop(self) -> None:
         """Stop the server and all processes it started, and remove its files."""

@@ -29,7 +29,7 @@ import sexton
 from sexton.kernel.errors import SextonError
 from sexton.kernel.process import make_directory, open_file
 from sexton.runtime.embedded.child import EmbeddedError
-from sexton.runtime.spark.server import ConnectServer, is_local
+from sexton.runtime.spark.server import ConnectServer, find_java, is_local
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,14 +61,14 @@ class Sessions:
     def __init__(self, remote: str, conf: Mapping[str, str], home: Path, name: str = "sexton") -> None:
         """Prepare sessions. Where ``remote`` is local, a server of this process' own starts with the first one.
 
-        Args:
-            remote: Spark's URL, or ``local[N]``.
-            conf: Spark's own settings.
-            home: where the code for executors and a server's files are stored.
-            name: the deployment, whose workers share one session.
+        ``home``: where the code for executors and a server's files are stored. ``name``: the deployment, whose workers
+        share one session.
+        Raises ``EmbeddedError`` where a server of this process' own would have no Java.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)
+        if self.local:
+            find_java()
         self._conf = {k: v for k, v in conf.items() if k.startswith(RUNTIME)}
         self._new_server = partial(ConnectServer, home, remote, conf)
         self._server: ConnectServer | None = None

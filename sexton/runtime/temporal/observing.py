@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from wsgiref.simple_server import WSGIServer
 
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
@@ -51,10 +50,10 @@ class SdkMetrics:
 
 def observe(
     settings: Settings, engine: Engine, client: Client, workers: Sequence[Worker], sdk: SdkMetrics | None = None
-) -> WSGIServer | None:
+) -> str:
     """Serve metrics and health of a control worker: the process whose running event loop runs these workers.
 
-    ``sdk``: records the metrics of the client and its workers; None: they are not exported.
+    Return as ``observe_process``. ``sdk``: has the metrics of the client and its workers; None: they are not exported.
     """
     in_force = live_settings(engine.stores.db, settings).current
     figures = engine.stores.figures(in_force.map(Settings.policy), in_force.map(Settings.intervals))
@@ -70,8 +69,11 @@ def observe_process(
     workers: Sequence[Worker],
     sdk: SdkMetrics | None,
     figures: FigureCollector | None = None,
-) -> WSGIServer | None:
-    """Serve the metrics of a process alone, and its health; ``figures``: those of the deployment too."""
+) -> str:
+    """Serve the metrics of a process alone, and its health; ``figures``: those of the deployment too.
+
+    Return the address at which it answers, HOST:PORT; empty: it serves nothing.
+    """
     deployment = settings.require_deployment()
     collectors = [PoolCollector(db.engine), *([figures] if figures is not None else [])]
     registry = DeploymentRegistry(deployment, *collectors)
@@ -87,4 +89,5 @@ def observe_process(
 
     live, ready = LoopWatch(loop).check, database_check(db, deployment)
     health = Health(live={"event_loop": live}, ready={"database": ready, "temporal": polls_temporal})
-    return serve(settings.metrics.listen, registry, health)
+    server = serve(settings.metrics.listen, registry, health)
+    return "" if server is None else f"{settings.metrics.listen.rpartition(':')[0]}:{server.server_port}"

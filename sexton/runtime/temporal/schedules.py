@@ -1,6 +1,6 @@
-"""The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due.
+"""The Temporal schedule of a deployment: it ticks, and each tick starts the work that is due.
 
-It ticks often enough for the shortest interval between rounds that is in force.
+It ticks often enough for the shortest interval in force: between rounds, checks, purges or binlog GCs.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
+from math import ceil
 
 from pydantic import Field
 from temporalio.client import (
@@ -43,7 +44,9 @@ log = logging.getLogger(__name__)
 CATCH_UP = dt.timedelta(seconds=10)
 """Missed ticks are skipped: the next one starts everything that is due. Temporal allows no shorter window."""
 LONGEST_TICK_SECONDS = 60
-SHORTEST_TICK_SECONDS = 2
+TICKS_AN_INTERVAL = 4
+START_SECONDS = 2
+"""So long after its tick work begins, from which its interval counts: the tick at its end must not come before that."""
 DESCRIBE_SECONDS = 1.5
 """Patience where an attribute is missing: Temporal then answers with an internal error, which its client retries."""
 
@@ -75,8 +78,9 @@ class ScheduleInfo(Message):
 
 
 def tick_seconds(interval_seconds: int) -> int:
-    """Return the seconds between ticks: a quarter of the interval between rounds, 2 s at least and 60 s at most."""
-    return max(SHORTEST_TICK_SECONDS, min(LONGEST_TICK_SECONDS, interval_seconds // 4))
+    """Return the seconds between ticks, 60 at most: an interval ends with its fourth tick, or a later one."""
+    seconds = interval_seconds + START_SECONDS
+    return ceil(seconds / max(TICKS_AN_INTERVAL, ceil(seconds / LONGEST_TICK_SECONDS)))
 
 
 async def apply(
@@ -84,11 +88,11 @@ async def apply(
 ) -> str:
     """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``.
 
-    ``interval_seconds``: the shortest interval between rounds in force; None: that of the settings. ``paused``: create
-    it paused, with this note.
+    ``interval_seconds``: the shortest interval in force; None: that of the settings. ``paused``: create it paused, with
+    this note.
     """
     deployment = settings.require_deployment()
-    every_seconds = tick_seconds(interval_seconds or settings.recycle.recycle_interval_seconds)
+    every_seconds = tick_seconds(interval_seconds or settings.shortest_interval())
     attributes = at_start(deployment, Capability.SCHEDULE, "", ids.SCHEDULED)
     desired = _schedule(deployment, every_seconds, await search_attributes.known(client, attributes))
     if paused is not None:
@@ -150,7 +154,7 @@ async def follow_interval(client: Client, db: Database, live: LiveSettings) -> N
 
     A schedule that Temporal has lost is made again; one that was never applied is not. An operator's pause stays.
     """
-    own = known = tick_seconds(live.own.recycle.recycle_interval_seconds)
+    own = known = tick_seconds(live.own.shortest_interval())
     changed_at, kept_at = 0.0, float("-inf")
     while True:
         try:
@@ -163,7 +167,7 @@ async def follow_interval(client: Client, db: Database, live: LiveSettings) -> N
                 await change(client, live.own.require_deployment(), seconds)
                 known, changed_at = seconds, time.monotonic()
         except AWAY as e:
-            log.warning("the interval between rounds was not read, and is read again: %s", first_line(e))
+            log.warning("the intervals were not read, and are read again: %s", first_line(e))
         except (RPCError, SextonError) as e:
             log.warning("the schedule was not changed, and is tried again: %s", e)
         await asyncio.sleep(MAX_AGE_SECONDS)
@@ -247,7 +251,7 @@ async def describe(client: Client, deployment: str) -> list[ScheduleInfo]:
             return []
         if missing:
             raise AttributesMissing(
-                f"search attributes are not registered ({', '.join(missing)}), so the schedule starts nothing; "
+                f"search attributes are not Keyword attributes ({', '.join(missing)}), so the schedule starts nothing; "
                 "sexton schedules apply"
             ) from e
         raise SextonError(f"Temporal did not describe the schedule: {e}") from e

@@ -13,14 +13,14 @@ ATTRIBUTES = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in A
 
 
 async def missing(client: Client) -> list[str]:
-    """Return the names that the namespace does not know; all of them where Temporal does not list its attributes."""
+    """Return the names that the namespace does not know as keywords; all of them where Temporal lists none."""
     try:
-        known = await client.operator_service.list_search_attributes(
+        stored = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
     except RPCError:
         return sorted(ATTRIBUTES)
-    return sorted(ATTRIBUTES.keys() - known.custom_attributes.keys())
+    return sorted(name for name, type_ in ATTRIBUTES.items() if stored.custom_attributes.get(name) != type_)
 
 
 async def of_another_type(client: Client) -> list[str]:
@@ -46,7 +46,7 @@ async def register(client: Client) -> list[str]:
     Raises:
         SextonError: Temporal refuses, as Temporal Cloud does: add them in its own console.
     """
-    names = await missing(client)
+    names = sorted({*await missing(client)} - {*await of_another_type(client)})
     if names:
         request = AddSearchAttributesRequest(
             namespace=client.namespace, search_attributes={name: ATTRIBUTES[name] for name in names}

@@ -13,9 +13,10 @@ from temporalio.client import Client, WorkflowExecution, WorkflowQueryFailedErro
 from temporalio.service import RPCError
 
 from config.settings import Settings
+from sexton.insight.status import WAITS
 from sexton.insight.views import ALL_INSTANCES
 from sexton.kernel.errors import SextonError
-from sexton.marks.kept import Blocker
+from sexton.marks.kept import Blocker, Severity
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.client import connect, workflow_queue
 from sexton.runtime.temporal.search_attributes import missing
@@ -49,6 +50,7 @@ async def _find(service: "Deployment") -> list[Blocker]:
     queue = await workflow_queue(client, settings)
     found = await _schedule(client, settings)
     everything: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "everything", "held_by": "no worker"}
+    everything["severity"] = Severity.OVERDUE
     if not queue.pollers:
         why = "no worker polls this deployment's queue"
         return [*found, Blocker(**everything, why=why, way_out="sexton worker run")]
@@ -67,6 +69,7 @@ async def _find(service: "Deployment") -> list[Blocker]:
 
 async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
     common: dict[str, Any] = {"instance": ALL_INSTANCES, "what": "all rounds, checks, purges and binlog GCs"}
+    common["severity"] = Severity.OVERDUE
     try:
         stored = await schedules.describe(client, settings.require_deployment())
     except schedules.AttributesMissing as e:
@@ -74,11 +77,8 @@ async def _schedule(client: Client, settings: Settings) -> list[Blocker]:
         return [Blocker(held_by="search attributes", why=why, way_out=way_out, **common)]
     if not stored:
         return [Blocker(held_by="no schedule", why="none was applied", way_out="sexton schedules apply", **common)]
-    return [
-        Blocker(held_by="paused schedule", since=s.last, why=s.note, way_out="sexton schedules resume", **common)
-        for s in stored
-        if s.paused
-    ]
+    common |= {"severity": Severity.HALTED, "way_out": "sexton schedules resume"}
+    return [Blocker(held_by="paused schedule", since=s.last, why=s.note, **common) for s in stored if s.paused]
 
 
 async def _paused_in_temporal(client: Client, running: str) -> list[Waiting]:
@@ -149,7 +149,8 @@ def _blocker(service: "Deployment", run: WorkflowExecution, state: str, why: str
         topic = service.stores.wal.floors.topics([subject]).get(subject)
         instance = topic.instance if topic is not None else ALL_INSTANCES
     name, since = control.name.format(subject=subject).removeprefix("the "), int(run.start_time.timestamp() * 1000)
-    yield Blocker(instance=instance, held_by=state, what=name, since=since, why=why, way_out=way_out)
+    severity = WAITS.get(state, (Severity.HALTED, ""))[0]
+    yield Blocker(severity=severity, instance=instance, held_by=state, what=name, since=since, why=why, way_out=way_out)
 
 
 def _subject(run: WorkflowExecution) -> str:

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from sexton.kernel.trust import STRICT, PlainHttp, Trust
 from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
-from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, s3_client
+from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, forget_logins, s3_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -90,7 +90,10 @@ class S3Bucket:
         except PlainHttp as error:
             raise self.fault("DENIED", str(error)) from error
         except REQUEST_ERRORS as error:
-            raise fault(self.spec.name, error) from error
+            failure = fault(self.spec.name, error)
+            if failure.reason == "DENIED":
+                forget_logins()
+            raise failure from error
 
     def call_with_retries(self, request: "Callable[[S3Client], T]") -> T:
         """Send a request, and a few times again where the store fails quickly: one bad reply is no fault of the vault.

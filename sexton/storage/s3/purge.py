@@ -22,6 +22,8 @@ from sexton.storage.s3.wire import fits_xml
 
 LISTED = 1_000
 """Versions and markers of one reply (S3 API limit)."""
+NULL = "null"
+"""The id of what is written, or hidden, while versioning is suspended: each write and delete replaces it."""
 
 _FIELDS = {"Key", "VersionId", "IsLatest", "LastModified"}
 
@@ -129,6 +131,25 @@ def versions_of(bucket: S3Bucket, keys: Sequence[str], page_until: float) -> tup
             else:
                 results += _versions_in(bucket, group, reply)
     return results, [key for group in groups for key in group]
+
+
+def null_bytes(bucket: S3Bucket, keys: Sequence[str], until: float) -> dict[str, int]:
+    """Return the bytes of the keys whose current object is the null version: a suspended bucket deletes it for good.
+
+    Of other keys the delete hides a version, or their versions cannot be listed. The arguments are as in ``purge``.
+
+    Raises:
+        Throttled: the store throttles.
+    """
+    try:
+        groups, _ = versions_of(bucket, keys, until)
+    except VaultFault as fault:
+        if isinstance(fault, Throttled):
+            raise
+        return {}
+    versions = [version for group in groups for of_key in group.versions.values() for version in of_key]
+    others = {version.key for version in versions if version.latest and version.id != NULL}
+    return {v.key: v.bytes for v in versions if v.id == NULL and not v.marker and v.key not in others}
 
 
 def versions_under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[ObjectVersion]]]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import PAGE_KEYS, PAGE_SECONDS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
+from sexton.storage.port import BAD_REPLY, UNREACHABLE, Throttled, VaultFault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete, head_all
-from sexton.storage.s3.purge import ObjectVersion, versions_of, versions_under
+from sexton.storage.s3.purge import NULL, ObjectVersion, versions_of, versions_under
 
 ByKey = dict[str, list[ObjectVersion]]
 
@@ -35,17 +36,33 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
         for page in versions_under(bucket, prefix):
             yield from _undelete_page(bucket, page, dry_run)
     for start in range(0, len(keys), PAGE_KEYS):
-        waiting = list(dict.fromkeys(keys[start : start + PAGE_KEYS]))
-        for key in waiting:
+        page_keys = list(dict.fromkeys(keys[start : start + PAGE_KEYS]))
+        for key in page_keys:
             check_key(key)
+        yield from _undelete_keys(bucket, page_keys, dry_run)
+
+
+def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> list[Undeleted]:
+    """Undelete keys; if the store fails at them but answers otherwise, halve them: one of them may be the reason."""
+    pages, waiting = list[Undeleted](), list(keys)
+    try:
         while waiting:
             groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
             complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
-            yield from _undelete_page(bucket, complete, dry_run)
+            pages += _undelete_page(bucket, complete, dry_run)
             unclear = [key for group in groups if not group.complete for key in group.versions]
             if unclear:
                 reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
-                yield Undeleted(examined=len(unclear), failed=len(unclear), reason=reason)
+                pages.append(Undeleted(examined=len(unclear), failed=len(unclear), reason=reason))
+    except VaultFault as fault:
+        if isinstance(fault, Throttled) or fault.reason not in (UNREACHABLE, BAD_REPLY):
+            raise
+        bucket.require_exists()
+        if len(keys) == 1:
+            return [Undeleted(examined=1, failed=1, reason=f"{keys[0]}: {fault.detail}")]
+        halves = keys[: len(keys) // 2], keys[len(keys) // 2 :]
+        return [page for half in halves for page in _undelete_keys(bucket, half, dry_run)]
+    return pages
 
 
 def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Undeleted]:
@@ -81,6 +98,7 @@ def _undelete_page(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Und
         markers=removed,
         bytes=sum(version.bytes for version in shown.values()),
         nothing_left=sum(all(v.marker for v in versions) for versions in page.values() if versions),
+        older=sum(any(v.id == NULL for v in _markers_above(page[key])) for key in shown),
         failed=len(failures),
         reason=next(iter(failures.values()), ""),
     )

@@ -53,7 +53,7 @@ from sexton.storage.s3.delete import (
     head_all,
     with_deleted_as,
 )
-from sexton.storage.s3.purge import purge
+from sexton.storage.s3.purge import null_bytes, purge
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
 from sexton.storage.vault_parts import cut_in_bytes, in_bytes, spread
@@ -171,17 +171,23 @@ class S3Vault:
     def _delete(self, etag_of_key: Mapping[str, str], until: float, *, conditional: bool) -> dict[str, KeyResult]:
         if not etag_of_key:
             return {}
+        keys, freed = list(etag_of_key), dict[str, int]()
         try:
             versioning = self._bucket.versioning()
+            if versioning == "Suspended" and self.spec.versions != "purge":
+                freed = null_bytes(self._bucket, keys, until)
         except Throttled as busy:
-            return {key: throttled(key, busy) for key in etag_of_key}
+            return {key: throttled(key, busy) for key in keys}
         deleted = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
         if conditional:
-            return delete_conditionally(self._bucket, etag_of_key, deleted, until)
-        if self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
-            return purge(self._bucket, list(etag_of_key), until)
-        plain = delete(self._bucket, [Target(key) for key in etag_of_key], until)
-        return {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
+            results = delete_conditionally(self._bucket, etag_of_key, deleted, until)
+        elif self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
+            return purge(self._bucket, keys, until)
+        else:
+            plain = delete(self._bucket, [Target(key) for key in keys], until)
+            results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
+        hidden = {key for key, result in results.items() if result.outcome is KeyOutcome.HIDDEN} & freed.keys()
+        return results | {key: KeyResult(key, KeyOutcome.DELETED, bytes=freed[key]) for key in hidden}
 
     def abort_uploads(self, *prefixes: str) -> int:
         for prefix in prefixes:

@@ -112,10 +112,13 @@ _LOCKED = re.compile(r"object.?lock|\bWORM\b|retention|retain|legal.?hold", re.I
 _LOADER = create_loader()
 """Of all sessions: each new loader would parse the descriptions of services again, for half a second."""
 _creating = threading.Lock()
+LOGIN_SECONDS = 5.0
+"""How long logins are used at least: more clients than one in this time would only cost memory."""
+_forgotten_at = [float("-inf")]
 
 
 def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
-    """Return the client for one store and login; thread-safe, created once per process.
+    """Return the client for one store and login; thread-safe, created once until a store refuses a login.
 
     Args:
         endpoint: URL, or empty for AWS.
@@ -125,6 +128,14 @@ def s3_client(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "
     """
     with _creating:  # boto3 is thread-safe except for creating a client
         return _client_of(endpoint, region, profile, ca_certs)
+
+
+def forget_logins() -> None:
+    """Let the next requests look their logins up: a store refused one, which an operator may have replaced."""
+    with _creating:
+        if time.monotonic() - _forgotten_at[0] > LOGIN_SECONDS:
+            _forgotten_at[0] = time.monotonic()
+            _client_of.cache_clear()
 
 
 def client_with_wrong_secret(endpoint: str, region: str, profile: str, ca_certs: str = "") -> "S3Client":
@@ -278,7 +289,7 @@ def fault(vault: str, error: Exception) -> VaultFault:
     """Return the vault fault that a failed request means."""
     if isinstance(error, ClientError):
         code, message, status = error_of(error)
-        answer = f"{code}: {message} (HTTP {status})"
+        answer = f"{code}: {message} (HTTP {status}, {error.operation_name})"
         # The code before the status: boto3 gives an error document in a 200 the status 500.
         if code == "NoSuchBucket" or (code == "404" and status == 404):
             return VaultFault(vault, "NO_BUCKET", f"{answer}; create the bucket, or correct its name")

@@ -90,11 +90,7 @@ class FloorStore:
         """Decide how far each topic may be purged, and store the log's state and what the step adds.
 
         With ``Step.RAISE`` this persists how far, where that rises: from then on entries below may be deleted.
-
-        Args:
-            answers: the log's answer about each topic, read after ``before``.
-            before: as ``state_before_read`` returned it.
-            step: what the verdicts are for.
+        ``answers``: the log's about each topic, read after ``before``, which ``state_before_read`` returned.
         """
         verdicts: dict[str, PurgeVerdict] = {}
         _in_parts(

@@ -36,13 +36,11 @@ class HeartbeatStore:
         """Raise what regions need by the reports of their leaders; ``regions.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
-        about a region that is not mapped in a topic of the instance, or has impossible numbers.
+        about a region that is not mapped in a topic of the instance, or has impossible numbers. Topics of other
+        instances are unknown to a node.
 
-        Args:
-            instance: the node's; topics of other instances are unknown to it.
-            node: who reports.
-            reports: one for each region and topic.
-            url: where the node takes requests to flush; empty: the address that it reported before.
+        ``reports``: one for each region and topic. ``url``: where the node takes requests to flush; empty: the address
+        that it reported before.
 
         Raises:
             RegionOfAnotherNode: another node leads a reported region in this epoch; the other reports are stored.
@@ -147,7 +145,7 @@ class ReplayStore:
                 kafka_id=topic.kafka_id,
                 log_end=topic.log_end or 0,
                 opened_at=now,
-                expires_at=now + self._settings.pin_ttl_seconds * 1000,
+                expires_at=now + self._settings.replay_pin_ttl_seconds * 1000,
             )
             c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))  # pins that have expired
             of_node = and_(t.c.topic == order.topic, t.c.region == order.region, t.c.node == order.node)
@@ -194,12 +192,12 @@ class ReplayStore:
             region = self._region(c, pin.topic, pin.region, lock=False)
             if region is not None and region.leader not in ("", pin.node):
                 raise of_another_node(region, pin.node)
-            oldest = pin.opened_at + self._settings.pin_max_seconds * 1000
-            expires_at = min(now + self._settings.pin_ttl_seconds * 1000, oldest)
+            oldest = pin.opened_at + self._settings.replay_pin_max_seconds * 1000
+            expires_at = min(now + self._settings.replay_pin_ttl_seconds * 1000, oldest)
             if expires_at <= now:
                 raise PinEnded(
-                    f"replay {id_} has reached its maximum age of {self._settings.pin_max_seconds:,} s; open the "
-                    "region again"
+                    f"replay {id_} has reached its maximum age of {self._settings.replay_pin_max_seconds:,} s; "
+                    "open the region again"
                 )
             c.execute(update(t).where(t.c.id == id_).values(expires_at=expires_at))
             return pin.model_copy(update={"expires_at": expires_at, "lasts_ms": expires_at - now})

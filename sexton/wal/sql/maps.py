@@ -161,11 +161,8 @@ class ResetStore:
     def reset_region(self, topic: str, region: str, to: int | None = None, epoch: int | None = None) -> Region:
         """Set the first entry that a region needs, even if entries are lost: it opens there, and LOSS ends.
 
-        Args:
-            topic: in which the region is mapped.
-            region: its name.
-            to: the first entry that it needs; None: the topic's first entry.
-            epoch: in which it opens, above each that its nodes have used; None: the next one.
+        ``to``: the first entry that it needs; None: the topic's first entry. ``epoch``: in which it opens, above each
+        that its nodes have used; None: the next one.
 
         Raises:
             EpochTooHigh: the epoch is above the ceiling.

@@ -1,7 +1,4 @@
-"""Read topics, their regions and purges, enable or disable the purge of a topic, and list the topics that are due.
-
-Convert rows to values, and open the one kind of transaction that decides about topics.
-"""
+"""Read topics, their regions and purges, enable or disable a topic, list those that are due; decide about topics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -246,9 +243,10 @@ class WalSchedule:
         needs = select(r.c.topic, lowest).where(retains(self._db)).group_by(r.c.topic).subquery("needs")
         start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
         entries = needs.c.lowest - func.greatest(start, floor)  # between the deleted ones and the lowest need
-        enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
+        size = entries * t.c.entry_bytes
+        enough = or_(entries >= settings.purge_trigger_entries, size >= settings.purge_trigger_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
-        interval_over = t.c.checked_at <= now - settings.interval_seconds * 1000
+        interval_over = t.c.checked_at <= now - settings.auto_purge_interval_seconds * 1000
         in_future = t.c.checked_at > now  # the clock was ahead once
         return and_(t.c.enabled, or_(t.c.checked_at.is_(None), interval_over, in_future, large))

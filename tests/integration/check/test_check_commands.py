@@ -44,8 +44,8 @@ def test_findings_are_listed_explained_accepted_and_repaired(
     repaired = run(checked, capsys, "check", "repair", "orphans", "shop", "--yes")
 
     assert why.code == 0
-    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk is named by no record" in why.out
-    assert "sexton check findings shop --type ORPHAN" in why.out
+    assert "ORPHAN, confirmed: data/t9/r7_0.dat in vault disk: no record names the object; finding " in why.out
+    assert " of: sexton check findings shop --type ORPHAN" in why.out
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
     assert {f["type"] for f in told} == {"LOST", "ORPHAN", "UNKNOWN_KIND"}
@@ -78,6 +78,17 @@ def test_every_door_shows_how_far_a_check_is(owned: Owned, capsys: pytest.Captur
     runs = [status["running"][0]["check"], shown["run"], listed["items"][0]]
     assert [(run["listed"], run["expected_objects"], run["seconds_left"]) for run in runs] == [(100, 400, 70.0)] * 3
     assert (compared.listed, compared.records, compared.seconds_left) == (400, 400, None)
+
+
+def test_why_of_a_record_names_the_findings_about_it(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, finding in {
+        "r7": "ORPHAN, confirmed: data/t9/r7_0.dat",
+        "r3_0.dat": f"LOST, confirmed: {file_keys(400)[3]}",
+        "rowset/r3_0.dat": f"LOST, confirmed: {file_keys(400)[3]}",
+        "tmp/readme ü.txt": "UNKNOWN_KIND, not confirmed yet: tmp/readme ü.txt",
+    }.items():
+        assert f"{finding} in vault disk: " in run(checked, capsys, "why", name).out, name
+    assert "in vault disk: " not in run(checked, capsys, "why", "r8").out
 
 
 def test_a_rebase_accepts_only_what_a_check_could_see(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:

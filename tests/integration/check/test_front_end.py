@@ -17,6 +17,7 @@ from sexton.owners.plugins import add_instance
 from tests.integration.owners.catalog.shop import Shop
 from tests.servers.http import Asked, answering
 from tests.support.rig import DAY
+from tests.support.stories import stories_of
 
 TOKEN = "the token of the check"
 
@@ -86,12 +87,14 @@ def test_a_difference_is_confirmed_later_and_closed_when_it_ends(shop: Shop, fro
     front_end.ids["tablet"].add(lost)
     shop.check(after=APART_MS // 1000 + 1)
     confirmed = shop.open_findings(confirmed=True)
+    told = [event.text for name in ("zombie", "rowset/zombie") for event in stories_of(shop, name)[-1].events]
     front_end.ids["rowset"].remove("zombie")
     shop.check()
 
     assert (agreed.whole, agreed.found, asked) == (True, {}, set(IN_MEMORY))
     assert found == {("rowset/zombie", "the front end has it in memory"), (f"tablet/{lost}", "it is a live record")}
     assert (soon, confirmed) == ({}, {"FRONT_END": {"rowset/zombie"}})
+    assert [t.partition(" it ")[0] for t in told] == ["FRONT_END, confirmed: rowset/zombie: the front end has"] * 2
     assert shop.open_findings() == {}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sexton.check import model as check_model
-from sexton.check.model import TooManyObjects
+from sexton.kernel.errors import TooManyObjects
 from sexton.kernel.live import Live
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.port import Throttled

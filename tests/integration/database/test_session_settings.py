@@ -4,8 +4,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from sexton.database import schema
+from sexton.database.engine import RELIED_ON, Database
 from tests.servers.postgres import DEPLOYMENT, Cluster, driver_url
 from tests.support.rig import RETENTION, Rig, listing
 
@@ -81,9 +83,19 @@ def test_a_round_runs_whatever_a_database_sets(odd_database: tuple[str, dict[str
     rig.db.close()
 
 
-def test_a_session_has_what_sexton_relies_on(odd_database: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    from sexton.database.engine import RELIED_ON, Database
+def test_nothing_is_prepared_on_the_server(database_url: str) -> None:
+    """PgBouncer in transaction mode may execute what another client has prepared under the name: psycopg 1151."""
+    db = Database.open(database_url)
+    with db.read() as c:
+        for n in range(10):
+            c.execute(text("SELECT CAST(:n AS integer)"), {"n": n})
+        prepared = c.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+    db.close()
 
+    assert prepared == 0
+
+
+def test_a_session_has_what_sexton_relies_on(odd_database: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     db = Database.open(odd_database[0])
     with db.read() as c:
         shown = {name: c.exec_driver_sql(f'SHOW "{name}"').scalar_one() for name in RELIED_ON}

@@ -13,7 +13,9 @@ from sexton.contract import NewMark
 from sexton.insight.progress import NOTHING, round_progress
 from sexton.insight.status import overview
 from sexton.insight.views import InstanceStatus, KindCounts, RoundCounts
+from sexton.interfaces.cli.doctor.stored import examine_work
 from sexton.kernel.crash_points import installed
+from sexton.marks.kept import Severity
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.model import Hold
 from sexton.operators.registry.markers import MarkerStore
@@ -25,6 +27,7 @@ from tests.integration.recycle.pipeline.attempts import adopt_order
 from tests.servers.postgres import new_database, shared
 from tests.support.command import run
 from tests.support.crashes import Crash, crash_at
+from tests.support.problems import FINE, PROBLEMS, add_problems
 from tests.support.rig import DAY, Rig, stores_of
 
 INSTANCES = 20
@@ -153,6 +156,47 @@ def test_the_status_of_many_equals_the_rows(many: Rig, capsys: pytest.CaptureFix
     assert (shown["i07"]["checked"]["lost"], shown["i07"]["checked"]["last"]) == (2, "PARTIAL")
     assert (shown["i07"]["approvals"][0]["marks"], shown["i07"]["caps"][0]["keys_per_second"]) == (7, 7)
     assert (shown["i08"]["approvals"], shown["i08"]["caps"], shown["i03"]["failures"]) == ([], [], 2)
+
+
+FOUND_BY_DOCTOR = {
+    Severity.LOST: "lost objects",
+    Severity.FAULT: "last rounds",
+    Severity.FAILED: "failed rounds",
+    Severity.QUARANTINED: "quarantine",
+    Severity.OVERDUE: "rounds",
+    Severity.HALTED: "halted",
+    Severity.APPROVAL: "approvals",
+}
+
+
+def test_status_blockers_and_doctor_agree_about_problems(
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.runtime.temporal.waiting.PATIENCE_SECONDS", 0.0)
+    add_problems(rig)
+
+    status = json.loads(run(rig, capsys, "status", "--json").out)
+    printed = run(rig, capsys, "status").out
+    blockers = json.loads(run(rig, capsys, "blockers", "--json").out)["items"]
+    findings = {finding.about: finding for finding in examine_work(stores_of(rig.db))}
+    of_one = {name: run(rig, capsys, "status", name).out.partition("\n")[0] for name in ("shop", "stopped", "paused")}
+
+    assert status["sentence"] == (
+        "12 things need an operator, the worst first: lost: LOST: 2 objects, confirmed. "
+        "Way out: sexton check findings lost --type LOST"
+    )
+    assert printed.startswith(status["sentence"] + "\n0 of 16 slots")
+    assert list(dict.fromkeys(row["instance"] for row in blockers)) == [name for name in PROBLEMS if name != "lost"]
+    assert [row for row in blockers if not row["way_out"]] == []
+    details = {severity: findings[about].detail for severity, about in FOUND_BY_DOCTOR.items()}
+    ordinary = {name: severity for name, severity in PROBLEMS.items() if severity is not Severity.OBSERVES}
+    assert {name: f"{name}: " in details[severity] for name, severity in ordinary.items()} == dict.fromkeys(
+        ordinary, True
+    )
+    assert [text for text in details.values() if any(f"{name}: " in text for name in FINE)] == []
+    assert of_one["shop"].startswith("All is well: the next round, of shop, is due at ")
+    assert of_one["stopped"].startswith("Nothing is wrong, but 1 order blocks deletions: stopped: stop: ")
+    assert of_one["paused"].endswith("Way out: sexton round resume paused")
 
 
 def cut_off(rig: Rig, point: str, times: int = 1) -> None:

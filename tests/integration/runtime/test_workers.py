@@ -63,15 +63,14 @@ def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: Worker
 async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_rows, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
-    monkeypatch.setenv("SEXTON_METRICS__LISTEN", "127.0.0.1:9464")
 
     async def present() -> Sequence[WorkerPresence]:
         return workers.present()
 
-    async with reporting(workers, "control", load()):
+    async with reporting(workers, "control", load(), "127.0.0.1:9465"):
         [reported] = await eventually_async("it reports", present)
 
-    assert (reported.role, reported.metrics, reported.settings[RETENTION]) == ("control", "127.0.0.1:9464", "1001")
+    assert (reported.role, reported.metrics, reported.settings[RETENTION]) == ("control", "127.0.0.1:9465", "1001")
     assert "deployment" not in reported.settings
     assert list(workers.present()) == []
 
@@ -108,7 +107,7 @@ async def test_a_spark_worker_reports_until_it_ends(
     async def has_a_busy_slot() -> bool:
         return workers.count_slots() == (2, 1)
 
-    async with reporting(workers, "spark", load(), 2, lambda: busy):
+    async with reporting(workers, "spark", load(), "", 2, lambda: busy):
         assert workers.count_slots() == (2, 2)
         busy = 1
         await eventually_async("it reports a busy slot", has_a_busy_slot)

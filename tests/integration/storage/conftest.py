@@ -18,12 +18,14 @@ MOTO_LACKS = {
     "test_a_versioned_bucket_is_probed_without_leftovers": "the same",
     "test_a_store_that_ignores_etags_is_detected": "it ignores the ETags of a multi-delete, and the probe detects that",
     "test_wrong_credentials_are_denied": "it accepts every key, and the probe detects that",
+    "test_replaced_credentials_are_used_without_a_restart": "the same",
     "test_a_key_with_only_markers_is_purged_and_frees_0_bytes": "it makes no marker for a key without versions",
     "test_a_key_without_versions_keeps_its_marker": "the same",
     "test_an_unlistable_key_is_not_reported_absent": "it answers 500 for the key, see test_moto.py",
     "test_odd_keys_are_purged_under_their_exact_names": "it cannot store such keys",
     "test_a_locked_version_is_named_and_blocks_no_other": "it does not say until when a version is locked",
     "test_suspended_versioning_still_purges_versions": "it overwrites the version instead of adding one",
+    "test_a_suspended_bucket_frees_what_was_written_since": "the same",
     "test_a_marker_that_remains_after_its_removal_is_a_failure": "its markers do not remain",
 }
 """Test of SeaweedFS → why moto cannot pass it."""

@@ -256,6 +256,22 @@ def test_a_take_over_from_another_deployment_or_vault_is_refused(rig: Rig, tmp_p
         assert LocalVault(spec).read_marker() == left
 
 
+def test_adding_a_vault_again_needs_the_same_values(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("vault", "add", "shop", "cold", "--local")
+    first, second = (run(rig, capsys, *words, _place(tmp_path, name).location) for name in ("cold", "other"))
+    before = rig.registry.vaults()
+    again = run(rig, capsys, *words, str(tmp_path / "cold"))
+    profile = run(rig, capsys, "vault", "add", "shop", "cold", "--s3", "bucket", "--profile", "p")
+
+    assert (first.code, "already" in first.out, again.code) == (0, False, 0)
+    assert f"vault cold of shop is registered already: local {tmp_path / 'cold'}/, marker " in again.out
+    assert (second.code, profile.code, rig.registry.vaults()) == (1, 1, before)
+    assert f"has a vault cold already, with location '{tmp_path / 'cold'}', not '{tmp_path / 'other'}'" in second.err
+    assert all(text in profile.err for text in ("kind 'local', not 's3'", "profile '', not 'p'"))
+
+
 def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, tmp_path: Path) -> None:
     spec = _place(tmp_path, "cold")
     for name in ("Cold", "_cold", "c" * 64, "c/d", ""):

@@ -1,5 +1,6 @@
 """A file that the store refuses repeatedly counts as failed, and does not block its neighbours."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def test_a_storm_in_the_middle_of_a_page_fails_no_key(rig: Rig, root: Path, monk
     disk.alone, delete = False, disk.delete
 
     def storm(keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        if len(disk.asked) > 2 * TRIES:
+        if max(Counter(map(tuple, disk.asked)).values(), default=0) >= TRIES - 1:  # in whatever order they are asked
             disk.refused.clear()
         return delete(keys, etags)
 

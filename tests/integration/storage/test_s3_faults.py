@@ -6,6 +6,7 @@ import pytest
 
 from sexton.storage.model import KeyOutcome
 from sexton.storage.port import Throttled, VaultFault
+from sexton.storage.s3 import wire
 from sexton.storage.s3.vault import S3Vault
 from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
@@ -249,6 +250,22 @@ def test_wrong_credentials_are_denied(
         ):
             with pytest.raises(VaultFault, match=": DENIED:"):
                 attempt()
+
+
+def test_replaced_credentials_are_used_without_a_restart(
+    s3_server: RunningS3, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, login = tmp_path / "credentials", "[replaced]\naws_access_key_id = {}\naws_secret_access_key = {}\n"
+    file.write_text(login.format(s3_server.access_key, "old"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setattr(wire, "LOGIN_SECONDS", 0.0)
+    vault = Bucket(s3_server.client(), s3_server.endpoint_url, bucket).vault(profile="replaced")
+    with pytest.raises(VaultFault, match=": DENIED:"):
+        vault.read_marker()
+
+    file.write_text(login.format(s3_server.access_key, s3_server.secret_key))
+
+    assert vault.read_marker() is None
 
 
 def test_nothing_listening_is_unreachable(place: Bucket) -> None:

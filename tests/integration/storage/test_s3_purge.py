@@ -170,6 +170,15 @@ def test_suspended_versioning_still_purges_versions(place: Bucket, vault: S3Vaul
     assert remaining_versions(place) == {}
 
 
+def test_a_suspended_bucket_frees_what_was_written_since(place: Bucket) -> None:
+    place.put("wh/d/1", b"before")
+    set_versioning(place, "Suspended")
+    place.put("wh/d/2", b"since")
+
+    hidden = (KeyOutcome.HIDDEN, None)
+    assert outcomes(place.vault().delete(["d/1", "d/2", "d/3"])) == [hidden, (KeyOutcome.DELETED, 5), hidden]
+
+
 def test_purging_an_unversioned_bucket_is_a_plain_delete(s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> None:
     place = Bucket(s3_server.client(), proxy.url, bucket)
     place.put("wh/d/1")

@@ -153,6 +153,16 @@ def test_a_forbidden_marker_is_a_failure_and_blocks_no_other(place: Bucket, vaul
     assert keys(vault, "d/") == ["d/2"]
 
 
+def test_a_key_at_which_the_store_fails_blocks_no_other(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    for n in (1, 2, 3):
+        place.put(f"wh/d/{n}")
+    vault.delete(["d/1", "d/2", "d/3"])
+    proxy.fails_about = {"wh/d/2": 0}
+
+    assert total(vault.undelete(keys=["d/1", "d/2", "d/3"])) == (2, 2, 0, 1)
+    assert keys(vault, "d/") == ["d/1", "d/3"]
+
+
 def test_a_marker_that_remains_after_its_removal_is_a_failure(place: Bucket, vault: S3Vault) -> None:
     """SeaweedFS does so where versioning was suspended."""
     place.put("wh/d/1")
@@ -162,6 +172,22 @@ def test_a_marker_that_remains_after_its_removal_is_a_failure(place: Bucket, vau
     (page,) = vault.undelete("d/")
 
     assert (page.shown, page.failed, "still lists it" in page.reason) == (0, 1, True)
+
+
+SUSPENDED = (
+    "<ListVersionsResult><Version><Key>wh/d/1</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest><Size>1</Size>"
+    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Version><DeleteMarker><Key>wh/d/1</Key>"
+    "<VersionId>null</VersionId><IsLatest>true</IsLatest><LastModified>2026-01-02T00:00:00.000Z</LastModified>"
+    "</DeleteMarker><IsTruncated>false</IsTruncated></ListVersionsResult>"
+)
+
+
+def test_what_a_suspended_bucket_deleted_may_be_gone(vault: S3Vault, proxy: FaultProxy) -> None:
+    proxy.answer_next("ListObjectVersions", SUSPENDED.encode())
+
+    (page,) = vault.undelete("d/", dry_run=True)
+
+    assert page == Undeleted(examined=1, shown=1, markers=1, bytes=1, older=1)
 
 
 def test_a_nested_vault_is_left_alone(place: Bucket, vault: S3Vault) -> None:

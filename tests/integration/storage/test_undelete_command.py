@@ -166,7 +166,7 @@ def test_a_request_that_names_no_hidden_key_is_refused(cold: Rig, capsys: pytest
         ("shop", ("--prefix", "d/"), 64, ""),
         ("shop", ("--vault", "cold", "--prefix", "d/", "--round", "1"), 64, ""),
         ("shop", ("--vault", "hot", "--prefix", "d/", "--yes"), 1, ""),
-        ("shop", ("--vault", "cold", "--prefix", "_sexton/", "--yes"), 1, ""),
+        ("shop", ("--vault", "cold", "--prefix", "_sexton/", "--yes"), 64, ""),
     ]:
         refused = run(cold, capsys, "undelete", instance, *words)
         assert (refused.code, said in refused.err) == (code, True), words

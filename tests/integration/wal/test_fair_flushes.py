@@ -14,7 +14,7 @@ from tests.integration.wal.topic_stores import WAL_SETTINGS, TopicStores
 from tests.support.clock import Clock
 
 ENTRIES, PLACES, MANY = 30, 6, 40
-SETTINGS = WAL_SETTINGS.model_copy(update={"flush_entries": 10})
+SETTINGS = WAL_SETTINGS.model_copy(update={"trigger_flush_entries": 10})
 
 
 class AskedNodes:

@@ -25,7 +25,8 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def flush(topics: TopicStores, topic: str, *, seconds: float = 10.0) -> Flushed:
-    floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}), ControlStore(topics.db))
+    settings = WAL_SETTINGS.model_copy(update={"trigger_flush_entries": LAG})
+    floors = FloorStore(topics.db, settings, ControlStore(topics.db))
     client = HttpFlushClient(HERE, 1.0)
     return Flusher(floors, client, seconds, topics.purger.preview).flush(topic, lambda: None)
 

@@ -120,6 +120,6 @@ def test_lagging_region_is_asked_at_the_node_of_the_map(topics: TopicStores) -> 
     topic = topics.mapped_topic(100, of_node("n1"))
     topics.heartbeats.record_reports("shop", "n1", [], "http://n1:4000")
     floors = topics.floors
-    floors._settings = Live.of(floors._settings().model_copy(update={"flush_entries": 10}))
+    floors._settings = Live.of(floors._settings().model_copy(update={"trigger_flush_entries": 10}))
 
     assert [(r.node, r.url) for r in floors.regions_to_flush([topic])] == [("n1", "http://n1:4000")]

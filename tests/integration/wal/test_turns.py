@@ -20,7 +20,7 @@ from tests.integration.wal.topic_stores import WAL_SETTINGS as FIELD_TERMS
 from tests.integration.wal.topic_stores import TopicStores
 from tests.support.rig import Rig
 
-WAL_SETTINGS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
+WAL_SETTINGS = WalSettings(auto_purge_interval_seconds=1_800, purge_trigger_entries=300, purge_trigger_bytes=10_000)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def run(work: PurgeRounds, most: int) -> int:
 def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(purger, "PAGE_TOPICS", 2)
     monkeypatch.setattr(purger, "MAX_TOPICS", 4)  # instead of 2,000
-    terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
+    terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_trigger_entries": 10})
     t = topics.db.t.wal_topic
     for n in range(5):
         name = f"aaa-{n}"
@@ -141,7 +141,7 @@ def test_topics_that_stay_due_delay_no_other(topics: TopicStores, monkeypatch: p
     assert (topics.store.topic("zzz").floor, runs <= 20) == (20, True)
 
 
-LIMITS = WalSettings(flush_entries=60)
+LIMITS = WalSettings(trigger_flush_entries=60)
 
 
 def read(db: Database) -> tuple[WalFigures, int]:

@@ -23,7 +23,7 @@ from tests.integration.wal.logs import LogPlace
 
 DAY = 86_400
 WAL_SETTINGS = WalSettings(
-    idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000
+    topic_idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, replay_pin_ttl_seconds=300, replay_pin_max_seconds=1_000
 )
 
 

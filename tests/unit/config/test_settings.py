@@ -44,6 +44,23 @@ def test_environment_wins_over_home_over_file(monkeypatch: pytest.MonkeyPatch, t
     assert _source("s3.endpoint_url") == "default"
 
 
+def test_a_length_of_time_may_have_a_unit_in_every_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[recycle]\nretention_seconds = "3d"\n[kinds.snapshot]\nretention_seconds = "2w"\n')
+    monkeypatch.setenv("SEXTON_CONFIG", str(file))
+    monkeypatch.setenv("SEXTON_RECYCLE__LABEL_KEEP_MAX_SECOND", "12h")
+    _write_home("SEXTON_WAL__MAP_STALE_SECONDS=30m\n")
+
+    settings = load(**{"check.check_grace_seconds": "1d"})
+
+    assert settings.retentions()["snapshot"] == 14 * 86_400
+    assert (settings.recycle.retention_seconds, settings.recycle.label_keep_max_second) == (259_200, 43_200)
+    assert (settings.wal.map_stale_seconds, settings.check.check_grace_seconds) == (1_800, 86_400)
+    for key, value in (("recycle.retention_seconds", "3 days"), ("recycle.max_delete_objects", "3d")):
+        with pytest.raises(SettingsError, match="write a whole number"):
+            load(**{key: value})
+
+
 NOT_IN_USER = "in the user's name, and nowhere else"
 LIVE_USERS = ("{instance}", "{instance}_reader", "{instance}_reader:a{b}c")
 UNSAFE = [

@@ -152,6 +152,9 @@ def live_settings(*rows: StoredSetting) -> LiveSettings:
 UNSAFE_ROWS = [
     (row(RETENTION, "5"), r"retention_seconds = 5 \(database, set by anna\) is below its floor of 600"),
     (row(RETENTION, "soon"), "is not allowed"),
+    (row(RETENTION, "5m"), r"retention_seconds = 300 .* is below its floor of 600"),
+    (row("wal.trigger_flush_bytes", "2 GB"), "write a whole number of bytes, or 512 MiB"),
+    (row("recycle.max_delete_objects", "7d"), "write a whole number, in digits"),
     (row("recycle.max_delete_fraction", "nan"), "finite number"),
     (row("recycle.fallback_retention_seconds", "5"), "use 0 for none, or 600 or more"),
     (row("kinds.snapshot.retention_seconds", "5"), r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
@@ -177,6 +180,24 @@ def test_unsafe_row_is_ignored() -> None:
             with_value(settings, unsafe.key, unsafe.value, unsafe.instance, "database, set by anna")
     merged, _ = merge(settings, [row(RETENTION, "900000"), row(RETENTION, "1", "shop")], "shop")
     assert merged.recycle.retention_seconds == 900_000
+
+
+WITH_UNITS = [
+    (RETENTION, "2w", 1_209_600, "14d"),
+    (RETENTION, "1.5h", 5_400, "90m"),
+    (RETENTION, "601 s", 601, "601 s"),
+    ("kinds.snapshot.retention_seconds", "10m", 600, "10m"),
+    ("wal.trigger_flush_bytes", "1.5 GiB", 3 << 29, "1.5 GiB"),
+    ("wal.trigger_flush_bytes", "512MiB", 1 << 29, "512.0 MiB"),
+    ("recycle.max_delete_objects", "600", 600, "600"),
+]
+
+
+def test_lengths_and_sizes_are_written_with_units() -> None:
+    for key, text, number, amount in WITH_UNITS:
+        changed = explained_rows(with_value(load(), key, text))
+
+        assert [(r.value, r.amount) for r in changed if r.key == key] == [(str(number), amount)]
 
 
 def test_ignored_row_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -223,12 +244,15 @@ def test_unread_rows_are_an_error_not_the_file() -> None:
 
 
 def test_an_instance_has_kinds_and_an_interval_of_its_own() -> None:
-    interval = row("recycle.recycle_interval_seconds", "10", "shop")
-    live = live_settings(interval, row("kinds.snapshot.retention_seconds", "7000", "shop"))
+    intervals = [row("recycle.recycle_interval_seconds", "30", "shop"), row("wal.auto_purge_interval_seconds", "20")]
+    live = live_settings(*intervals, row("kinds.snapshot.retention_seconds", "7000", "shop"))
 
     assert live.current("shop").policy().retention_seconds["snapshot"] == 7_000
     assert "snapshot" not in live.current("bank").policy().retention_seconds
-    assert (live.shortest_interval(), live.current("bank").recycle.recycle_interval_seconds) == (10, 3_600)
+    assert live.current("bank").recycle.recycle_interval_seconds == 3_600
+    assert live.shortest_interval() == 20
+    assert live_settings(intervals[0]).shortest_interval() == 30
+    assert live_settings().shortest_interval() == 313  # between two binlog GCs
 
 
 def test_sources_name_the_database_and_what_it_replaces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_the_builder_gets_what_the_wheel_is_made_of() -> None:
 
     assert lines[1] == "*"
     needed = [*project["tool"]["importlinter"]["root_packages"], *project["project"]["license-files"]]
-    needed += [project["project"]["readme"], "pyproject.toml", "requirements.lock"]
+    needed += [project["project"]["readme"], "pyproject.toml", "requirements.lock", "docs"]
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed += [hook["path"].partition("/")[0] for hook in wheel.get("hooks", {}).values()]
     assert [name for name in needed if not any(fnmatch(name, pattern) for pattern in admitted)] == []

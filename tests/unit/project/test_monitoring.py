@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
 
 from sexton.insight.metrics.collector import DeploymentRegistry, PoolCollector
+from sexton.marks.kept import Severity
 from tests.support.prometheus import (
     CASES,
     DOCUMENT,
@@ -24,6 +26,16 @@ from tests.support.prometheus import (
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.support.scrape import collector
 
+ALERTS: Mapping[Severity, tuple[str, ...]] = {
+    Severity.LOST: ("SextonObjectsLost", "SextonTopicLoss", "SextonConsumerLost"),
+    # A silent owner keeps every mark, and its rounds do not succeed.
+    Severity.FAULT: ("SextonVaultFault", "SextonNoSuccess", "SextonTopicBlocked", "SextonBinlogClockRefused"),
+    Severity.FAILED: ("SextonNoSuccess",),
+    Severity.QUARANTINED: ("SextonQuarantineGrows", "SextonTopicQuarantined"),
+    Severity.OVERDUE: ("SextonNoSuccess", "SextonNotSeen"),
+    Severity.APPROVAL: ("SextonApprovalOld", "SextonBinlogCutWaits"),
+}
+"""The alerts of each severity of problems; those that operators ordered have none that they need."""
 OF_NO_DEPLOYMENT = {"up"}
 """Metrics that name no deployment: Prometheus' own."""
 
@@ -37,6 +49,11 @@ def without_panel() -> set[str]:
     paragraph = re.search(r"(?m)^No panel shows .*(?:\n.+)*", DOCUMENT.read_text())
     assert paragraph
     return set(re.findall(r"`(\w+)`", paragraph[0]))
+
+
+def test_every_problem_that_needs_an_operator_has_alerts() -> None:
+    assert ALERTS.keys() == {severity for severity in Severity if not severity.is_ordered}
+    assert {alert for alerts in ALERTS.values() for alert in alerts} - rules().keys() == set()
 
 
 def test_queries_and_alerts_use_exported_metrics_and_labels_only() -> None:

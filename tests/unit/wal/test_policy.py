@@ -10,7 +10,7 @@ from sexton.wal.regions import keep_from as first_needed
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
-TERMS = WalSettings(flush_entries=1_000, flush_bytes=10**12)
+TERMS = WalSettings(trigger_flush_entries=1_000, trigger_flush_bytes=10**12)
 ON = Topic(name="wal-0", kafka_id="k1", enabled=True, generation=1, mapped_at=NOW)
 
 
@@ -121,7 +121,7 @@ def test_w19_bytes_count_and_the_largest_lag_comes_first() -> None:
     heavy = ON.model_copy(update={"entry_bytes": 2**20})
     regions = [region("r1", 4_800), region("r2", 4_600), region("r3", 4_990), region("r4", None)]
 
-    regions_to_flush = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
+    regions_to_flush = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(trigger_flush_bytes=100 * 2**20))
 
     assert [(c.region, c.entries) for c in regions_to_flush] == [("r2", 400), ("r1", 200)]
 

@@ -5,7 +5,7 @@ from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault, Step
 from sexton.wal.verdict_rows import TopicState, decide
 
-SETTINGS = WalSettings(flush_entries=50)
+SETTINGS = WalSettings(trigger_flush_entries=50)
 NOW = 1_000_000
 TOPIC = Topic(name="t", kafka_id="k", enabled=True, floor=10, log_start=9, log_end=100, checked_at=7, fault="old")
 FACTS = Facts(id="k", start=9, end=100)

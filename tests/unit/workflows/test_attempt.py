@@ -6,7 +6,7 @@ from pathlib import Path
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 
 import activities
-from sexton.check.model import TooManyObjects
+from sexton.kernel.errors import TooManyObjects
 from sexton.marks.model import LeaseLost
 from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.runtime.spark.session import SparkFailed

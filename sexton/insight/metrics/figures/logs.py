@@ -33,7 +33,7 @@ def wal_figures(db: Database, c: Connection, settings: WalSettings) -> WalFigure
         .select_from(t.join(r, t.c.name == r.c.topic))
         .where(t.c.enabled, t.c.quarantined == "", retains(db), r.c.state != RegionState.DROPPED)
         .where(func.coalesce(has_passed, false()).is_(False))
-        .where(or_(behind > settings.flush_entries, behind * t.c.entry_bytes > settings.flush_bytes))
+        .where(or_(behind > settings.trigger_flush_entries, behind * t.c.entry_bytes > settings.trigger_flush_bytes))
     )
     lost = select(func.count()).select_from(t.join(r, needs_deleted_entries(db))).where(t.c.enabled)
     figures_of_all = select(

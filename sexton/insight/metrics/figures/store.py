@@ -54,14 +54,9 @@ class FigureStore:
         intervals: int | Intervals | Live[Intervals],
         wal: WalSettings | Live[WalSettings] | None = None,
     ) -> None:
-        """Store the ports.
+        """``intervals``: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
 
-        Args:
-            db: the database.
-            stores: where facts come from beside the database's rows.
-            policy: the retentions and limits in force.
-            intervals: seconds between two rounds, two purges of a topic, and two binlog GCs; one number: of rounds.
-            wal: when a region is so far behind that it is asked to flush; None: by default.
+        ``wal``: when a region is so far behind that it is asked to flush; None: by default.
         """
         self._db = db
         self._stores = stores
@@ -71,11 +66,7 @@ class FigureStore:
         self._wal: Live[WalSettings] = Live.of(wal or WalSettings())
 
     def read(self) -> Figures:
-        """Return the figures of this moment.
-
-        Raises:
-            FiguresUnread: the database does not answer, or refuses.
-        """
+        """Return the figures of this moment; ``FiguresUnread``: the database does not answer, or refuses."""
         figures = self._in_snapshot(self._figures)
         sizes = table_bytes(self._db)
         unreadable = figures.unreadable + (sizes is None)

@@ -8,7 +8,7 @@ import typer
 
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.operations import finish
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.kernel.message import Message
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _lake_database(service: "Deployment", url: str) -> "AbstractContextManager[D
     if not url:
         return nullcontext(service.db)
     if not re.match(r"postgres(ql)?(\+psycopg)?://", url):
-        raise BadInput(
+        raise WrongUsage(
             "the catalog of a lake is attached only in the PostgreSQL database that has Sexton's tables: copy the "
             "lake's tables (ducklake_…) into a schema there, let every client ATTACH 'ducklake:postgres:…', and name "
             "its login in --lake-url"

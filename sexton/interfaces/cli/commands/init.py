@@ -1,7 +1,4 @@
-"""`sexton init`: create the schema in the owner's database, the deployment id, and the owner's grants.
-
-`sexton contract`: test whether the owner's database keeps the contract.
-"""
+"""`sexton init` creates the schema in an owner's database; `sexton contract test` tests that it keeps the contract."""
 
 from contextlib import closing
 from typing import Annotated
@@ -17,8 +14,8 @@ def init(
 ) -> None:
     """Create or upgrade Sexton's tables. Safe to repeat.
 
-    If no deployment id is set, print a new one. A role can use the contract for no instance until: sexton instance
-    grant INSTANCE ROLE
+    If no deployment id is set, print a new one. If Sexton's role is a superuser, print the SQL for a role of its own.
+    A role can use the contract for no instance until: sexton instance grant INSTANCE ROLE
 
     Example: sexton init --grant-to shop_app
     """
@@ -49,6 +46,10 @@ def init(
     typer.echo(schema.status(url, deployment))
     with closing(Database.open(url)) as db, db.write() as c:
         append(db, c, cli_call("init", subject=f"grant to {grant_to}" if grant_to else "", outcome=DONE))
+        access = roles.read_access(c)
+    if access.is_superuser:
+        typer.echo(f"warning: role {access.role} is a superuser; run this, and log in as sexton_svc instead:", err=True)
+        typer.echo(roles.OWN_ROLE, err=True)
     if not settings.deployment:
         typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")

@@ -23,12 +23,12 @@ Insecure = Annotated[
 
 
 def up(
-    worker: Annotated[bool, typer.Option(help="Also start a worker and a worker for Spark.")] = True,
+    worker: Annotated[bool, typer.Option(help="Also start workers and the console.")] = True,
 ) -> None:
     """Run the whole stack on this machine.
 
-    PostgreSQL, Temporal, S3, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with the first check
-    or deletion of many objects. Data and logs are stored in .sexton/.
+    PostgreSQL, Temporal, S3, the console, a worker and a worker for Spark run until Ctrl-C. Spark itself starts with
+    the first check or deletion of many objects. Data and logs are stored in .sexton/.
 
     Example: sexton up --no-worker
     """

@@ -155,6 +155,9 @@ def _summary(counts: Undeleted, action: str) -> str:
     ]
     if counts.nothing_left:
         lines.append(f"{quantity(counts.nothing_left, 'key')}: no version is left, only delete markers")
+    if counts.older:
+        suspended = "deleted while versioning was suspended; what is shown may be older than what was deleted"
+        lines.append(f"{quantity(counts.older, 'object')} of them: {suspended}")
     if counts.failed:
         lines.append(f"{quantity(counts.failed, 'key')} failed, the first: {counts.reason}")
     return "\n".join(lines)

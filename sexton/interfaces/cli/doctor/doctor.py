@@ -37,7 +37,8 @@ def doctor(
     """Check everything this process depends on.
 
     Settings, database and its roles, tokens, S3, disk, Temporal, its search attributes, workers, schedule, vaults,
-    halts, overdue rounds, live objects, checks, topics and binlogs.
+    lost objects, faults and failures of the last rounds, quarantine, overdue rounds, halts, approvals, live objects,
+    checks, topics and binlogs.
     Each fault is printed with what to do about it.
 
     Example: sexton doctor
@@ -74,7 +75,6 @@ def examine() -> Iterator[DoctorFinding]:
     if database.state != "FAIL" and settings.deployment:
         yield from _examine_stores(settings)
         return
-    yield surroundings.examine_metrics(settings)
     yield from surroundings.examine_issuer(settings)
     yield from examine_limits({"": settings})
 
@@ -87,13 +87,13 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
     with closing(Database.open(settings.database_url, live_url=settings.live_database_url)) as db:
         live = live_settings(db, settings)
         stores = DeploymentStores(db, live.engine_settings())
-        workers = stores.workers.present()
-        if not workers:  # a worker that reports names the address of its own metrics
-            yield surroundings.examine_metrics(settings)
+        workers, instances = stores.workers.present(), stores.registry.instances()
+        if not workers and any(instance.mode == "enabled" for instance in instances):
+            detail = "no worker of this deployment reports to its database: nothing is deleted"
+            yield DoctorFinding("WARN", "workers", detail, "sexton worker run")
         yield from surroundings.examine_issuer(settings)
         yield from examine_settings(live)
-        names = ("", *(instance.id for instance in stores.registry.instances()))
-        yield from examine_limits({name: live.current(name) for name in names})
+        yield from examine_limits({name: live.current(name) for name in ("", *(i.id for i in instances))})
         in_database = frozenset(row.key for row in live.rows() if not row.instance)
         yield from examine_workers(workers, own_settings(settings), in_database)
         yield examine_roles(stores)

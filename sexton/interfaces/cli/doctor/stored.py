@@ -1,4 +1,4 @@
-"""Check what the database knows: settings, workers, roles, tokens, vaults, halts, live objects and checks.
+"""Check what the database knows: settings, workers, roles, tokens, vaults, problems of instances, live objects, checks.
 
 `sexton doctor --print-grants`: print the least rights that Sexton needs in S3, Kafka and PostgreSQL.
 """
@@ -107,7 +107,7 @@ def access_problems(access: "SchemaAccess") -> dict[str, str]:
         (
             access.is_superuser,
             f"Sexton's role {role} is a superuser",
-            "let Sexton log in as a role of its own, which owns schema sexton",
+            "let Sexton log in as a role of its own, which owns schema sexton; sexton init prints the SQL",
         ),
         (
             owner in access.owner_roles,
@@ -148,63 +148,46 @@ def examine_spark(stores: "DeploymentStores", settings: "Settings") -> DoctorFin
 
 
 def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
-    """Yield findings about vaults, the log of deletions, halts, live objects and checks."""
-    from sexton.operators.controls.policy import halt
+    """Yield findings about vaults, the log of deletions, the problems of all instances, live objects and checks."""
+    from sexton.insight.status import overview, problems, worst_first
+    from sexton.marks.kept import Severity
+    from sexton.storage.port import VaultFault
 
-    vaults = len(stores.registry.vaults())
-    fine = f"{vaults}, each proved to belong to this deployment" if vaults else "none registered"
-    yield judged("vaults", _vaults(stores), fine, "see: sexton vault list; if it shows no fault, the log of the worker")
+    unproved, vaults = list[Problem](), stores.registry.vaults()
+    for spec in vaults:
+        try:
+            stores.vaults.get(spec.instance, spec.name)
+        except VaultFault as e:
+            unproved.append(Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}: {e.detail}"))
+    fine = f"{len(vaults)}, each proved to belong to this deployment" if vaults else "none registered"
+    yield judged("vaults", unproved, fine, "see: sexton vault list")
     yield _deletion_log(stores)
-    with stores.db.read() as c:
-        controls, now = stores.controls.all_in(c), stores.db.now(c)
-    halted = [
-        Problem("WARN", f"{instance.id}: {halted_by.why}")
-        for instance in stores.registry.instances()
-        if (halted_by := halt(controls, instance.id, now)) is not None
-    ]
-    fine = "no instance is stopped, excluded by a list, or outside its windows"
-    yield judged("halted", halted, fine, "if this is not intended, see: sexton blockers")
+    instances = overview(stores.db, stores.insight, None, stores.settings.rounds_at_once).instances
+    known = worst_first(row for status in instances for row in problems(status))
     was_applied = stores.db.noted_schedule()  # before that, rounds begin by hand
-    overdue = [
-        Problem("FAIL" if was_applied else "WARN", f"{name}: due since {utc(since)}")
-        for name, since in stores.round_schedule.overdue().items()
-    ]
-    fine = "every instance has its rounds"
-    yield judged(
-        "rounds",
-        overdue,
-        fine,
-        "they have not begun: is there a schedule, is it paused, is there a worker, and Temporal?",
-    )
+    for severity, about, fine in (
+        (Severity.LOST, "lost objects", "the last checks confirmed no loss"),
+        (Severity.FAULT, "last rounds", "they could use every vault and owner"),
+        (Severity.FAILED, "failed rounds", "no last round failed"),
+        (Severity.QUARANTINED, "quarantine", "no mark is quarantined"),
+        (Severity.OVERDUE, "rounds", "every instance has its rounds"),
+        (Severity.HALTED, "halted", "no instance is stopped, excluded by a list, outside its windows, or paused"),
+        (Severity.APPROVAL, "approvals", "no plan awaits approval"),
+    ):
+        rows = [row for row in known if row.severity is severity]
+        fails = severity is Severity.LOST or (severity is Severity.OVERDUE and was_applied)
+        found = [Problem("FAIL" if fails else "WARN", str(row)) for row in rows]
+        yield judged(about, found, fine, rows[0].way_out if rows else "")
     fine = "every owner shows which objects are live, object by object"
     todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
     yield judged("live objects", _live_objects(stores), fine, todo)
     unchecked, oldest = list[Problem](), stores.checks.now() - MOST_CHECK_DAYS * DAY_MS
-    for instance in stores.registry.instances():
-        whole = stores.checks.last_whole(instance.id)
-        if instance.mode == "enabled" and (whole is None or whole.cutoff < oldest):
-            when = "ever" if whole is None else f"for {MOST_CHECK_DAYS} days"
-            unchecked.append(Problem("WARN", f"{instance.id}: no check was complete {when}"))
+    for status in instances:
+        if status.mode == "enabled" and (status.checked.whole or 0) < oldest:
+            when = "ever" if status.checked.whole is None else f"for {MOST_CHECK_DAYS} days"
+            unchecked.append(Problem("WARN", f"{status.instance}: no check was complete {when}"))
     fine = "every enabled instance was checked completely within three days"
     yield judged("checks", unchecked, fine, "sexton check run INSTANCE; sexton check list")
-
-
-def _vaults(stores: "DeploymentStores") -> Iterator[Problem]:
-    """Yield each vault that is not proved to belong to this deployment, or that a worker could not use."""
-    from sexton.recycle.model import NO_FAULT
-    from sexton.storage.port import VaultFault
-
-    for spec in stores.registry.vaults():
-        try:
-            stores.vaults.get(spec.instance, spec.name)
-        except VaultFault as e:
-            yield Problem("FAIL", f"{spec.instance}/{spec.name}: {e.reason}")
-        else:
-            last = stores.reports.find_round(spec.instance)
-            status = last[0].vaults.get(spec.name, "") if last else ""
-            if status and status not in NO_FAULT:
-                text = f"{spec.instance}/{spec.name}: the last round had a fault there: {status}"
-                yield Problem("WARN", text)
 
 
 def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:

@@ -1,4 +1,4 @@
-"""Check what a process needs: deployment, database, S3, disk, a worker's metrics, the issuer of JWTs, Temporal.
+"""Check what a process needs: deployment, database, S3, disk, the issuer of JWTs, Temporal.
 
 Of Temporal: does the service answer, is a worker running, do rounds start automatically?
 """
@@ -72,9 +72,12 @@ def examine_s3(settings: "Settings") -> DoctorFinding:
     except SextonError as e:
         return DoctorFinding("FAIL", "s3", str(e), "set SEXTON_S3__ENDPOINT_URL, or SEXTON_INSECURE_HTTP")
     parts = urlsplit(endpoint)
-    if fault := _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]):
+    address = str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]
+    try:
+        socket.create_connection(address, CONNECT_SECONDS).close()
+    except OSError as e:
         todo = "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL"
-        return DoctorFinding("FAIL", "s3", f"{endpoint}: {fault}", todo)
+        return DoctorFinding("FAIL", "s3", f"{endpoint}: {e.strerror or e}", todo)
     return DoctorFinding("OK", "s3", endpoint)
 
 
@@ -87,31 +90,6 @@ def examine_disk() -> DoctorFinding:
     free = shutil.disk_usage(existing).free / 2**30
     detail, todo = f"{free:.1f} GiB free at {existing}", f"make at least {MIN_FREE_GIB:.0f} GiB available"
     return DoctorFinding("WARN", "disk", detail, todo) if free < MIN_FREE_GIB else DoctorFinding("OK", "disk", detail)
-
-
-def examine_metrics(settings: "Settings") -> DoctorFinding:
-    """Return whether a worker answers at the address of the setting."""
-    listen = settings.metrics.listen
-    if not listen:
-        return DoctorFinding("OK", "metrics", "off; metrics.listen is empty")
-    host, _, port = listen.rpartition(":")
-    fault = _unreachable(host.strip("[]"), int(port))
-    if not fault:
-        return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
-    if listen == type(settings.metrics)().listen:  # the default reaches only workers of this machine
-        detail = f"no worker on this machine answers at {listen}"
-        return DoctorFinding("WARN", "metrics", detail, "expected where no worker runs; else: sexton worker run")
-    todo = "start a worker with this setting: sexton worker run"
-    return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
-
-
-def _unreachable(host: str, port: int) -> str:
-    """Return why a connection fails; empty if it succeeds."""
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except OSError as e:
-        return e.strerror or str(e)
-    return ""
 
 
 def examine_issuer(settings: "Settings") -> Iterator[DoctorFinding]:

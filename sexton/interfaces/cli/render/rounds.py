@@ -1,13 +1,10 @@
-"""Print rounds and checks: the report of each, or how far it is, at which rate, and what blocks it.
-
-Print plans.
-"""
+"""Print plans, rounds and checks: the report of each, or how far it is, at which rate, and what blocks it."""
 
 import datetime as dt
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sexton.check.model import CheckReport, FindingType
+from sexton.check.model import MEANING, CheckReport, FindingType
 from sexton.insight.wording import (
     check_text,
     expected_text,
@@ -34,15 +31,6 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 12
 """Kinds of a round that have a line of their own; more would not fit on a screen."""
-MEANING = {
-    FindingType.LOST: "a record names the object, and it does not exist",
-    FindingType.SIZE_MISMATCH: "the record names another size",
-    FindingType.ORPHAN: "no record names the object",
-    FindingType.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
-    FindingType.UPLOAD: "uploads that were never finished",
-    FindingType.RECORD: "records that contradict each other",
-    FindingType.FRONT_END: "the front end's memory and the records disagree",
-}
 
 
 def show_round(details: "RoundDetails") -> None:
@@ -83,7 +71,7 @@ def show_report(report: "RoundReport") -> None:
         )
     waits = sorted(kept for kept in report.kept if kept.reason is KeepReason.APPROVAL)
     plans = f"awaits approval: sexton plan list {report.instance}"
-    states = ", ".join(f"{name} {state}" for name, state in sorted(report.vaults.items()))
+    states = "; ".join(f"{name} {report.vault_fault(name) or state}" for name, state in sorted(report.vaults.items()))
     see = f"see: sexton quarantine list {report.instance}"
     unfinished = f"claimed and not finished: {quantity(report.waiting, 'mark')}"
     say(
@@ -201,6 +189,7 @@ def show_review(review: "PlanReview") -> None:
         *(f"{hold.kept} blocks {hold.what} until {utc(hold.expires_at)}" for hold in review.holds),
         review.observes and f"{plan.instance} only observes: sexton enable {plan.instance}",
         review.halt and f"nothing can be deleted now: {review.halt}",
+        review.for_good,
     )
     if review.marks:
         say("the first marks of each kind that are due now:")
@@ -224,4 +213,4 @@ def show_details(details: "PlanDetails") -> None:
     else:
         say(f"to delete exactly this: sexton apply {plan.id}")
     say(*(f"{hold.kept} blocks {hold.what}" for hold in details.holds))
-    say(details.halt and f"nothing can be deleted now: {details.halt}")
+    say(details.halt and f"nothing can be deleted now: {details.halt}", details.for_good)

@@ -165,11 +165,10 @@ MOST_PURGES = 5
 
 
 def show_status(status: "Status") -> None:
-    """Print every instance, and what belongs to no one instance."""
+    """Print whether all is well, every instance, and what belongs to no one instance."""
+    say(status.sentence)
     if status.instances:
         typer.echo(f"{status.slots_used} of {status.slots} slots for rounds are in use\n")
-    else:
-        say("no instance is registered; begin with: sexton instance add NAME")
     checks = {work.instance: check_text(work.check) for work in status.running if work.check is not None}
     for row in status.instances:
         show_instance(row, checks.get(row.instance, ""))

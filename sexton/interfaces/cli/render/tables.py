@@ -292,6 +292,7 @@ COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
         for name, size in (("size", f.size), ("expected", f.expected))
     },
     "protection list": lambda p, _: {"objects": protected_objects(p)},
+    "SettingRow": lambda s, _: {"value": s.value if s.amount == s.value else f"{s.value} ({s.amount})"},
     "schedules list": lambda s, _: {"next_at": None if s.paused else s.next},
     "Consumer": lambda consumer, _: {
         "state": "ok" if consumer.lost_at is None else f"LOST since {utc_column(consumer.lost_at)}: blocks nothing"

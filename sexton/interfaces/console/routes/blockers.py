@@ -22,16 +22,17 @@ FREES: Mapping[str, str] = {
 """What an empty list permits."""
 SHOWN = 50
 PROTECTIONS_SHOWN = 200
-SCOPE_OF = {"mark": "mark", "vault": "prefix", "prefix": "prefix"}
+SCOPE_OF = {"table": "table", "mark": "mark", "vault": "prefix", "prefix": "prefix"}
 """Field of the form of a hold → the scope that has it."""
 
 
 @pages.get("/blockers")
-def blockers(visit: CurrentVisit) -> Response:
-    """Show what blocks deletions of an instance."""
-    listed = visit.ask("blockers", instance=visit.instance)
-    holds = visit.ask("hold list", instance=visit.instance, limit=SHOWN)
-    protections = visit.ask("protection list", instance=visit.instance).items
+def blockers(visit: CurrentVisit, hold: Literal["instance", "table", "mark", "prefix"] = "instance") -> Response:
+    """Show what blocks deletions of an instance, or of all; ``hold``: the scope of the hold that may be placed."""
+    scope = visit.scope
+    listed = visit.ask("blockers", instance=scope)
+    holds = visit.ask("hold list", instance=scope, limit=SHOWN)
+    protections = visit.ask("protection list", instance=scope).items
     sees_lists = visit.caller.permits(Grant.READ, EVERY_INSTANCE)
     entries: Sequence[ListEntry] = visit.ask("lists show").items if sees_lists else ()
     stored, counts = [entry for entry in entries if entry.removable], Counter(entry.list for entry in entries)
@@ -44,7 +45,10 @@ def blockers(visit: CurrentVisit) -> Response:
         more_holds=holds.more,
         protections=protections[:PROTECTIONS_SHOWN],
         more_protections=len(protections) > PROTECTIONS_SHOWN,
-        may_release=visit.caller.permits(Grant.ADMIN, visit.instance),
+        may_release=scope is not None and visit.caller.permits(Grant.ADMIN, scope),
+        hold=hold,
+        kinds=() if scope is None else sorted(visit.service.policy(scope).retention_seconds),
+        vaults=() if scope is None else [spec.name for spec in visit.service.stores.registry.vaults(scope)],
         sees_lists=sees_lists,
         entries=entries,
         last_entries=[e for e in stored if e.list in FREES and counts[e.list] == 1],
@@ -56,18 +60,18 @@ def blockers(visit: CurrentVisit) -> Response:
 @pages.post("/holds")
 @reserved
 def place(visit: CurrentVisit) -> Response:
-    """Place a hold. Its form has the fields of every scope, and those of others must be empty."""
+    """Place a hold. Fields of another scope than its own must be empty."""
     scope = visit.form.get("scope", "")
     if scope not in ("instance", *SCOPE_OF.values()):
         raise BadInput("nothing is held yet: choose what is held")
     for name, of_scope in SCOPE_OF.items():
         if of_scope != scope and visit.form.get(name, "").strip():
             raise BadInput(f"nothing is held yet: a hold of this kind has no {name}; empty it, or choose another kind")
-    if scope == "mark" and not visit.form.get("mark"):
-        raise BadInput("nothing is held yet: write the mark, as KIND/ID")
-    mark = visit.form["mark"] if scope == "mark" else None
+    if scope in ("table", "mark") and not visit.form.get(scope):
+        raise BadInput(f"nothing is held yet: write the {scope}")
+    held = {name: visit.form[name] if scope == name else None for name in ("table", "mark")}
     prefix = f"{visit.form.get('vault', '')}/{visit.form.get('prefix', '')}" if scope == "prefix" else None
-    return visit.sent("hold add", "blockers", table=None, mark=mark, prefix=prefix)
+    return visit.sent("hold add", "blockers", **held, prefix=prefix)
 
 
 @pages.post("/protections/release")

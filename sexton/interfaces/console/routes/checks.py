@@ -17,18 +17,20 @@ SHOWN = 100
 
 @pages.get("/checks")
 def checks(visit: CurrentVisit, after: After = 0, type: FindingType | Literal[""] = "") -> Response:
-    """Show the newest checks of an instance, and its open findings."""
-    runs = visit.ask("check list", instance=visit.instance).items
-    listed = visit.service.stores.checks.findings(visit.instance, after, SHOWN + 1, of=type or None)
+    """Show the newest checks of an instance, or of all, and open findings."""
+    runs, findings = visit.ask("check list", instance=visit.scope).items, visit.service.stores.checks.findings
+    names = visit.instances if visit.scope is None else [visit.scope]
+    of_each = (finding for name in names for finding in findings(name, after, SHOWN + 1, of=type or None))
+    listed = sorted(of_each, key=lambda finding: finding.id)
     return visit.about(
         "checks",
-        "sexton check findings",
+        "sexton check list" if visit.scope is None else "sexton check findings",
         runs=runs,
         findings=listed[:SHOWN],
         following=listed[SHOWN - 1].id if len(listed) > SHOWN else "",
         types=list(FindingType),
         type=type,
-        repairable=_repairable(visit),
+        repairable=0 if visit.scope is None else _repairable(visit),
     )
 
 

@@ -5,7 +5,7 @@ import shlex
 from starlette.responses import Response
 
 from sexton.insight.status import count_quarantined
-from sexton.insight.views import Story
+from sexton.insight.views import MarkPage, Story
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.pools import long
 from sexton.interfaces.console.visit import CurrentVisit, pages
@@ -32,16 +32,15 @@ def why(visit: CurrentVisit, key: str = "") -> Response:
 
 @pages.get("/quarantine")
 def quarantine(visit: CurrentVisit, after: str = "") -> Response:
-    """Show quarantined marks and their reasons."""
+    """Show the reasons of quarantined marks, and those of one instance."""
+    names = visit.instances if visit.scope is None else [visit.scope]
     with visit.service.db.read() as c:
-        reasons = count_quarantined(visit.service.db, c, visit.instance)
-    listed = visit.ask("marks list", state="QUARANTINED", after=after[:2_048], limit=SHOWN)
+        reasons = {name: count_quarantined(visit.service.db, c, name) for name in names}
+    listed = MarkPage(items=())
+    if visit.scope is not None:
+        listed = visit.ask("marks list", state="QUARANTINED", after=after[:2_048], limit=SHOWN)
     return visit.about(
-        "quarantine",
-        "sexton quarantine list",
-        reasons=reasons,
-        marks=listed.items,
-        following=listed.next,
+        "quarantine", "sexton quarantine list", reasons=reasons, marks=listed.items, following=listed.next
     )
 
 

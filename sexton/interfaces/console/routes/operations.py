@@ -29,6 +29,8 @@ ON_A_PAGE = frozenset(
 """Operations with a button on the page of what they are about."""
 PAGE = re.compile(r"[a-z0-9-]{1,40}(/[A-Za-z0-9._-]{1,249})?")
 KINDS = {"boolean": "checkbox", "integer": "number"}
+MOST_KNOWN = 200
+"""How many names that exist a field offers; another one may be typed."""
 
 
 class Field(NamedTuple):
@@ -79,12 +81,18 @@ def offered() -> Mapping[str, Operation]:
 def page(visit: CurrentVisit) -> Response:
     """Show the operations that no other page has, of those that the caller may send."""
     groups: dict[str, list[Shown]] = {}
+    scope, stores = visit.scope, visit.service.stores
     for operation in offered().values():
-        about = visit.instance if operation.covers or operation.record.of else EVERY_INSTANCE
+        about = scope if scope and (operation.covers or operation.record.of) else EVERY_INSTANCE
         if operation.name not in ON_A_PAGE and visit.caller.permits(operation.grant, about):
             group = operation.name.split()[0]
             groups.setdefault(group, []).append(Shown(operation, tuple(_fields(operation))))
-    return visit.show("operations.html", "operations", cli="sexton --help", instance=visit.instance, groups=groups)
+    known = {
+        "topic": [topic.name for topic in stores.wal.store.topics("", MOST_KNOWN, instance=scope)],
+        "job": [protection.job for protection in stores.protections.list_protections(scope)[:MOST_KNOWN]],
+        "to": visit.instances,
+    }
+    return visit.show("operations.html", "operations", cli="sexton --help", instance=scope, groups=groups, known=known)
 
 
 def _fields(operation: Operation) -> Iterator[Field]:
@@ -122,7 +130,7 @@ def _send(operation: Operation) -> Callable[..., Response]:
             operation.admit(visit.call, values)
             question = QUESTIONS[operation.name](visit.call, values)
             if question is not None and visit.form.get("sure") != question.text:
-                cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.instance
+                cli, instance = f"sexton {operation.name}", values.get(INSTANCE) or visit.named
                 form = {name: value for name, value in visit.form.items() if name not in (session.FORM_FIELD, "sure")}
                 shown = {"operation": operation, "question": question, "form": form, "instance": instance}
                 return visit.show("confirm.html", "operations", cli=cli, **shown)

@@ -1,13 +1,18 @@
-"""The first page: what each instance does, what waits, what blocks it; and stop and start, from every page."""
+"""The first page: whether all is well, what each instance does, what waits, what blocks it.
+
+And stop and start, from every page.
+"""
 
 from starlette.responses import Response
 
 from sexton.insight.progress import read_running
+from sexton.insight.status import log_problems, problems, sentence, worst_first
 from sexton.insight.views import ALL_INSTANCES, KindStatus
 from sexton.insight.wording import shown_names
 from sexton.interfaces.api.pools import reserved
 from sexton.interfaces.console.latest import answer_or_none, wait_briefly
 from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
+from sexton.marks.kept import Severity
 from sexton.operations.control import NO_REASON
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 from sexton.operators.controls.model import ALL, ControlKind
@@ -25,21 +30,38 @@ def overview(visit: CurrentVisit) -> Response:
     latest = visit.request.app.state
     questions = [latest.statuses.ask(name) for name in names]
     blockers = latest.blockers.ask("all")
-    wait_briefly([*questions, blockers])
+    sees_logs = only is None and visit.caller.permits(Grant.READ, EVERY_INSTANCE)
+    logs = [latest.logs.ask("all")] if sees_logs else []
+    wait_briefly([*questions, blockers, *logs])
     halts = visit.halts
     if only is not None:
         questions[0].answer()  # raises why there is none
     answers = {name: answer_or_none(question) for name, question in zip(names, questions, strict=True)}
     statuses = [i.model_copy(update={"halt": halts.get(i.instance)}) for i in answers.values() if i is not None]
+    known = {i.instance: worst_first(problems(i)) for i in statuses}
+    statuses.sort(key=lambda i: min((row.severity for row in known[i.instance]), default=Severity.OTHER))
+    figures = [answer_or_none(question) for question in logs]
+    rows = [row for of in (*known.values(), *(log_problems(*f) for f in figures if f is not None)) for row in of]
+    severities = {row.severity for row in rows} - {Severity.OTHER}
+    uncounted = [name for name, answer in answers.items() if answer is None]
+    unknown = [*uncounted, *("topics and binlogs" for f in figures if f is None)]
+    text, tone = sentence(rows, statuses), "warn" if severities or unknown else "good"
+    if not all(severity.is_ordered for severity in severities):
+        tone = "bad"
+    elif unknown:
+        text = f"It is not known yet whether all is well; not counted yet: {', '.join(unknown)}"
     running = [work for work in read_running(service.db, only) if work.instance in names]
     listed: BlockerList | None = answer_or_none(blockers)
     return visit.show(
         "overview.html",
         "overview",
         cli=f"sexton status {only}" if only else "sexton status",
+        sentence=text,
+        tone=tone,
+        known=known,
         statuses=statuses,
         columns=[(name, shown) for name, shown in shown_names(KindStatus).items() if name not in ("kind", "note")],
-        uncounted=[name for name, answer in answers.items() if answer is None],
+        uncounted=uncounted,
         running=running,
         blockers=None if listed is None else [b for b in listed.rows if b.instance in (*names, ALL_INSTANCES)],
         temporal_away=listed is not None and listed.temporal_away,

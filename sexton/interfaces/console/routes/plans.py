@@ -21,8 +21,8 @@ OPEN = (PlanState.PLANNED, PlanState.AWAITING)
 
 @pages.get("/plans")
 def plans(visit: CurrentVisit, after: Before = None) -> Response:
-    """Show the plans of an instance, and each that awaits approval."""
-    listed = visit.ask("plan list", instance=visit.instance, after=after, limit=SHOWN)
+    """Show the plans of an instance, or of all, and each that awaits approval."""
+    listed = visit.ask("plan list", instance=visit.scope, after=after, limit=SHOWN)
     return visit.about("plans", "sexton plan list", plans=listed.items, following=listed.next)
 
 
@@ -77,8 +77,8 @@ def apply(visit: CurrentVisit, plan: int) -> Response:
         given = f"{typed[:20]} was typed" if typed else "no number was typed"
         what = f"all that {number:,} marks name" if is_estimated(details.plan) else f"{number:,} objects"
         raise BadInput(f"plan {plan} deletes {what}, and {given}; type that number to apply it")
-    started = visit.ask("apply", plan=plan)
-    return visit.done(f"The round that applies plan {plan} was started.", "rounds", instance=started.instance)
+    visit.ask("apply", plan=plan)
+    return visit.done(f"The round that applies plan {plan} was started.", "rounds")
 
 
 def is_estimated(plan: Plan) -> bool:

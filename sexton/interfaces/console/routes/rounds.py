@@ -20,8 +20,8 @@ SILENCE_MS = 10_000
 
 @pages.get("/rounds")
 def rounds(visit: CurrentVisit, after: Before = None) -> Response:
-    """Show the rounds of an instance, the newest first."""
-    listed = visit.ask("round list", instance=visit.instance, after=after, limit=SHOWN)
+    """Show the rounds of an instance, or of all, the newest first."""
+    listed = visit.ask("round list", instance=visit.scope, after=after, limit=SHOWN)
     return visit.about(
         "rounds",
         "sexton round list",
@@ -37,8 +37,9 @@ def show(visit: CurrentVisit, round: int) -> Response:
     details = visit.ask("round show", round=round)
     row, instance = details.round, details.round.instance
     specs = [] if row.ended_at else visit.service.stores.registry.vaults(instance)
-    caps = {cap.vault: cap.keys_per_second for cap in visit.service.stores.paces.caps(instance)} if specs else {}
-    limits = rate_limits(places_of(visit, specs), caps) if specs else {}
+    caps = visit.service.stores.paces.caps(instance) if specs else ()
+    rates = {f"{cap.instance}/{cap.vault}": cap.keys_per_second for cap in caps}
+    limits = rate_limits(places_of(visit, specs), rates) if specs else {}
     # A vault without a limit may be deleted from at any rate: then no sum bounds the round.
     allowed = sum(limit.keys_per_second for limit in limits.values()) if len(limits) == len(specs) else 0
     work = RunningWork(work="round", instance=instance, name=str(row.id), since=row.started_at, elapsed_ms=0)

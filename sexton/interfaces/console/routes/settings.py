@@ -4,7 +4,7 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from config.explain import FOR_ALL, PER_INSTANCE
+from config.explain import FOR_ALL, PER_INSTANCE, SettingRow
 from sexton.interfaces.console.visit import CurrentVisit, Visit, pages
 from sexton.operators.access.model import EVERY_INSTANCE, Grant
 
@@ -12,11 +12,15 @@ MAX_KEY = MAX_VALUE = 100
 
 
 @pages.get("/settings")
-def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool = False) -> Response:
-    """Show settings; with a key and a value, also what this value, or its removal, would change."""
+def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool = False, q: str = "") -> Response:
+    """Show settings, or those with ``q`` in their keys; with a key and a value, also what that would change."""
     scope = _scope(visit)
     key, value = key.strip()[:MAX_KEY], value.strip()[:MAX_VALUE]
     listed = visit.ask("settings show", instance=scope or None)
+    sections: dict[str, list[SettingRow]] = {}
+    for row in listed.items:
+        if q.strip().lower().replace(" ", "_") in row.key.lower():
+            sections.setdefault(row.key.partition(".")[0] if "." in row.key else "general", []).append(row)
     change = None
     if key and (value or remove):
         change = visit.ask("settings preview", key=key, value=None if remove else value, instance=scope or None)
@@ -25,7 +29,8 @@ def settings(visit: CurrentVisit, key: str = "", value: str = "", remove: bool =
         "settings",
         cli=f"sexton settings show{f' --instance {scope}' if scope else ''}",
         scope=scope,
-        settings=listed.items,
+        sections=sections,
+        q=q,
         ignored=listed.ignored,
         stored=[row for row in visit.service.live.rows() if row.instance == scope],
         keys=sorted(PER_INSTANCE if scope else PER_INSTANCE | FOR_ALL),

@@ -10,8 +10,8 @@ MAX_NAME, REPLICAS_SHOWN = 256, 100
 
 @pages.get("/topics")
 def topics(visit: CurrentVisit, after: str = "") -> Response:
-    """Show the topics of an instance."""
-    listed = visit.ask("wal list", instance=visit.instance, after=after[:MAX_NAME])
+    """Show the topics of an instance, or of all."""
+    listed = visit.ask("wal list", instance=visit.scope, after=after[:MAX_NAME])
     return visit.about("topics", "sexton wal list", topics=listed.items, following=listed.next)
 
 

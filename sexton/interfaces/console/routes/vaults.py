@@ -19,16 +19,16 @@ from sexton.storage.model import VaultSpec
 @pages.get("/vaults")
 @long
 def vaults(visit: CurrentVisit, prove: bool = False) -> Response:
-    """Show the vaults of an instance; ``prove``: compare each marker now."""
-    listed = visit.ask("vault list", instance=visit.instance, prove=prove).items
-    specs = visit.service.stores.registry.vaults(visit.instance)
+    """Show the vaults of an instance, or of all; ``prove``: compare each marker now."""
+    listed = visit.ask("vault list", instance=visit.scope, prove=prove).items
+    specs = visit.service.stores.registry.vaults(visit.scope)
     return visit.about(
         "vaults",
         "sexton vault list",
         vaults=listed,
         prove=prove,
         places=places_of(visit, specs),
-        probes={spec.name: feature_rows(spec.probe) for spec in specs if spec.probe is not None},
+        probes={f"{s.instance}/{s.name}": feature_rows(s.probe) for s in specs if s.probe is not None},
     )
 
 
@@ -45,12 +45,12 @@ def cap(visit: CurrentVisit) -> Response:
 
 
 def places_of(visit: CurrentVisit, specs: Sequence[VaultSpec]) -> Mapping[str, Sequence[PlaceFigures]]:
-    """Return how fast the places of each vault are deleted from."""
+    """Return INSTANCE/VAULT → how fast the places of the vault are deleted from."""
     places: defaultdict[str, list[PlaceFigures]] = defaultdict(list)
     for figures in visit.service.stores.paces.figures():
         vault = vault_of(figures.place, specs, visit.service.settings.s3.endpoint_url)
         if vault is not None:
-            places[vault[1]].append(figures)
+            places["/".join(vault)].append(figures)
     return places
 
 

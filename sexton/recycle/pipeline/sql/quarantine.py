@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, or_, select, true,
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import BadInput, WrongUsage
 from sexton.marks.model import DONE, RESOLVED_AGAIN, MarkState, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.file_lists import drop_files, find_spans, remove_damaged_lists, sum_files
 from sexton.marks.sql.leases import may_be_deleting, seconds_of_requests
@@ -71,13 +71,13 @@ class QuarantineStore:
             due = and_(mark.c.instance == instance, failed, mark.c.next_try_at <= self._db.now(tx))
             tx.execute(update(mark).where(due).values(quarantined_reason=None))
 
-    def find_discardable(self, instance: str, ref: Ref) -> Quarantined | None:
-        """Return a mark that can be discarded: it is quarantined, or waits for its second pass; None: it is neither."""
+    def find_discardable(self, instance: str, ref: Ref) -> tuple[Quarantined, Sequence[str]] | None:
+        """Return a mark that is quarantined, or waits for its second pass, with its keys; None: it is neither."""
         mark = self._db.t.mark
         can_be = or_(mark.c.quarantined_reason.is_not(None), mark.c.first_pass_at.is_not(None))
         with self._db.read() as c:
             row = c.execute(select(mark).where(mark.c.instance == instance, self._is(ref), can_be)).one_or_none()
-        return None if row is None else _value(row)
+        return None if row is None else (_value(row), row._mapping["keys"] or ())
 
     def list(
         self, instance: str | None = None, reason: str | None = None, ref: Ref | None = None, limit: int = 100
@@ -145,7 +145,7 @@ class QuarantineStore:
             NotQuarantined: the mark is neither quarantined nor waiting for its second pass.
         """
         if not why.strip():
-            raise BadInput("give a reason: the mark's files stay, and no round will delete them")
+            raise WrongUsage("give a reason: the mark's files stay, and no round will delete them")
         mark = self._db.t.mark
         with deciding(self._db, instance) as c:
             is_mark = and_(mark.c.instance == instance, self._is(ref))

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, now_once
 from sexton.database.rows import newest
-from sexton.kernel.errors import BadInput
+from sexton.kernel.errors import WrongUsage
 from sexton.marks.policy import goes_beyond
 from sexton.operators.holds.store import REASON_CHARACTERS
 from sexton.recycle.model import DAY_MS, PlanRefused, UnknownPlan
@@ -151,7 +151,7 @@ class ApprovalStore:
             UnknownPlan: there is no such plan.
         """
         if not 0 < len(why.strip()) <= REASON_CHARACTERS:
-            raise BadInput(
+            raise WrongUsage(
                 f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is not deleted"
             )
         check_text(why, by)

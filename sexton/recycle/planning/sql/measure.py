@@ -77,15 +77,10 @@ class Measure:
         heartbeat: Callable[[], None] = no_heartbeat,
         foreseen: Mapping[Kept, ColumnElement[bool]] = MappingProxyType({}),
     ) -> None:
-        """Count in one transaction.
+        """Count an instance's marks in one transaction.
 
-        Args:
-            db: the database.
-            c: a connection of the transaction.
-            instance: whose marks are counted.
-            policy: its policy.
-            heartbeat: called between two pages of marks; it raises if the count must stop.
-            foreseen: the answers of keepers, as ``Keeper.foreseen`` returns them, in order of precedence.
+        ``heartbeat`` is called between two pages of marks; it raises if the count must stop. ``foreseen``: the answers
+        of keepers, as ``Keeper.foreseen`` returns them, in order of precedence.
         """
         self._heartbeat = heartbeat
         self._foreseen = foreseen
@@ -106,10 +101,7 @@ class Measure:
     def measure_due(self, kind: str, cutoff: Cutoff, since: Cutoff = NOTHING_DUE) -> KindPlan:
         """Return how much of a kind is due, counted in pages; the cost grows with the number of marks that are due.
 
-        Args:
-            kind: the kind of the marks.
-            cutoff: which marks are due.
-            since: marks that are due by this earlier cutoff are left out.
+        ``since``: marks that are due by this earlier cutoff are left out.
         """
         mark = self._db.t.mark
         due = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), is_due(mark, cutoff))

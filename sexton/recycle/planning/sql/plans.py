@@ -93,17 +93,9 @@ class PlanStore:
     ) -> Plan:
         """Fix cutoffs and counts for a round and store them; what needs an approval waits in a plan of its own.
 
-        A plan without marks is not stored: its number is 0.
-
-        Args:
-            instance: the instance to plan for.
-            policy: retentions and limits of the settings.
-            by: who requested the plan.
-            live_objects: counts the owner's live objects.
-            heartbeat: called between two pages of the count; it raises if the count must stop.
-
-        Raises:
-            UnknownInstance: no such instance.
+        A plan without marks is not stored: its number is 0. ``live_objects`` counts the owner's live objects.
+        ``heartbeat`` is called between two pages of the count; it raises if the count must stop. ``UnknownInstance``:
+        no such instance.
         """
         facts = self._read(instance, policy, heartbeat)
         limit = _limit(facts, live_objects)

@@ -4,10 +4,10 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, literal, literal_column, select, union_all
+from sqlalchemy import ColumnElement, Connection, and_, func, literal, literal_column, select, union_all
 
 from sexton.database.engine import Database
 from sexton.database.rows import BYTES, MOST_SUM, NORMAL, OBJECTS, REMOVED, in_list, newest
@@ -92,7 +92,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     waiting = int(c.execute(select(func.count()).where(claimed, *own)).scalar_one())
     known = set(c.execute(select(t.vault.c.name).where(t.vault.c.instance == instance)).scalars())
     # How the round saw each vault, also if no mark of it was due; in observe mode it looked at none.
-    fault_of = order.opened.excluded_vaults | order.faults
+    fault_of, details = order.opened.excluded_vaults | order.faults, order.fault_details | order.opened.fault_details
     seen = order.opened.vaults if order.opened.may_delete else ()
     vaults = {name: fault_of.get(name, NORMAL) for name in seen if name in known}
     faults = count_faults(order.kept)
@@ -110,6 +110,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         tallies=tallies,
         kinds=_kinds(db, c, order, tallies),
         vaults=vaults,
+        fault_details={name: details[name][:TEXT_CHARACTERS] for name in vaults if name in details},
         leases=order.leases,
         lost_leases=order.lost_leases,
         adoption_ms=order.adoption_ms,
@@ -233,19 +234,19 @@ class RoundSchedule:
         """Return the same of a row of ``instance``, at ``now`` (ms since 1970)."""
         return next_round(row.turn_at, row.retry_at, self._interval_ms(row.id), now)
 
-    def overdue_of(self, row: Any, now: int) -> int | None:
-        """Return ``policy.overdue_since`` of a row of ``instance``."""
-        return overdue_since(row.turn_at, row.retry_at, row.created_at, self._interval_ms(row.id), now)
+    def overdue(self, ready: Iterable[Any], free: int, now: int) -> dict[str, int]:
+        """Return the instances whose round nothing has begun for long, and since when they are due.
 
-    def overdue(self) -> dict[str, int]:
-        """Return the instances whose round nothing has begun for long, and since when they are due."""
-        t, round_ = self._db.t.instance, self._db.t.round
-        has_round = exists().where(round_.c.instance == t.c.id, round_.c.state == RUNNING)
-        due = self.due()
-        ready = in_list(t.c.id, due.instances[: due.slots])  # the others wait for a slot
-        with self._db.read() as c:
-            rows, now = c.execute(select(t).where(ready, ~has_round)).all(), self._db.now(c)
-        return {row.id: since for row in rows if (since := self.overdue_of(row, now)) is not None}
+        ``ready``: rows of ``instance`` that no round works on and nothing halts. Beyond the first ``free`` they wait
+        for a slot.
+        """
+        due = [row for row in ready if self.next_round_of(row, now) <= now]
+        due.sort(key=lambda row: (row.turn_at is not None, row.turn_at or 0, row.id))
+        since = {
+            row.id: overdue_since(row.turn_at, row.retry_at, row.created_at, self._interval_ms(row.id), now)
+            for row in due[: max(0, free)]
+        }
+        return {name: instant for name, instant in since.items() if instant is not None}
 
     def _interval_ms(self, instance: str) -> int:
         return self._interval_seconds(instance) * 1000

@@ -47,15 +47,10 @@ class RoundStore:
         live_objects: Callable[[str], int | None] = lambda _: None,
         keepers: Sequence[Keeper] = (),
     ) -> None:
-        """Store the collaborators.
+        """``interval_seconds``: from one slot of an instance to its next.
 
-        Args:
-            db: the database.
-            leases: of the deployment's jobs.
-            operators: the stores of operators: instances and vaults, and stops, lists and windows.
-            interval_seconds: from one slot of an instance to its next.
-            live_objects: returns an instance's number of live objects, as its owner counts them; None: unknown.
-            keepers: in order of precedence; what is overdue of them ends when a round opens.
+        ``live_objects`` returns an instance's number of live objects, as its owner counts them; None: unknown.
+        ``keepers``: in order of precedence; what is overdue of them ends when a round opens.
         """
         self.plans = PlanStore(db, keepers)
         self.reports = Reports(db)

@@ -1,7 +1,4 @@
-"""Store the configuration of logs, approve cuts, and end the logs of a dropped table or database.
-
-Find the instances whose binlogs are due, and the logs with expired records; record the state of runs.
-"""
+"""Store the configuration of logs, approve cuts, end dropped logs, and find what is due for a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,14 +35,9 @@ class ConfigStore:
         self._db, self._journal = db, JournalStore(db)
 
     def put(self, instance: str, name: str, table: str, config: LogRetention, from_seq: int = 0) -> Log:
-        """Set the configuration of a log; repeatable.
+        """Set the configuration of a log, of a table or (empty) the database's own; repeatable.
 
-        Args:
-            instance: the instance of the database.
-            name: the database.
-            table: the table of the log; empty: the database's own log.
-            config: the new configuration.
-            from_seq: the database's commit_seq now. A log that begins now has no record up to this number.
+        ``from_seq``: the database's commit_seq now. A log that begins now has no record up to this number.
 
         Raises:
             UnknownInstance: no such instance.
@@ -106,13 +98,7 @@ class ConfigStore:
             return self._existing_log(c, instance, name, table)
 
     def approve(self, instance: str, name: str, table: str = "", *, upto: int) -> Log:
-        """Let the next run cut what waits for approval, and no more.
-
-        Args:
-            instance: the instance of the database.
-            name: the database.
-            table: the table of the log; empty: the database's own log.
-            upto: the last record that the operator was shown.
+        """Let the next run cut what waits for approval, up to ``upto``, the last record that the operator was shown.
 
         Raises:
             UnknownInstance, UnknownLog: it does not exist.

@@ -28,14 +28,9 @@ class ConsumerStore:
     def register(self, instance: str, name: str, database: str, table: str = "", after: int | None = None) -> Consumer:
         """Register a consumer: records after ``after`` are not cut before it has acknowledged them.
 
-        Registering again counts as a sign of life; ``after`` may then be lower than what was acknowledged.
-
-        Args:
-            instance: the instance of the database.
-            name: the consumer.
-            database: the database that it reads.
-            table: the table of the log that it reads; empty: the database's own log.
-            after: the last record that it has received; None: it needs every record that the log has.
+        Registering again counts as a sign of life; ``after`` may then be lower than what was acknowledged; None: the
+        consumer needs every record that the log has. ``table``: of the log that it reads; empty: the database's own
+        log.
 
         Raises:
             UnknownInstance, UnknownLog: it does not exist.

@@ -68,10 +68,7 @@ class Cutter:
     def cut(self, instance: str, name: str, tables: Sequence[str]) -> CutReport:
         """Cut some logs of a database by at most some thousands of records each; ``more`` tells whether some are left.
 
-        Args:
-            instance: the instance of the database.
-            name: the database.
-            tables: the tables whose logs are cut; an enabled log of the database is cut instead, with all tables.
+        ``tables``: whose logs are cut; an enabled log of the database is cut instead, with all tables.
 
         Raises:
             UnknownInstance: no such instance.
@@ -111,13 +108,9 @@ class Cutter:
         return report
 
     def preview(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[LogCutPreview]:
-        """Yield log by log what a cut of a database would do now; write nothing.
+        """Yield log by log what a cut of a database would do now; write nothing. The transaction sees one moment.
 
-        Args:
-            c: a transaction that sees one moment.
-            instance: the instance of the database.
-            name: the database.
-            table: only the log with which this table is cut; empty: all.
+        ``table``: only the log with which this table is cut; empty: all.
         """
         now = self._db.now(c)
         logs = _without_dropped(rows.read_logs(self._db, c, instance, name))

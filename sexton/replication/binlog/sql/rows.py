@@ -1,7 +1,4 @@
-"""Read logs and consumers from their rows.
-
-Count logs, records and consumers by one statement, and list the logs that need an operator.
-"""
+"""Read logs and consumers from their rows, count them by one statement, and list logs that need an operator."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,16 +17,10 @@ from sexton.replication.log_rows import log_condition
 def read_logs(
     db: Database, c: Connection, instance: str, name: str, tables: Iterable[str] | None = None, *, lock: bool = False
 ) -> dict[str, Log]:
-    """Return logs of a database by table: its own log (key ``""``) and those of some tables.
+    """Return logs of a database by table: its own log (key ``""``) and those of some tables; None: of all.
 
-    Args:
-        db: the database of Sexton.
-        c: a transaction.
-        instance: the instance of the logs.
-        name: the database of the logs.
-        tables: the tables; None: all.
-        lock: lock the row of the database's own log without waiting, so that no records of the database are stored
-            until the transaction ends.
+    ``lock``: lock the row of the database's own log without waiting, so that no records of the database are stored
+    until the transaction ends.
 
     Raises:
         GuardBusy: records of the database are being stored.

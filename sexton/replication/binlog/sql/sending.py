@@ -1,9 +1,8 @@
-"""Hand cuts to backends: what they should delete (desired), may delete (granted), and have deleted (acknowledged).
+"""Store and read records in the order of their numbers, and hand cuts to backends, which pull.
 
-A backend pulls. When it asks for a page, Sexton decides under the guard what it may delete: up to the cuts of the
-partition, and only versions that no replica of the tablet still needs. A grant is never taken back.
-
-Store records in the order of their numbers, as their owner commits them, and read them page by page.
+A backend should delete up to ``desired``, may delete up to ``granted``, and has deleted up to ``acked``. When it asks
+for a page, Sexton decides under the guard what it may delete: up to the cuts of the partition, and only versions that
+no replica of the tablet still needs. A grant is never taken back.
 """
 
 import re
@@ -209,15 +208,9 @@ class Sender:
     ) -> CutPage:
         """Grant what a backend may delete, for a page of its replicas.
 
-        Args:
-            instance: the instance of the backend.
-            backend: the backend that pulls.
-            after: only replicas whose uids sort after this one.
-            limit: how many replicas are checked; some of them may have to retain everything.
-            queue: whether a Sexton worker beside the backend pulls, which also serves a task queue.
-
-        Raises:
-            UnknownInstance: no such instance.
+        ``after``: only replicas whose uids sort after this one. ``limit``: how many replicas are checked; some of them
+        may have to retain everything. ``queue``: whether a Sexton worker beside the backend pulls, which also serves a
+        task queue. ``UnknownInstance``: no such instance.
         """
         check_names(backend, after)
         t, b = self._db.t.replica, self._db.t.backend

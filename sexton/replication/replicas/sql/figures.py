@@ -18,12 +18,7 @@ def backend_standings(
 ) -> Sequence[BackendStanding]:
     """Return the backends of an instance by name, including those that have never reported.
 
-    Args:
-        db: the database of Sexton.
-        c: a transaction.
-        instance: the instance of the backends.
-        name: count only replicas of this database, and leave out backends without any; empty: all.
-        table: count only replicas of this table; empty: all.
+    ``name``, ``table``: count only replicas of this database or table, and leave out backends without any; empty: all.
     """
     b = db.t.backend
     counted = c.execute(_count_by_backend(db, db.now(c)).where(scope_condition(db.t.replica, instance, name, table)))

@@ -1,7 +1,4 @@
-"""Read replicas and what is wrong with them, end the claims of replicas that no longer count, and build snapshots.
-
-Accept reports of backends: judge each replica, store all by one statement, and journal the changes.
-"""
+"""Store reports of backends, each by one statement; read replicas and what is wrong with them; build snapshots."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -9,6 +9,7 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.insight.health import Health
+from sexton.insight.metrics import server as server_of_metrics
 from sexton.insight.metrics.collector import DeploymentRegistry, FigureCollector
 from sexton.insight.metrics.model import HOLDERS, OTHER, REASONS, Figures, InstanceFigures
 from sexton.insight.metrics.server import MAX_CONNECTIONS, serve
@@ -28,14 +29,31 @@ def address() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-def test_a_port_in_use_is_only_logged(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.WARNING):
-        server = serve(address, DeploymentRegistry(DEPLOYMENT), HEALTH)
+def test_a_second_worker_takes_the_next_free_port(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, caplog.at_level(logging.WARNING):
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        servers = [serve(address, DeploymentRegistry(DEPLOYMENT), HEALTH) for _ in range(2)]
+        ports = [server.server_port for server in servers if server is not None]
+        answers = [urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=10).status for port in ports]
+        for server in servers:
+            assert server is not None
+            server.shutdown()
+            server.server_close()
 
-    assert server is None
-    [warning] = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert address in warning.getMessage()
-    assert "SEXTON_METRICS__LISTEN" in warning.getMessage()
+    said = [record.getMessage() for record in caplog.records]
+    assert (len(set(ports)), answers) == (2, [200, 200])
+    assert said == [f"{address} is in use; the next free port is {port}" for port in ports]
+
+
+def test_where_no_port_is_free_a_worker_works_without(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server_of_metrics, "PORTS", 1)
+    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))):
+        assert serve(address, DeploymentRegistry(DEPLOYMENT), HEALTH) is None
+
+    assert f"cannot listen on {address}" in caplog.text
+    assert "SEXTON_METRICS__LISTEN" in caplog.text
 
 
 def test_without_an_address_that_is_possible_no_server_listens(caplog: pytest.LogCaptureFixture) -> None:

@@ -47,9 +47,9 @@ def test_a_loosened_safeguard_is_named(operator: Sexton) -> None:
 def test_a_wrong_change_is_refused(ask: Ask, operator: Sexton, subtests: pytest.Subtests) -> None:
     before = operator.settings()
     for key, value, scope, status in [
-        (KEY, "1", "admin", 400),
-        ("database_url", "postgresql://ada:s3cret@h/d", "admin", 400),
-        ("recycle.retention_second", "864000", "admin", 400),
+        (KEY, "1", "admin", 422),
+        ("database_url", "postgresql://ada:s3cret@h/d", "admin", 422),
+        ("recycle.retention_second", "864000", "admin", 422),
         (KEY, "864000", "read", 403),
         (KEY, "864000", "owner@*", 403),
     ]:

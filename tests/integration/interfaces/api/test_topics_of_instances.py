@@ -105,7 +105,7 @@ def test_first_map_gives_a_topic_to_its_instance(api: Api, ask: Ask) -> None:
 
 def test_node_of_the_same_name_keeps_its_address(api: Api, rig: Rig, ask: Ask) -> None:
     wal = api.app.state.service.stores.wal
-    wal.floors._settings = Live.of(wal.floors._settings().model_copy(update={"flush_entries": 10}))
+    wal.floors._settings = Live.of(wal.floors._settings().model_copy(update={"trigger_flush_entries": 10}))
     rig.update("wal_topic", log_end=100)
 
     accepted = ask("POST", "/v1/nodes/n1/heartbeat", REPORTS, scope="node:n1@b")

@@ -216,7 +216,7 @@ def test_a_schema_that_no_view_can_name_registers_nothing(unattached: AttachedLa
 
         refused = lake.command(capsys, "attach")
 
-        assert (refused.code, list(lake.rig.registry.instances())) == (1, [])
+        assert (refused.code, list(lake.rig.registry.instances())) == (64, [])
         assert "is no name of a live view" in refused.err
 
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_attached_says_why(rig: Rig, capsys: Capsys) -> None:
         for url in ("sqlite:///lake.db", "metadata.ducklake", "mysql://lake@db/lake")
     ]
 
-    assert (no_lake.code, other.code, [refused.code for refused in elsewhere]) == (1, 1, [1, 1, 1])
+    assert (no_lake.code, other.code, [refused.code for refused in elsewhere]) == (1, 1, [64, 64, 64])
     assert "it has no table ducklake_metadata" in no_lake.err
     assert "instance shop is no DuckLake; its owner is sql" in other.err
     assert all("copy the lake's tables (ducklake_…) into a schema there" in refused.err for refused in elsewhere)

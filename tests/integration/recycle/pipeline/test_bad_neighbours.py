@@ -68,6 +68,7 @@ def test_a_prefix_that_cannot_be_listed_keeps_no_other_mark(
     assert left(proxy, bucket) == {"t/07/a.dat", "t/07/b.dat"}
     assert (report.vaults, report.faults) == ({"cold": "BAD_REPLY"}, 1)
     assert "vault cold of shop: BAD_REPLY: " in caplog.text
+    assert report.vault_fault("cold").endswith("met by mark dropped/07")
     proxy.fails_about = {}
     rig.round()
     rig.later(GRACE + 1)

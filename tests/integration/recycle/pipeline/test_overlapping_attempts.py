@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from sexton.kernel.errors import SextonError
+from sexton.kernel.errors import SextonError, TooManyObjects
 from sexton.marks.model import ClaimRequest, ClaimResult, LeaseLost, Ref, WriteToken
 from sexton.operators.controls.model import ControlKind, Halted
+from sexton.operators.holds.model import Hold
 from sexton.protection.model import Invalid
 from sexton.recycle.pipeline import active_lease, delete, settle
 from sexton.recycle.pipeline.model import AdoptOrder
@@ -34,6 +35,7 @@ from tests.integration.recycle.pipeline.attempts import (
     second_pass_due,
     stuck_attempt,
     throttling,
+    work_off,
 )
 from tests.integration.recycle.pipeline.refusing import faulty_round, refused_round
 from tests.support.clock import Clock
@@ -264,3 +266,43 @@ def test_a_page_is_tried_later_while_the_database_is_slow(
     receipt = rig.recycler.recycle(range_order(rig), 1, lambda: None)
 
     assert (slow_answers, listing(root), receipt.faults) == ([], {}, {})
+
+
+def test_many_claimed_objects_are_left_to_another_queue(rig: Rig, root: Path) -> None:
+    rig.drop_files(root, "m", "a.dat", "b.dat")
+    rig.later(DUE_SECONDS)
+    ranged = range_order(rig).model_copy(update={"most_objects": 1})
+    for number in (1, 2):  # the second attempt finds what the first one has claimed
+        with pytest.raises(TooManyObjects, match="more than 1 objects are listed"):
+            work_off(rig, ranged, number)
+    claimed = rig.count("mark", state="CLAIMED")
+    rig.later(3_600)  # the lease has ended: another round adopts what is claimed
+    adopting = adopt_order(rig).model_copy(update={"most_objects": 1})
+    with pytest.raises(TooManyObjects):
+        work_off(rig, adopting, 1)
+    work_off(rig, adopting.model_copy(update={"attempts": 100, "most_objects": None}), 1)
+
+    assert (claimed, rig.count("mark"), listing(root)) == (1, 0, {})
+
+
+def test_only_objects_that_are_deleted_count_as_many(rig: Rig, root: Path) -> None:
+    rig.drop_files(root, "m", "held/a.dat", "held/b.dat", prefix="held/")
+    rig.drop(root, "c.dat", "n", later=DUE_SECONDS)
+    rig.holds.place(Hold(instance="shop", scope="mark", mark_kind="dropped", mark_id="m", reason="audit"), 60)
+
+    receipt = rig.recycler.recycle(range_order(rig).model_copy(update={"most_objects": 1}), 1, lambda: None)
+
+    assert (receipt.claimed, listing(root)) == (1, {"held/a.dat": 10, "held/b.dat": 10})
+
+
+def test_many_objects_of_a_second_pass_are_left_to_another_queue(rig: Rig, root: Path) -> None:
+    claimed_prefix(rig, root)
+    for key in ("t/b.dat", "t/c.dat"):
+        put(root, key)
+    rig.later(GRACE + 1)
+    order = adopt_order(rig)
+
+    with pytest.raises(TooManyObjects):
+        work_off(rig, order.model_copy(update={"most_objects": 1}), 1)
+
+    assert listing(root) == {"t/b.dat": 10, "t/c.dat": 10}

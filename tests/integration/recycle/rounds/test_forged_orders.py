@@ -273,7 +273,7 @@ def test_h1_forged_texts_are_stored_in_part(rig: Rig) -> None:
     text = "x" * 1_000_000
     kind = KindProgress(kind="dropped", error=text, note=text)
     kept = {Kept(KeepReason.VAULT, f"{n}{'x' * 9_000}", text): 1 for n in range(9)}
-    texts = {"outcome": text, "error": text, "kept": kept, "kinds": (kind,)}
+    texts = {"outcome": text, "error": text, "kept": kept, "kinds": (kind,), "fault_details": {"disk": text}}
 
     end_round(rig, lambda order: order.model_copy(update=texts))
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
+from sexton.insight.status import overview
 from sexton.operators.controls.model import ControlKind, Halted
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds import recycler as announcer
 from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.reports import RoundSchedule
 from tests.support.eventually import PATIENCE_SECONDS
-from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
+from tests.support.rig import GRACE, INTERVAL, Rig, listing, put, stores_of
 
 
 def turns(rig: Rig, at_once: int = 16) -> RoundSchedule:
@@ -22,6 +23,11 @@ def turns(rig: Rig, at_once: int = 16) -> RoundSchedule:
 
 def due(rig: Rig, at_once: int = 16) -> list[str]:
     return list(turns(rig, at_once).due().instances)
+
+
+def overdue(rig: Rig, at_once: int = 16, only: str | None = None) -> dict[str, int]:
+    statuses = overview(rig.db, stores_of(rig.db).insight, None, at_once, only).instances
+    return {status.instance: status.overdue_since for status in statuses if status.overdue_since is not None}
 
 
 class TestTurns:
@@ -72,24 +78,31 @@ class TestTurns:
 
     def test_a_round_that_nothing_begins_is_overdue(self, rig: Rig) -> None:
         added = rig.instance_row().created_at
-        before = turns(rig).overdue()
+        before = overdue(rig)
         rig.later(301)
-        first = turns(rig).overdue()
+        first = overdue(rig)
         rig.round()
         turn_at = rig.instance_row().turn_at
         rig.later(INTERVAL + 301)
-        second = turns(rig).overdue()
-        no_slot = turns(rig, at_once=0).overdue()
+        second = overdue(rig)
+        no_slot = overdue(rig, at_once=0)
         opened = rig.rounds.open("shop", "paused", None, rig.policy)
         rig.rounds.release(opened, "paused")
         rig.later(INTERVAL + 301)
-        paused = turns(rig).overdue()
+        paused = overdue(rig)
         rig.instance("a")
         rig.controls.put(ControlKind.STOP, "a")
         rig.later(301)
 
         assert (before, first, second) == ({}, {"shop": added}, {"shop": turn_at + INTERVAL * 1000})
-        assert (no_slot, paused, turns(rig).overdue()) == ({}, {}, {})
+        assert (no_slot, paused, overdue(rig)) == ({}, {}, {})
+
+    def test_a_round_that_waits_for_a_slot_is_not_overdue(self, rig: Rig) -> None:
+        rig.instance("a")
+        rig.later(301)
+
+        assert [overdue(rig, slots).keys() for slots in (1, 2)] == [{"a"}, {"a", "shop"}]
+        assert [overdue(rig, 1, only).keys() for only in ("a", "shop")] == [{"a"}, set()]
 
     def test_the_longest_waiting_instances_get_the_free_slots(self, rig: Rig) -> None:
         for name in ("a", "b", "c"):
@@ -172,4 +185,4 @@ def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeyp
     monkeypatch.setattr(rig.leases, "renew", lambda lease: (renew(lease), renewed.set()))
     opened = rig.rounds.open("shop", "run", None, rig.policy)
 
-    assert rig.recycler.announce(opened, lambda: None) == {}
+    assert rig.recycler.announce(opened, lambda: None).excluded_vaults == {}

@@ -147,7 +147,8 @@ def test_unlogged_parts_are_named_by_their_files(field: Field) -> None:
 
 
 def test_faults_of_executors_are_passed_on(field: Field) -> None:
-    field.answers[0] = [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
+    found = PartResult(faults={"disk": "NO_MARKER"}, logged=False, fault_details={"disk": "no file"})
+    field.answers[0] = [found]
     for door in field.doors:
         door.set()
     with field.begin() as going:
@@ -159,6 +160,7 @@ def test_faults_of_executors_are_passed_on(field: Field) -> None:
         going.finish()
 
     assert field.active_lease.faults == {"disk": "NO_MARKER"}
+    assert field.active_lease.fault_details == {"disk": "an executor cannot use it: no file"}
     assert field.orders[0].excluded_vaults == {"shut": "BEHIND"}
     assert field.orders[1].faults == {"disk": "NO_MARKER"}
     assert field.orders[1].excluded_vaults == {"shut": "BEHIND", "disk": "NO_MARKER"}
@@ -220,7 +222,9 @@ def test_a_part_that_skips_vaults_is_not_logged(rig: Rig, tmp_path: Path, monkey
     rig.recycler = rig.recycler_of(rig.owner, deleter_on_spark)
     report = rig.round()
 
-    assert left[0] == (PartResult(faults={"disk": "NO_MARKER"}, logged=False), 4)
+    (first, files), *_ = left
+    assert (first.faults, first.logged, files) == ({"disk": "NO_MARKER"}, False, 4)
+    assert first.fault_details["disk"].startswith("there is no _sexton/vault.json")
     assert [(set(told.faults), told.logged, files) for told, files in left[1:3]] == [
         ({"disk"}, False, 4),
         (set(), False, 4),  # the driver's own fault: an executor must not make it one that excludes the vault

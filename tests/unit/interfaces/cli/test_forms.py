@@ -31,8 +31,8 @@ from sexton.wal.messages import PurgeReport
 
 
 def test_a_duration_has_a_number_and_a_unit() -> None:
-    assert [parse_duration(text) for text in ("30m", "12h", "7d", "2w")] == [1_800, 43_200, 604_800, 1_209_600]
-    for text in ("", "d", "7y", "-1d", "1.5h", "7d ", "1000000000d"):
+    assert [parse_duration(text) for text in ("30m", "1.5h", "7d", "2w")] == [1_800, 5_400, 604_800, 1_209_600]
+    for text in ("", "d", "7y", "-1d", "7d ", "1000000000d"):
         with pytest.raises(ValueError, match="is not a duration"):
             parse_duration(text)
 

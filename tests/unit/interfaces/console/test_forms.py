@@ -1,6 +1,6 @@
 """Forms of the console: where a login leads, what operations and holds ask and say, and which limit is shown."""
 
-from sexton.interfaces.console.rendering import relative, span
+from sexton.interfaces.console.rendering import charts, relative, span
 from sexton.interfaces.console.routes.login import safe_target
 from sexton.interfaces.console.routes.operations import ON_A_PAGE, WITH_A_PAGE, offered
 from sexton.interfaces.console.routes.vaults import RateLimit, rate_limits
@@ -10,7 +10,9 @@ from sexton.interfaces.questions import QUESTIONS
 from sexton.operations.holds import PlacedHold
 from sexton.operations.registry import READING, operations
 from sexton.operators.holds.model import Hold
+from sexton.recycle.model import PARTIAL, RoundReport
 from sexton.recycle.pacing.model import PlaceFigures
+from sexton.recycle.rounds.model import RoundRow
 
 HOUR_MS = 3_600_000
 
@@ -41,6 +43,22 @@ def test_instants_are_relative_and_spans_are_rounded_down() -> None:
         assert "UTC" in shown
     spans = {0.4: "0 s", 5: "5 s", 61: "1 min 1 s", 5_400: "1 h 30 min", 7_200: "2 h", 200_000: "2 d 7 h"}
     assert {seconds: span(seconds) for seconds in spans} == spans
+
+
+def _round(number: int, **counts: object) -> RoundRow:
+    report = RoundReport(round=number, instance="shop", **counts) if counts else None
+    return RoundRow(round=number, instance="shop", state="", started_at=1, ended_at=None, plan=None, report=report)
+
+
+def test_charts_show_ended_rounds_from_old_to_new() -> None:
+    newest_first = [_round(4), _round(3, deleted=1, due=2, state=PARTIAL), _round(2, deleted=4, bytes_freed=5)]
+
+    assert charts(newest_first) == {
+        "freed bytes": [(2, 5, 1.0), (3, 0, 0.0)],
+        "objects deleted": [(2, 4, 1.0), (3, 1, 0.25)],
+        "marks due": [(2, 0, 0.0), (3, 2, 1.0)],
+        "failed rounds": [(2, 0, 0.0), (3, 1, 1.0)],
+    }
 
 
 def test_a_message_is_of_one_session() -> None:

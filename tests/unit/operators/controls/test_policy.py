@@ -65,7 +65,7 @@ def test_every_halt_is_listed_with_its_scope_and_way_out() -> None:
 
     halts = list(all_halts(controls, "shop", at("2026-11-18T12:00")))
 
-    assert [(scope, halted.by, halted.todo) for scope, halted in halts] == [
+    assert [(halted.scope, halted.by, halted.todo) for halted in halts] == [
         ("shop", ControlKind.BLACKLIST, "to take it off: sexton lists remove blacklist shop"),
         (ALL, ControlKind.STOP, "to resume: sexton start --all"),
         ("shop", ControlKind.BLACKLIST, "see: sexton lists show"),

@@ -27,6 +27,9 @@ def receipt(**told: object) -> RangeReceipt:
     return RangeReceipt.model_validate({"scanned": 4, "claimed": 3, "last": Cursor(id="x"), **told})
 
 
+FAULTS = {"cold": "UNREACHABLE"}
+
+
 def begun() -> Ledger:
     ledger = Ledger()
     ledger.begin(PLAN)
@@ -92,7 +95,7 @@ def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
 def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
     ledger.leases, ledger.leases_lost, ledger.tries = 2, 1, 3
-    ledger.add_range(ledger.next_range(OPENED, PLAN, A, 0), receipt(faults={"cold": "UNREACHABLE"}))
+    ledger.add_range(ledger.next_range(OPENED, PLAN, A, 0), receipt(faults=FAULTS, fault_details=FAULTS))
 
     carried = ledger.carried("run", OPENED, 7)
     again = Ledger(carried)

