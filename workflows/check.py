@@ -162,7 +162,7 @@ class CheckInstance(Controls):
         """Show the check's progress in the Temporal UI; ``report``: at its end."""
         self._doing = doing
         check = f"check {self._opened.order.run.id}" if self._opened else ""
-        lines = [*self._counts, *([f"error: {self._error}"] if self._error else [])]
+        lines = [*self._progress, *([f"error: {self._error}"] if self._error else [])]
         if report is not None:
             findings = ", ".join(f"{kind} {count}" for kind, count in sorted(report.confirmed.items()))
             lines = [check_text(report.run), f"confirmed: {findings or 'no difference'}", *report.run.missing_inputs]

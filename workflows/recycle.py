@@ -267,7 +267,7 @@ class RecycleInstance(Controls):
     def _show(self, doing: str, report: RoundReport | None = None) -> None:
         """Show in the Temporal UI how far the round is; ``report``: at its end."""
         self._doing, number, kept = doing, self._opened.round if self._opened else 0, self._ledger.kept
-        lines = [*self._counts]
+        lines = [*self._progress]
         if report is not None:
             number, kept = report.round, report.kept
             lines = [report_text(report), *(f"{kind.kind}: {kind.deleted:,} deleted" for kind in report.kinds)]

@@ -39,7 +39,7 @@ class Controls:
 
     def __init__(self) -> None:
         self._work_number: tuple[str, int] | None = None  # a round or a check, once it has begun: its rows are counted
-        self._counts: Sequence[str] = ()
+        self._progress: Sequence[str] = ()
         self._cancel = False
         self._pause = False
         self._retry_signals = 0
@@ -94,7 +94,7 @@ class Controls:
         if self._work_number is None or not workflow.patched(ids.SHOWN):
             return
         try:
-            self._counts = await workflow.execute_local_activity_method(
+            self._progress = await workflow.execute_local_activity_method(
                 TickActivities.read_progress, self._work_number, **options.LOCAL_READ
             )
         except ActivityError as e:
