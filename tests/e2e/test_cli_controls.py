@@ -186,7 +186,8 @@ def test_a_vault_that_a_round_excluded_is_shown_with_the_way_out(offline: Run, s
         assert f"vaults with a fault: disk {told}; it counts as failed; see: {way_out}" in status.stdout
         assert f"had a fault in vault disk: {told}; see: {way_out}" in why.stdout
         assert [(b["way_out"], b["why"]) for b in excluded] == [(way_out, f"counted by round {number}: its words")]
-    assert findings(offline)["vaults"]["detail"] == f"shop/disk: the last round had a fault there: {told}"
+    detail = findings(offline)["last rounds"]["detail"]
+    assert detail == f"shop: vault disk: NO_MARKER: 1 mark (counted by round {number}: its words)"
 
     opened = shop.rounds.open("shop", "nothing due", None, shop.policy)
     found = {"excluded_vaults": {"disk": "NO_MARKER"}, "fault_details": {"disk": "no file"}}

@@ -134,7 +134,10 @@ class Hierarchy:
             ]
 
     def rowsets(self, tablet: str, after: str = "", limit: int = 100) -> list[ShownRowset]:
-        """Return the rowsets of a tablet, by id; ``after`` and ``limit``: as in ``show``."""
+        """Return the rowsets of a tablet, by id.
+
+        ``after`` and ``limit``: as in ``show``.
+        """
         with self._read() as tx:
             t = tx.t.rowsets
             columns = [t.c[name] for name in ShownRowset.model_fields]
@@ -179,7 +182,10 @@ class Hierarchy:
         self._undrop_part("index", index)
 
     def undrop_partition(self, partition: str) -> None:
-        """Restore a partition. Raises as ``undrop_index`` does."""
+        """Restore a partition.
+
+        Raises as ``undrop_index`` does.
+        """
         self._undrop_part("partition", partition)
 
     def _drop_part(self, kind: str, id_: str) -> None:
