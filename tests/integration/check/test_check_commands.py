@@ -73,7 +73,8 @@ def test_every_door_shows_how_far_a_check_is(owned: Owned, capsys: pytest.Captur
     compared = owned.runs.report(order.run.id).run
 
     text = "objects listed: 100 of about 400, records read: 0 of about 400, about 70 s left"
-    assert [text in out for out in printed] == [True] * 3
+    assert [text in out for out in printed[:2]] == [True] * 2
+    assert text.partition(", records")[0] in printed[2]  # the rest is in a second line of its column
     assert lines == [text]
     runs = [status["running"][0]["check"], shown["run"], listed["items"][0]]
     assert [(run["listed"], run["expected_objects"], run["seconds_left"]) for run in runs] == [(100, 400, 70.0)] * 3

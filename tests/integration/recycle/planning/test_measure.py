@@ -123,7 +123,7 @@ def test_few_of_many_kinds_are_listed_and_none_is_missed(rig: Rig, capsys: pytes
     plan = rig.plan()
     [status] = overview(rig.db, stores_of(rig.db).insight, rig.policy, 1).instances
     kept = [kept for kept in plan.kept if kept.reason is KeepReason.UNKNOWN_KIND]
-    show_instance(status)
+    show_instance(status, "")
     figures = FigureStore(rig.db, stores_of(rig.db).insight, rig.policy, INTERVAL).read()
 
     assert [kind.kind for kind in plan.kinds] == ["dropped"]
