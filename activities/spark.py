@@ -15,7 +15,7 @@ class SparkActivities:
         self._queue = queue
         self._count_slots = count_slots
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def find_spark(self) -> str:
         """Return the task queue of Spark workers; empty where none runs or all are busy."""
         with refusals():

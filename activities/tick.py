@@ -48,7 +48,7 @@ class TickActivities:
             others = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
             return self._schedule.due().model_copy(update=others)
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def read_progress(self, work: tuple[str, int]) -> list[str]:
         """Return how far a round or a check is, by its number, as lines for people."""
         with refusals():

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, TimeoutError
 
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids, options
     from workflows.errors import error_message, error_type
     from workflows.options import BATCH_DELETE, MOST_ATTEMPTS
+    from workflows.signals import stop_if_cancelled
     from workflows.spark import find_spark, on_spark, was_not_taken
 
 ON_SPARK = "deleted on Spark"
@@ -54,6 +55,7 @@ async def delete(
         except ActivityError as e:
             if error_type(e) != ids.TOO_MANY_OBJECTS:
                 raise
+            stop_if_cancelled()  # the activity may have ended before it saw that
             order = order.model_copy(update={"attempts": MOST_ATTEMPTS})
     if queue := await find_spark():
         try:
@@ -65,6 +67,7 @@ async def delete(
         except ActivityError as e:
             if not (why := _spark_failure(e)):
                 raise
+            stop_if_cancelled()
             note(why, was_not_taken(e))
             # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
             order = order.model_copy(update={"attempts": order.attempts + MOST_ATTEMPTS})
@@ -77,6 +80,6 @@ def _spark_failure(error: ActivityError) -> str:
     """Return why Spark did not delete a range; empty if the error has another cause."""
     if was_not_taken(error):
         return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
-    if error_type(error) == ids.SPARK_FAILED:
+    if error_type(error) == ids.SPARK_FAILED or isinstance(error.cause, TimeoutError):  # its worker dies each time
         return SPARK_BROKEN.format(why=error_message(error))
     return ""

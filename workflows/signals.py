@@ -82,9 +82,11 @@ class Controls:
 
     async def count_while(self, *working: str) -> None:
         """Show again and again how far the work is, while the workflow does one of these; a task that never ends."""
+        seconds = options.COUNT_SECONDS
         while workflow.patched(ids.SHOWN):
             await workflow.wait_condition(lambda: self._doing in working)
-            await workflow.sleep(options.COUNT_SECONDS, summary="until it is counted again")
+            await workflow.sleep(seconds, summary="until it is counted again")
+            seconds = min(1.1 * seconds, 20 * options.COUNT_SECONDS)  # a day of it fills no history
             if self._doing in working:
                 await self._count()
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.check.model import CheckCounts
 from sexton.database.engine import Database, now_once
 from sexton.insight.views import KindCounts, RoundCounts, Running, RunningWork, ShardCounts
-from sexton.insight.wording import check_text, gone_text, kind_text, quantity
+from sexton.insight.wording import MOST_KINDS, check_text, gone_text, kind_text, quantity
 from sexton.marks.kept import Kept
 from sexton.marks.model import LeaseState
 from sexton.recycle.model import JOB
@@ -51,7 +51,10 @@ def progress_lines(db: Database, work: str, number: int) -> list[str]:
     """Return how far a ``round`` or a ``check`` is, by its number, for people; nothing where nothing is known of it."""
     if work == "round":
         counts = round_progress(db, number)
-        return [gone_text(counts), *map(kind_text, counts.kinds)] if counts.expected else []
+        more = (
+            [f"and {quantity(len(counts.kinds) - MOST_KINDS, 'more kind')}"] if len(counts.kinds) > MOST_KINDS else []
+        )
+        return [gone_text(counts), *map(kind_text, counts.kinds[:MOST_KINDS]), *more] if counts.expected else []
     t = db.t.check_run
     with db.read() as c:
         rows = c.execute(select(t).where(t.c.id == number)).all()

@@ -1,22 +1,34 @@
-"""Read the status of every instance for one screen, in few statements for any number of instances.
+"""Read the status of every instance in few statements, and name what is wrong by it, the worst first."""
 
-Read every instance with the counts of what belongs to it: one statement, a few look-ups for each instance.
-
-Name what is wrong by a status, the worst first.
-"""
-
+import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Connection, Row, Table, Text, and_, func, not_, select, true
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    Text,
+    and_,
+    exists,
+    func,
+    not_,
+    select,
+    true,
+    type_coerce,
+)
 
 from sexton.check.model import RunState
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, sum_of
-from sexton.insight.progress import read_work
+from sexton.database.tables.columns import Instant
+from sexton.insight.progress import ABSENT_MS, read_work
 from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, KindStatus, Overview, Running
 from sexton.insight.wording import quantity, utc
 from sexton.kernel.live import Live
@@ -38,6 +50,7 @@ from sexton.recycle.planning.model import PlanRow, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore
 from sexton.recycle.planning.sql.measure import kinds_by_instance
 from sexton.recycle.rounds.sql.reports import RUNNING, RoundSchedule
+from sexton.storage.port import NOT_LISTED
 
 if TYPE_CHECKING:
     from sexton.insight.metrics.model import WalFigures
@@ -67,12 +80,17 @@ def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequ
     check that has ended; the others as in ``InstanceFigures``. Instants are ms since 1970.
     """
     instance, round_, run = db.t.instance, db.t.round, db.t.check_run
+    t_worker = db.t.worker_presence
+    # The machine's clock, without the offset of tests: a process that runs does not become absent by that.
+    seen_since = func.clock_timestamp() - dt.timedelta(milliseconds=ABSENT_MS)
+    is_present = and_(t_worker.c.role == "control", t_worker.c.seen_at > type_coerce(seen_since, Instant()))
     newest_round = _newest(db, round_.alias(), "report")
     last_check = _newest(db, run.alias(), "open_counts")
     query = select(
         instance,
         now_once().label("now"),
         select(func.count()).where(busy(db.t.lease, JOB)).scalar_subquery().label("slots_used"),
+        exists(select(t_worker.c.worker).where(is_present)).label("has_worker"),
         round_.c.report,
         round_.c.ended_at,
         run.c.open_counts,
@@ -133,12 +151,8 @@ def overview(
 ) -> Overview:
     """Return the status of one instance, or of every one.
 
-    Args:
-        db: the database.
-        stores: where facts come from beside the database's rows.
-        policy: the settings in force, by which marks are due; None: kinds are not counted, which may take long.
-        slots: how many rounds may run at once.
-        only: the instance; None: every one.
+    ``policy``: the settings in force, by which marks are due; None: kinds are not counted, which may take long.
+    ``slots``: how many rounds may run at once. ``only``: the instance; None: every one.
 
     Raises:
         UnknownInstance: there is no such instance.
@@ -156,7 +170,9 @@ def overview(
         approvals = _by_instance(stores.approvals.waiting(c, only))
         policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows} if live_policy else {}
         kinds, more_kinds = _kind_statuses(db, c, policies, now)
-        everyone = rows if only is None else c.execute(select(db.t.instance)).all()
+        everyone = rows
+        if only is not None and stores.schedule.overdue(rows, 1, now):  # others may wait for the same slots
+            everyone = c.execute(select(db.t.instance)).all()
         ready = [row for row in everyone if row.id not in work and halted(row.id) is None]
     slots_used = rows[0].slots_used if rows else 0
     overdue = stores.schedule.overdue(ready, slots - slots_used, now)
@@ -170,6 +186,7 @@ def overview(
             running=running,
             next_round=stores.schedule.next_round_of(instance, now) if running is None else None,
             overdue_since=overdue.get(name),
+            has_worker=instance.has_worker,
             halt=halted(name),
             failures=instance.failures,
             last_success=instance.last_success_at,
@@ -295,6 +312,9 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
         of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
         since = {"since": halt.since, "until": halt.until}
         yield _row(Severity.HALTED, of, halt.by, what, halt.todo, why=halt.why, **since)
+    if i.mode == "enabled" and not i.has_worker:
+        why = "no worker reports to the database: nothing is deleted"
+        yield _row(Severity.OVERDUE, ALL_INSTANCES, "no worker", "everything", "sexton worker run", why=why)
     if i.overdue_since is not None and i.halt is None:
         why = "it has not begun: no schedule, a paused one, no worker, or no Temporal"
         yield _row(Severity.OVERDUE, name, "overdue", "the next round", "sexton doctor", since=i.overdue_since, why=why)
@@ -322,6 +342,13 @@ def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
         why = ": ".join(filter(None, (f"{'counted' if marks else 'excluded'} by round {last.round}", answer)))
         more = {"count": marks, "since": i.last_ended}
         yield _row(Severity.FAULT, i.instance, describe(kept), what, way_out(kept, i.instance), why=why, **more)
+    if unlisted := [vault for vault, state in sorted(last.vaults.items()) if state == NOT_LISTED]:
+        what, todo = f"vault {', '.join(unlisted)}", "sexton lists show vaults"
+        yield _row(Severity.HALTED, i.instance, "vault whitelist", what, todo, why=f"as round {last.round} found")
+    for kept, marks in sorted(last.kept.items()):
+        if marks and kept.reason is KeepReason.UNKNOWN_KIND:
+            what, todo = quantity(marks, "mark"), way_out(kept, i.instance)
+            yield _row(Severity.APPROVAL, i.instance, describe(kept), what, todo, count=marks, since=i.last_ended)
     if last.state == FAILED or (i.failures and last.state in (CANCELLED, STOPPED)):
         what, todo = f"{quantity(max(1, i.failures), 'round')} without success", f"sexton round show {last.round}"
         yield _row(Severity.FAILED, i.instance, "failed round", what, todo, why=last.error, since=i.last_ended)
@@ -330,14 +357,14 @@ def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
 def _of_running_round(instance: str, run: Running) -> Iterator[Blocker]:
     """Yield why a round that has not ended does not work."""
     what = f"round {run.round}" if run.round else "a round"
-    if run.waiting:
+    if run.cut_off:
+        why = "it lost its lease"
+        yield _row(Severity.OVERDUE, instance, "no worker", what, "sexton doctor", why=why, since=run.since)
+    elif run.waiting:
         wait = next((text for text in WAITS if run.waiting.startswith(text)), "waiting")
         severity, signal = WAITS.get(wait, (Severity.OTHER, ""))
         todo = f"sexton round {signal} {instance}" if signal else "it continues without help; see: sexton status"
         yield _row(severity, instance, wait, what, todo, why=run.waiting, since=run.waiting_since)
-    elif run.cut_off:
-        why = "it lost its lease"
-        yield _row(Severity.OVERDUE, instance, "no worker", what, "sexton doctor", why=why, since=run.since)
 
 
 def log_problems(topics: "WalFigures", binlogs: "LogCounts") -> Iterator[Blocker]:

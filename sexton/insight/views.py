@@ -201,6 +201,8 @@ class InstanceStatus(Message):
     next_round: int | None = Field(alias="next_round_at")
     overdue_since: int | None = Field(None, alias="overdue_since_at")
     """Since when its next round is due, if nothing has begun it for long though nothing hinders it."""
+    has_worker: bool = Field(True, exclude=True)
+    """Whether a control worker reports to the database; JSON does not have it."""
     halt: Halt | None
     failures: int
     last_success: int | None = Field(alias="last_success_at")

@@ -60,6 +60,10 @@ def time_left(seconds: float | None) -> str:
     return f", about {seconds / 60:.0f} min left" if seconds < 5_400 else f", about {seconds / 3600:.1f} h left"
 
 
+MOST_KINDS = 12
+"""Kinds of a round that have a line of their own; more would not fit on a screen."""
+
+
 def expected_text(counts: "RoundCounts | KindCounts") -> str:
     """Return how many objects are expected, and whether the number is an estimate or only a guess."""
     if counts.is_guess:

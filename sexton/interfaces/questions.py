@@ -50,7 +50,7 @@ def _discard(call: Call, values: Values) -> Question | None:
         try:
             vault = call.stores.vaults_of_any_round.get(q.instance, q.vault or "")
             objects = next(iter(vault.list(q.prefix)), ()) if q.prefix else vault.stat(keys[:PAGE_KEYS])
-            more = " or more" if len(objects) >= PAGE_KEYS else ""
+            more = " or more" if PAGE_KEYS in (len(objects), len(keys[:PAGE_KEYS])) else ""
             files = f"{quantity(len(objects), 'object')}{more} of {files}, {human_bytes(sum(o.bytes for o in objects))}"
         except SextonError as e:
             files += f", {human_bytes(q.bytes)} per its owner; it is unknown what exists: {e}"

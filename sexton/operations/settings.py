@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 
 from config.explain import SettingRow, is_per_instance
 from config.live import explain_live
-from sexton.kernel.message import Page
+from sexton.kernel.message import Page, in_units
 from sexton.kernel.printable import PRINTABLE
 from sexton.operations.fields import Covered, Flag, Remark
 from sexton.operations.registry import READS, Call, Logged, operation
@@ -80,7 +80,8 @@ def set_setting(call: Call, key: Key, value: Value, *, instance: Covered = None,
     Example: sexton settings set recycle.retention_seconds 7d --instance shop
     """
     change = setting_changes.preview(call.deployment, key, value, instance or "")
-    call.stores.setting_rows.put(key, value, instance or "", reason, call.by)
+    number = str(in_units(in_units(value, "seconds"), "bytes"))  # the check above refused a wrong unit
+    call.stores.setting_rows.put(key, number, instance or "", reason, call.by)
     call.deployment.live.read_again()
     return change.model_copy(update={"done": True})
 

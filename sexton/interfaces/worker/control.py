@@ -25,6 +25,7 @@ from workflows.registry import ALL
 if TYPE_CHECKING:
     from sexton.replication.agent.sweeping import BackendSweeper
 
+LOCAL_AT_ONCE = 4
 SHUTDOWN = timedelta(seconds=20)
 """Longer than a page: deletions under way are finished and recorded before a worker ends."""
 
@@ -33,7 +34,8 @@ def slots(settings: Settings, number: int) -> dict[str, Any]:
     """Return the options of a worker of this build that runs so many activities at once, each on a thread."""
     return {
         "deployment_config": deployment_config(settings),
-        "activity_executor": ThreadPoolExecutor(number, thread_name_prefix="activity"),
+        # Local activities take no slot, but a thread: they must not wait for one behind deletions of hours.
+        "activity_executor": ThreadPoolExecutor(number + LOCAL_AT_ONCE, thread_name_prefix="activity"),
         "max_concurrent_activities": number,
         "max_heartbeat_throttle_interval": timedelta(seconds=1),
         "graceful_shutdown_timeout": SHUTDOWN,

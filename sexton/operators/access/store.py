@@ -1,11 +1,12 @@
 """Store tokens as rows. A secret is shown once, when it is created; only its digest is stored."""
 
+import datetime as dt
 import logging
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, insert, not_, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line, now_once
@@ -118,11 +119,12 @@ class TokenStore:
 
 
 def is_expiring(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a token was used lately, and ends soon."""
+    """Return the condition that a token was used lately, and ends soon, unless it was made for a day or less."""
     t = db.t.token
     is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now_once())
     ends_soon = t.c.expires_at < now_once(EXPIRES_SOON_MS)
-    return and_(is_valid, ends_soon, t.c.last_used_at >= now_once(-USED_LATELY_MS))
+    is_short = t.c.expires_at <= t.c.created_at + dt.timedelta(days=1)
+    return and_(is_valid, ends_soon, not_(is_short), t.c.last_used_at >= now_once(-USED_LATELY_MS))
 
 
 def _check_days(days: int) -> None:

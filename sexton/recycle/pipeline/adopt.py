@@ -62,8 +62,7 @@ class Adopter:
         keep_counts = self._ask_owner(order, active_lease, verify)
         unfinished = self._stores.batches.unfinished(instance, order.round)
         for batch in unfinished:  # before any is finished: progress is shown of all that is left
-            active_lease.keep_alive()
-            self._stores.files.count_adopted(batch, order, verify)
+            self._stores.files.count_adopted(batch, order, verify, active_lease.keep_alive)
         for batch in unfinished:
             work = BatchWork(self._stores.batches.adopt_earlier(batch, order, order.attempts + attempt), active_lease)
             refuse_many(order, self._stores.files.last_number(work.token))

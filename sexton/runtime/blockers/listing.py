@@ -48,6 +48,8 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     from_temporal = temporal_blockers(service)
     rows = [b for b in from_temporal or () if instance is None or b.instance in (instance, ALL_INSTANCES)]
     rows += [b for status in known for b in _instance_blockers(service, status)]
+    if from_temporal is not None:  # it knows better which workers poll
+        rows = [b for b in rows if (b.held_by, b.what) != ("no worker", "everything")]
     rows += topic_blockers(service, instance)
     return BlockerList(worst_first(rows), from_temporal is None)
 
@@ -60,7 +62,8 @@ def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Itera
     oldest = {describe(Kept(KeepReason.QUARANTINED, reason)): count.since for reason, count in counts.items()}
     for problem in problems(status, all_halts(controls, instance, now)):
         since = {"since": oldest.get(problem.held_by), "why": "since: when the oldest of them was marked"}
-        if problem.severity is not Severity.LOST:  # it blocks nothing
+        # LOST blocks nothing; the vaults that the list leaves out are below, as of now.
+        if problem.severity is not Severity.LOST and problem.held_by != "vault whitelist":
             yield problem.model_copy(update=since if problem.held_by in oldest else {})
     kept_now = [b for keeper in stores.keepers for b in keeper.in_force(instance)]
     yield from kept_now
@@ -79,6 +82,7 @@ def _instance_blockers(service: "Deployment", status: "InstanceStatus") -> Itera
     for vault in stores.registry.vaults(instance):
         if not vault_allowed(whitelist, instance, vault.name):
             yield Blocker(
+                severity=Severity.HALTED,
                 instance=instance,
                 held_by="vault whitelist",
                 what=f"vault {vault.name}",
@@ -138,7 +142,7 @@ def _keepers_of_last_round(service: "Deployment", report: RoundReport, kept_now:
     """
     listed = {keeper.lists for keeper in service.stores.keepers}
     for kept, n in sorted(report.kept.items()):
-        if n and kept.reason not in (*LISTED_AS_OF_NOW, *FAULTS):
+        if n and kept.reason not in (*LISTED_AS_OF_NOW, *FAULTS, KeepReason.UNKNOWN_KIND):
             todo = way_out(kept, report.instance)
             if kept.reason in listed:  # one in force has a row and a way out of its own
                 is_in_force = describe(kept._replace(detail="")) in kept_now

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from config.sources import masked
 from sexton.kernel.errors import SextonError
 from sexton.runtime.embedded.child import Child, EmbeddedError
-from sexton.runtime.embedded.stack import NAMESPACE, SPARK_WORKER, WORKER, Stack
+from sexton.runtime.embedded.stack import CONSOLE, NAMESPACE, SPARK_WORKER, WORKER, Stack
 
 WATCH_SECONDS = 0.5
 WITHOUT_TICKS = "SextonCapability != 'schedule'"
@@ -89,16 +89,16 @@ class StackSupervisor:
             raise
 
     def check(self) -> None:
-        """Check all parts once, and restart dead workers.
+        """Check all parts once, and restart dead workers and a dead console.
 
         Raises:
-            EmbeddedError: a server died, or a worker dies repeatedly; with the last lines of its log.
+            EmbeddedError: a server died, or the worker dies repeatedly; with the last lines of its log.
         """
         for name, child in [*self._stack.children.items()]:
             code = child.exit_code()
             if code is None:
                 continue
-            if not name.startswith(WORKER):
+            if not name.startswith((WORKER, CONSOLE)):
                 child.check()
             self._restart(name, child, code)
 
@@ -109,8 +109,8 @@ class StackSupervisor:
             history.quick_deaths = history.quick_deaths + 1 if now - history.started < QUICK_SECONDS else 0
             if history.quick_deaths >= QUICK_DEATHS:
                 self._report(f"{name} died {QUICK_DEATHS} times within {QUICK_SECONDS:.0f} s of its start: giving up")
-                if name == SPARK_WORKER:
-                    self._report(f"the other worker does its work; see {child.log}")
+                if name in (SPARK_WORKER, CONSOLE):
+                    self._report(f"everything else goes on without it; see {child.log}")
                     del self._stack.children[name]
                     return
                 child.check()
@@ -154,7 +154,10 @@ def _addresses(stack: Stack, report: Report) -> None:
     report("")
     if WORKER in stack.children:
         report(f"console      http://{env['SEXTON_API__LISTEN']}/console")
-        report(f"             log in with {stack.create_token()}, which ends after a day")
+        if token := stack.create_token():
+            report(f"             log in with {token}, which ends after a day")
+        else:
+            report("             no token could be made; see: sexton token create --help")
     # Without the ticks, which would fill the list; `sexton schedules apply` makes them, and the attribute.
     runs = f"/namespaces/{NAMESPACE}/workflows?query={quote(WITHOUT_TICKS)}" if WORKER in stack.children else ""
     report(f"Temporal UI  {env['SEXTON_TEMPORAL__UI_URL']}{runs}")

@@ -157,7 +157,8 @@ class SparkComparison:
     def _count(self, this: _Run, records: int = 0) -> None:
         """Store how far the comparison is: what is in scratch, and so many records."""
         listed = this.do(this.session.read.parquet(f"{this.folder}/objects/*").count)
-        self._runs.count(this.order.run, listed, records, round(1000 * (time.monotonic() - this.began)))
+        milliseconds = 0 if records else round(1000 * (time.monotonic() - this.began))  # 0: the rest is not known
+        self._runs.count(this.order.run, listed, records, milliseconds)
 
     def _remove_scratch(self, folder: str) -> None:
         """Remove a run's scratch folder, where it is on this machine."""

@@ -45,23 +45,24 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
 def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> list[Undeleted]:
     """Undelete keys; if the store fails at them but answers otherwise, halve them: one of them may be the reason."""
     pages, waiting = list[Undeleted](), list(keys)
-    try:
-        while waiting:
-            groups, waiting = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
-            complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
-            pages += _undelete_page(bucket, complete, dry_run)
-            unclear = [key for group in groups if not group.complete for key in group.versions]
-            if unclear:
-                reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
-                pages.append(Undeleted(examined=len(unclear), failed=len(unclear), reason=reason))
-    except VaultFault as fault:
-        if isinstance(fault, Throttled) or fault.reason not in (UNREACHABLE, BAD_REPLY):
-            raise
-        bucket.require_exists()
-        if len(keys) == 1:
-            return [Undeleted(examined=1, failed=1, reason=f"{keys[0]}: {fault.detail}")]
-        halves = keys[: len(keys) // 2], keys[len(keys) // 2 :]
-        return [page for half in halves for page in _undelete_keys(bucket, half, dry_run)]
+    while waiting:
+        try:
+            groups, left = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
+        except VaultFault as fault:
+            if isinstance(fault, Throttled) or fault.reason not in (UNREACHABLE, BAD_REPLY):
+                raise
+            bucket.require_exists()
+            if len(waiting) == 1:
+                return [*pages, Undeleted(examined=1, failed=1, reason=f"{waiting[0]}: {fault.detail}")]
+            halves = waiting[: len(waiting) // 2], waiting[len(waiting) // 2 :]
+            return [*pages, *(page for half in halves for page in _undelete_keys(bucket, half, dry_run))]
+        complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
+        pages += _undelete_page(bucket, complete, dry_run)
+        unclear = [key for group in groups if not group.complete for key in group.versions]
+        if unclear:
+            reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
+            pages.append(Undeleted(examined=len(unclear), failed=len(unclear), reason=reason))
+        waiting = left
     return pages
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sexton.check.model import MEANING, CheckReport, FindingType
 from sexton.insight.wording import (
+    MOST_KINDS,
     check_text,
     expected_text,
     first_line,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from sexton.insight.views import RecentRate, RoundCounts, RunningWork
     from sexton.operations.rounds import RoundDetails
     from sexton.recycle.model import RoundReport
-
-MOST_KINDS = 12
-"""Kinds of a round that have a line of their own; more would not fit on a screen."""
 
 
 def show_round(details: "RoundDetails") -> None:

@@ -42,6 +42,9 @@ def overview(visit: CurrentVisit) -> Response:
     statuses.sort(key=lambda i: min((row.severity for row in known[i.instance]), default=Severity.OTHER))
     figures = [answer_or_none(question) for question in logs]
     rows = [row for of in (*known.values(), *(log_problems(*f) for f in figures if f is not None)) for row in of]
+    listed: BlockerList | None = answer_or_none(blockers)
+    if not sees_logs and listed is not None:  # those of its own topics and binlogs
+        rows += [b for b in listed.rows if b.instance in names and b.what.startswith(("topic ", "binlog"))]
     severities = {row.severity for row in rows} - {Severity.OTHER}
     uncounted = [name for name, answer in answers.items() if answer is None]
     unknown = [*uncounted, *("topics and binlogs" for f in figures if f is None)]
@@ -51,7 +54,6 @@ def overview(visit: CurrentVisit) -> Response:
     elif unknown:
         text = f"It is not known yet whether all is well; not counted yet: {', '.join(unknown)}"
     running = [work for work in read_running(service.db, only) if work.instance in names]
-    listed: BlockerList | None = answer_or_none(blockers)
     return visit.show(
         "overview.html",
         "overview",

@@ -75,26 +75,36 @@ class FileStore:
             add_to_round(self._db, tx, token.round, counts)
             return first + len(files) - 1
 
-    def count_adopted(self, batch: int, order: AdoptOrder, verify_lease: Callable[[Connection], None]) -> None:
+    def count_adopted(
+        self,
+        batch: int,
+        order: AdoptOrder,
+        verify_lease: Callable[[Connection], None],
+        keep_alive: Callable[[], None],
+    ) -> None:
         """Count in a round the files that an earlier one left of the marks that it claimed: once for each batch.
 
-        ``verify_lease``: raises ``LeaseLost``; called in the transaction that counts.
+        ``verify_lease``: raises ``LeaseLost``; called in the transaction that stores the counts. ``keep_alive`` is
+        called between two lists: a batch may have thousands, and no lock is held meanwhile.
         """
         t, counts = self._db.t.batch, Counter[tuple[str, str]]()
         token = WriteToken(batch=batch, round=order.round, lease=order.lease, attempt=0)  # writes nothing of the batch
-        with self._db.write() as tx:
-            verify_lease(tx)
-            uncounted = and_(t.c.id == batch, t.c.adopted_by != order.round)
-            if not tx.execute(update(t).where(uncounted).values(adopted_by=order.round)).rowcount:
+        uncounted = and_(t.c.id == batch, t.c.adopted_by != order.round)
+        with self._db.read() as tx:
+            if tx.execute(select(t.c.id).where(uncounted)).one_or_none() is None:
                 return
             for files in read_lists(self._db, tx, in_span(self._db, Span(batch)), skip_damaged=True):
+                keep_alive()
                 claimed, codes = claimed_marks(self._db, tx, token, files.refs).items(), files.results.codes
                 # Files of second passes are listed again.
                 left = {ref for ref, m in claimed if m.first_pass_at is None and m.quarantined_reason is None}
                 for run in files.runs_of(left):
                     undone = sum(codes.count(code, run.start, run.end) for code in UNDONE_CODES)
                     counts[run.ref.kind, run.vault] += undone
-            add_to_round(self._db, tx, order.round, {place: {"adopted": n} for place, n in counts.items() if n})
+        with self._db.write() as tx:
+            verify_lease(tx)
+            if tx.execute(update(t).where(uncounted).values(adopted_by=order.round)).rowcount:
+                add_to_round(self._db, tx, order.round, {place: {"adopted": n} for place, n in counts.items() if n})
 
     def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""

@@ -15,9 +15,19 @@ from sexton.marks.model import BatchState, InstanceMode, Lease
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import LeaseStore, is_lease
 from sexton.operators.call_log import record_work
-from sexton.operators.controls.model import NotEnabled
+from sexton.operators.controls.model import Halted, NotEnabled
 from sexton.operators.stores import OperatorStores
-from sexton.recycle.model import CANCELLED, FAILED, PARTIAL, SUCCEEDED, PlanRefused, RoundEnded, RoundReport, RoundState
+from sexton.recycle.model import (
+    CANCELLED,
+    FAILED,
+    PARTIAL,
+    STOPPED,
+    SUCCEEDED,
+    PlanRefused,
+    RoundEnded,
+    RoundReport,
+    RoundState,
+)
 from sexton.recycle.model import JOB as JOB
 from sexton.recycle.pipeline.model import AdoptOrder, RangeOrder
 from sexton.recycle.planning.model import Plan, PlanState, Policy
@@ -188,6 +198,11 @@ class RoundStore:
         withdraw(self._db, plan, of)
         t, instance = self._db.t.round, self._db.t.instance
         state = CANCELLED if why == "cancelled" else FAILED  # as its workflow ends
+        try:
+            if of:
+                self._operators.controls.admit(of)
+        except Halted:
+            state = CANCELLED if state == CANCELLED else STOPPED
         report: RoundReport | None = None
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
