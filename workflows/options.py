@@ -123,7 +123,7 @@ FLUSHES_AT_ONCE = 32
 """Topics for whose flushes one worker waits at the same time. Each waits for up to an hour, and reads its topic's
 regions once a second: they have a task queue and threads of their own, so that no purge waits behind them."""
 COUNT_SECONDS = 30.0
-"""When what the Temporal UI shows of a round or a check is counted again, later ever more rarely: six events each time."""
+"""When what the Temporal UI shows of a round or a check is counted again; later ever more rarely. Six events each."""
 MAX_CHECK_TRIES = 3
 """A check that fails is tried again after 10 s and 20 s; then it ends without a result. Each try lists everything."""
 MAX_LEASES_LOST = 5

@@ -219,10 +219,10 @@ class _PageCounter:
     began: float = field(default_factory=time.monotonic)
     stored_at: float = float("-inf")
 
-    def heartbeat(self, every: float = STORE_SECONDS) -> None:
+    def heartbeat(self) -> None:
         """Send a heartbeat; store the counts if that was done so many seconds ago."""
         self.beat()
-        if (now := time.monotonic()) - self.stored_at >= every:
+        if (now := time.monotonic()) - self.stored_at >= STORE_SECONDS:
             self.stored_at = now
             self.runs.count(self.order.run, self.listed, self.records, round(1000 * (now - self.began)))
 

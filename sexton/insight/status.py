@@ -149,13 +149,10 @@ T = TypeVar("T", Cap, PlanRow)
 def overview(
     db: Database, stores: InsightStores, policy: Policy | Live[Policy] | None, slots: int, only: str | None = None
 ) -> Overview:
-    """Return the status of one instance, or of every one.
+    """Return the status of one instance, or of every one; raise ``UnknownInstance``.
 
     ``policy``: the settings in force, by which marks are due; None: kinds are not counted, which may take long.
     ``slots``: how many rounds may run at once. ``only``: the instance; None: every one.
-
-    Raises:
-        UnknownInstance: there is no such instance.
     """
     live_policy = None if policy is None else Live.of(policy)
     if live_policy is not None:

@@ -191,7 +191,7 @@ def vaults(
     """
     caps = {(cap.instance, cap.vault): cap.keys_per_second for cap in call.stores.paces.caps(instance)}
     fault, specs = call.stores.vaults.fault, call.stores.registry.vaults(instance)
-    last = {name: report for name in {s.instance for s in specs} for report in call.stores.reports.find_round(name)}
+    last = call.stores.reports.newest_reports({spec.instance for spec in specs})
     rows = (
         ShownVault(
             **spec.model_dump(include={"instance", "kind", "versions", "conditional"}),

@@ -108,21 +108,22 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
         examined = offline("doctor", "--json", **variables, SEXTON_RECYCLE__MAX_DELETE_FRACTION="1")
 
     found = {f["about"]: f for f in items(examined)}
-    states = {about: found[about]["state"] for about in ("temporal", "workers", "halted", "vaults", "checks", "limits")}
-    assert (observing["checks"]["state"], "limits" in observing, "workers" in observing) == ("OK", False, False)
+    states = {about: found[about]["state"] for about in ("temporal", "rounds", "halted", "vaults", "checks", "limits")}
+    assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
+    assert "no worker" not in observing["rounds"]["detail"]
     assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
     assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
     assert examined.returncode == 1
     assert states == {
         "temporal": "FAIL",
-        "workers": "WARN",
+        "rounds": "WARN",
         "halted": "WARN",
         "vaults": "OK",
         "checks": "WARN",
         "limits": "WARN",
     }
     assert "drill" in found["halted"]["detail"]
-    assert "no worker of this deployment reports" in found["workers"]["detail"]
+    assert "no worker reports to the database" in found["rounds"]["detail"]
     assert "metrics" not in found
     assert found["checks"]["detail"] == "shop: no check was complete ever"
     assert "max_delete_fraction = 1" in found["limits"]["detail"]

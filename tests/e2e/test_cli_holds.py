@@ -60,6 +60,7 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Rig) -> None:
     blockers = items(everything)
     assert [(k["instance"], k["held_by"]) for k in blockers] == [
         ("shop", "backing off"),
+        ("(all)", "no worker"),
         ("(all)", "stop"),
         ("two", "blacklist"),
         ("two", "whitelist"),

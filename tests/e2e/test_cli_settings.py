@@ -64,7 +64,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Rig, w
     before = shop.all_stores.setting_rows.all()
     confirmed = offline("settings", "set", RETENTION, "1h", "--instance", "shop", "--reason", "full disk", "--yes")
 
-    assert (longer.returncode, values) == (0, ["1d"])
+    assert (longer.returncode, values) == (0, ["86400"])
     assert previewed.returncode == 0
     assert "2.0 KiB" in previewed.stdout
     assert "shop: marks that become due only by this change wait in the first plan after it" in previewed.stdout
@@ -74,7 +74,7 @@ def test_shorter_retention_is_previewed_and_confirmed(offline: Run, shop: Rig, w
     assert confirmed.returncode == 0
     assert f"{RETENTION} is 1h for shop\nworkers use it within 5 s" in confirmed.stdout
     [row] = shop.all_stores.setting_rows.all()
-    assert (row.instance, row.value, row.reason) == ("shop", "1h", "full disk")
+    assert (row.instance, row.value, row.reason) == ("shop", "3600", "full disk")
     calls = items(offline("log", "--json"))
     assert any(c["action"] == "settings set" and c["subject"] == f"{RETENTION}=1h" for c in calls)
     planned = json.loads(offline("plan", "shop", "--json").stdout)["plan"]

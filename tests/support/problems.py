@@ -8,6 +8,7 @@ from sexton.marks.kept import Severity, by_owner_silence
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.model import RoundReport
 from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from tests.support.rig import DAY, Rig
 
 PROBLEMS: Mapping[str, Severity] = {
@@ -43,6 +44,7 @@ def add_problems(rig: Rig) -> None:
     rig.later(61)
     for name, why in (("paused", "paused"), ("retries", "backing off for 20 s: no")):
         rig.rounds.release(rig.rounds.open(name, name, None, rig.policy), why)
+    WorkerStore(rig.db).report(WorkerPresence(worker="w", role="control"))
     now = rig.now()
     rig.update("instance", turn_at=now)
     rig.update("instance", {"id": "overdue"}, turn_at=now - DAY * 1_000)

@@ -1,12 +1,11 @@
 """Store tokens as rows. A secret is shown once, when it is created; only its digest is stored."""
 
-import datetime as dt
 import logging
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, insert, not_, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, extract, insert, not_, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line, now_once
@@ -123,7 +122,7 @@ def is_expiring(db: Database) -> ColumnElement[bool]:
     t = db.t.token
     is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now_once())
     ends_soon = t.c.expires_at < now_once(EXPIRES_SOON_MS)
-    is_short = t.c.expires_at <= t.c.created_at + dt.timedelta(days=1)
+    is_short = extract("epoch", t.c.expires_at) - extract("epoch", t.c.created_at) <= 86_400
     return and_(is_valid, ends_soon, not_(is_short), t.c.last_used_at >= now_once(-USED_LATELY_MS))
 
 

@@ -45,7 +45,7 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
             yield Blocker(severity=severity, held_by=reason, since=since, why=why, way_out=see, **common)
     by_name = {topic.name: topic for topic in topics}
     # One row for each topic with LOSS: its regions block it until they have flushed, or are reset.
-    for name, regions in sorted(wal.lost(names).items()):
+    for name, regions in sorted((wal.lost(names) if names else {}).items()):
         yield Blocker(
             severity=Severity.LOST,
             instance=by_name[name].instance,
@@ -55,8 +55,8 @@ def topic_blockers(service: "Deployment", instance: str | None) -> Iterator[Bloc
             way_out=f"sexton wal explain {name} names them; then: docs/incidents.md, Entries of a topic are lost",
             count=regions,
         )
-    yield from _lagging(by_name, service.stores.wal.floors.regions_to_flush(names))
-    for pin in wal.pins(names):
+    yield from _lagging(by_name, service.stores.wal.floors.regions_to_flush(names) if names else ())
+    for pin in wal.pins(names) if names else ():
         yield Blocker(
             instance=by_name[pin.topic].instance,
             held_by=f"replay of region {pin.region}",
@@ -116,6 +116,8 @@ def binlog_blockers(service: "Deployment", instance: str) -> Iterator[Blocker]:
         retaining = figures.retaining_by_backend(service.db, c, instance)
         standings, now = figures.backend_standings(service.db, c, instance), service.db.now(c)
         head, _ = service.stores.binlogs.journal.bounds(c, instance)
+    if not (last_run.refused or logs or retaining or standings or head):
+        return
     consumers = service.stores.binlogs.consumers.all(instance) if logs else ()
     if last_run.refused:
         yield Blocker(

@@ -7,7 +7,7 @@ from typing import Any
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import WAITS, log_problems, problems, sentence, worst_first
 from sexton.insight.views import Checked, InstanceStatus, Running
-from sexton.marks.kept import Severity, by_hold, by_owner_silence, by_vault
+from sexton.marks.kept import KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault
 from sexton.operators.controls.model import ALL, ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.planning.model import PlanRow
@@ -48,12 +48,15 @@ PLAN = PlanRow(
 )
 STATES: Sequence[tuple[str, Any, Severity]] = [
     ("checked", Checked(lost=3), Severity.LOST),
-    ("last", ended("PARTIAL", vaults={"disk": "DENIED", "cold": "NOT_LISTED"}), Severity.FAULT),
+    ("last", ended("PARTIAL", vaults={"disk": "DENIED", "cold": "normal"}), Severity.FAULT),
     ("last", ended("PARTIAL", kept={by_vault("disk", "DENIED"): 2}, vaults={"disk": "DENIED"}), Severity.FAULT),
     ("last", ended("PARTIAL", kept={by_owner_silence("no answer"): 2}), Severity.FAULT),
     ("last", ended("FAILED", error="the disk is full\nINSERT …"), Severity.FAILED),
     ("last", ended("CANCELLED", error="cancelled"), Severity.OTHER),
     ("last", ended("SUCCEEDED", kept={by_hold(1): 2}), Severity.OTHER),
+    ("last", ended("SUCCEEDED", vaults={"disk": "normal", "cold": "NOT_LISTED"}), Severity.HALTED),
+    ("last", ended("SUCCEEDED", kept={Kept(KeepReason.UNKNOWN_KIND, "odd"): 2}), Severity.APPROVAL),
+    ("has_worker", False, Severity.OVERDUE),
     ("quarantined", {"BAD_KEY": 2, "CHANGED": 1}, Severity.QUARANTINED),
     ("overdue_since", 1, Severity.OVERDUE),
     ("running", running(leased=True, cut_off=True), Severity.OVERDUE),
@@ -81,8 +84,10 @@ def test_the_sentence_names_the_worst_of_all_problems() -> None:
         status = status_of(**{name: value for name, value, _ in states})
         rows = [row for row in worst_first(problems(status)) if row.severity is not Severity.OTHER]
         # Nothing begins a round while it is halted.
-        is_late = {name for name, *_ in states} >= {"halt", "overdue_since"}
-        expected = {of for name, _, of in states if not (is_late and name == "overdue_since")} - {Severity.OTHER}
+        names = {name for name, *_ in states}
+        ends = {"overdue_since"} if "halt" in names else set()
+        ends |= {"has_worker"} if "mode" in names else set()  # it only observes
+        expected = {of for name, _, of in states if name not in ends} - {Severity.OTHER}
         text = sentence(rows, [FINE, status])
 
         assert {row.severity for row in rows} == expected, states

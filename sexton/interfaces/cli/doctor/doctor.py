@@ -88,9 +88,6 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         live = live_settings(db, settings)
         stores = DeploymentStores(db, live.engine_settings())
         workers, instances = stores.workers.present(), stores.registry.instances()
-        if not workers and any(instance.mode == "enabled" for instance in instances):
-            detail = "no worker of this deployment reports to its database: nothing is deleted"
-            yield DoctorFinding("WARN", "workers", detail, "sexton worker run")
         yield from surroundings.examine_issuer(settings)
         yield from examine_settings(live)
         yield from examine_limits({name: live.current(name) for name in ("", *(i.id for i in instances))})

@@ -68,6 +68,15 @@ class Reports:
             rows = c.execute(reports.order_by(t.c.id.desc()).limit(last)).scalars()
             return [RoundReport.model_validate(row) for row in rows]
 
+    def newest_reports(self, instances: Iterable[str]) -> Mapping[str, RoundReport]:
+        """Return the newest report of each of these instances that has one."""
+        t, instance = self._db.t.round, self._db.t.instance
+        reports = select(t.c.report).where(t.c.instance == instance.c.id, t.c.report.is_not(None))
+        report = reports.order_by(t.c.id.desc()).limit(1).correlate(instance).scalar_subquery()
+        with self._db.read() as c:
+            rows = c.execute(select(instance.c.id, report).where(in_list(instance.c.id, instances))).all()
+        return {name: RoundReport.model_validate(value) for name, value in rows if value is not None}
+
 
 def _round_row(row: Any) -> RoundRow:
     """Return a round as its report says that it ended: its column only says whether it ran to its end."""
