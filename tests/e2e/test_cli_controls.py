@@ -110,7 +110,7 @@ def test_the_doctor_warns_of_halts_missing_checks_and_limits(offline: Run, shop:
     found = {f["about"]: f for f in items(examined)}
     states = {about: found[about]["state"] for about in ("temporal", "rounds", "halted", "vaults", "checks", "limits")}
     assert (observing["checks"]["state"], "limits" in observing) == ("OK", False)
-    assert "no worker" not in observing["rounds"]["detail"]
+    assert "no worker reports" not in observing["rounds"]["detail"]
     assert (enabled.returncode, observed.returncode, "only observes" in observed.stdout) == (0, 0, True)
     assert (modes[0]["mode"], "sexton enable shop" in blockers.stdout) == ("observe", True)
     assert examined.returncode == 1

@@ -205,7 +205,7 @@ def test_the_trial_and_the_readme_work_as_written(tmp_path: Path) -> None:
         reader.type(begin)
         printed = reader.type(use) | reader.type(operate)
         up = reader.log("sexton up").read_text()
-        [(link, token)] = re.findall(r"(http://\S+)/console\n +log in with (sxt_\S+), which ends after a day", up)
+        [(link, token)] = re.findall(r"(http://\S+)/console\n +log in with (sxt_\S+), which ends after 30 days", up)
         listed = httpx.get(f"{link}/v1/instances", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
         console = httpx.get(f"{link}/console/login", trust_env=False)
     finally:

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, extract, insert, not_, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import AWAY, Database, first_line, now_once
@@ -35,7 +35,7 @@ class TokenStore:
         self._db = db
 
     def create(self, scope: TokenScope, days: int, by: str, note: str = "") -> tuple[Token, str]:
-        """Return a new token, and its text for the holder. Raise ``BadInput`` for an invalid duration, note or name."""
+        """Return a new token, and its text for the holder. Raise ``WrongUsage`` for an invalid duration, note or name."""
         check_text(note, by)
         _check_days(days)
         if len(note) > NOTE_CHARACTERS:
@@ -78,7 +78,7 @@ class TokenStore:
 
         Raises:
             UnknownToken: there is none.
-            BadInput: the duration is invalid, or the token has ended, or ends later already.
+            WrongUsage: the duration is invalid, or the token has ended, or ends later already.
         """
         _check_days(days)
         t = self._db.t.token
@@ -118,12 +118,11 @@ class TokenStore:
 
 
 def is_expiring(db: Database) -> ColumnElement[bool]:
-    """Return the condition that a token was used lately, and ends soon, unless it was made for a day or less."""
+    """Return the condition that a token was used lately, and ends soon."""
     t = db.t.token
     is_valid = and_(t.c.revoked_at.is_(None), t.c.expires_at > now_once())
     ends_soon = t.c.expires_at < now_once(EXPIRES_SOON_MS)
-    is_short = extract("epoch", t.c.expires_at) - extract("epoch", t.c.created_at) <= 86_400
-    return and_(is_valid, ends_soon, not_(is_short), t.c.last_used_at >= now_once(-USED_LATELY_MS))
+    return and_(is_valid, ends_soon, t.c.last_used_at >= now_once(-USED_LATELY_MS))
 
 
 def _check_days(days: int) -> None:

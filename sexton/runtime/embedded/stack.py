@@ -199,8 +199,8 @@ class Stack:
         return child.start(lambda: child.has_logged("listening on"))
 
     def create_token(self) -> str:
-        """Return a new token, with which an operator may log in to the console for a day; empty: it was not made."""
-        create = ("token", "create", "--scope", "operate@*", "--days", "1", "--note", "sexton up")
+        """Return a new token, with which an operator may log in to the console for 30 days; empty: it was not made."""
+        create = ("token", "create", "--scope", "operate@*", "--days", "30", "--note", "sexton up")
         command, env = [sys.executable, "-m", "sexton", *create], self._child_environment()
         return subprocess.run(command, env=env, check=False, capture_output=True, text=True).stdout.strip()
 

@@ -155,7 +155,7 @@ def _addresses(stack: Stack, report: Report) -> None:
     if WORKER in stack.children:
         report(f"console      http://{env['SEXTON_API__LISTEN']}/console")
         if token := stack.create_token():
-            report(f"             log in with {token}, which ends after a day")
+            report(f"             log in with {token}, which ends after 30 days")
         else:
             report("             no token could be made; see: sexton token create --help")
     # Without the ticks, which would fill the list; `sexton schedules apply` makes them, and the attribute.

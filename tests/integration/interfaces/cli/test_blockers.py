@@ -11,6 +11,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.kept import KeepReason, Kept, describe
 from sexton.marks.model import Reason
+from sexton.runtime.worker_rows import WorkerPresence, WorkerStore
 from sexton.wal.model import BlockReason
 from tests.servers.postgres import new_database
 from tests.support.command import run
@@ -172,8 +173,11 @@ def test_rows_fit_80_columns(
 
 
 def test_without_temporal_it_says_what_is_not_listed(rig: Rig, shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = run(rig, capsys, "blockers", shop)
+    WorkerStore(rig.db).report(WorkerPresence(worker="w", role="control"))
     answer = run(rig, capsys, "blockers", shop)
 
+    assert "no worker reports to the database" in " ".join(alone.out.split())
     assert (answer.code, answer.out.strip()) == (0, "nothing in the database blocks deletions")
     assert "Temporal did not answer: schedule, workers, paused checks, purges and binlog GCs" in answer.err
     assert "While it is away, no round begins" in answer.err
