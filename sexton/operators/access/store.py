@@ -35,7 +35,7 @@ class TokenStore:
         self._db = db
 
     def create(self, scope: TokenScope, days: int, by: str, note: str = "") -> tuple[Token, str]:
-        """Return a new token, and its text for the holder. Raise ``WrongUsage`` for an invalid duration, note or name."""
+        """Return a new token, and its text for the holder. ``WrongUsage``: an invalid duration, note or name."""
         check_text(note, by)
         _check_days(days)
         if len(note) > NOTE_CHARACTERS:
