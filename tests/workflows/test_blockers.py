@@ -125,7 +125,7 @@ async def test_an_overdue_round_is_named_while_temporal_is_away(rig: Rig, settin
 
     assert (listed.temporal_away, [(b.instance, b.held_by, b.since) for b in listed.rows]) == (
         True,
-        [("shop", "overdue", rig.instance_row().created_at)],
+        [("(all)", "no worker", None), ("shop", "overdue", rig.instance_row().created_at)],
     )
     assert status.overdue_since == rig.instance_row().created_at
 
