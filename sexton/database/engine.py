@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, NullPool, create_engine, func, select, type_coerce
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.event import listens_for
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -227,11 +228,18 @@ def _parsed(url: str, setting: str) -> URL:
 
 
 def _engine(url: URL, **options: Any) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url.set(drivername=_DRIVER),
         isolation_level="READ COMMITTED",
         hide_parameters=True,
-        # Nothing is prepared: a pooler may execute what another client has prepared under the same name.
-        connect_args={"options": OPTIONS, "connect_timeout": 10, "prepare_threshold": None},
+        connect_args={"options": OPTIONS, "connect_timeout": 10},
         **options,
     )
+    listens_for(engine, "connect")(_distrust_poolers)
+    return engine
+
+
+def _distrust_poolers(connection: Any, _: object) -> None:
+    """Prepare nothing where a pooler drops the settings: it may execute what another client prepared under the name."""
+    if connection.info.parameter_status("application_name") != RELIED_ON["application_name"]:
+        connection.prepare_threshold = None

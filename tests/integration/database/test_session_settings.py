@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from sexton.database import schema
-from sexton.database.engine import RELIED_ON, Database
+from sexton.database import engine, schema
+from sexton.database.engine import OPTIONS, RELIED_ON, Database
 from tests.servers.postgres import DEPLOYMENT, Cluster, driver_url
 from tests.support.rig import RETENTION, Rig, listing
 
@@ -83,16 +83,19 @@ def test_a_round_runs_whatever_a_database_sets(odd_database: tuple[str, dict[str
     rig.db.close()
 
 
-def test_nothing_is_prepared_on_the_server(database_url: str) -> None:
+def test_nothing_is_prepared_behind_a_pooler(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PgBouncer in transaction mode may execute what another client has prepared under the name: psycopg 1151."""
-    db = Database.open(database_url)
-    with db.read() as c:
-        for n in range(10):
-            c.execute(text("SELECT CAST(:n AS integer)"), {"n": n})
-        prepared = c.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
-    db.close()
+    prepared = list[bool]()
+    for options in (OPTIONS, "-c search_path=pg_catalog,pg_temp"):  # as they arrive; as a pooler leaves them
+        monkeypatch.setattr(engine, "OPTIONS", options)
+        db = Database.open(database_url)
+        with db.read() as c:
+            for n in range(10):
+                c.execute(text("SELECT CAST(:n AS integer)"), {"n": n})
+            prepared.append(c.exec_driver_sql("SELECT count(*) > 0 FROM pg_prepared_statements").scalar_one())
+        db.close()
 
-    assert prepared == 0
+    assert prepared == [True, False]
 
 
 def test_a_session_has_what_sexton_relies_on(odd_database: tuple[str, dict[str, str]], tmp_path: Path) -> None:

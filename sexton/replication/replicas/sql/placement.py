@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, delete, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from sexton.database.engine import Database
@@ -59,6 +59,8 @@ class PlacementStore:
         db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
         live = and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
         with deciding(db, instance) as c:
+            # A generic plan compares each row with each placed copy.
+            c.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
             ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
             if is_dropped(db, c, instance, order.db, order.table):
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
