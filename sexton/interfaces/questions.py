@@ -40,7 +40,9 @@ def _discard(call: Call, values: Values) -> Question | None:
     discardable = call.stores.quarantine.find_discardable(instance_of(call, values), parse_ref(values["mark"]))
     if discardable is None:
         return None
-    q, keys = discardable
+    q, named = discardable
+    # A foreign program may have stored anything: that may be why the mark is quarantined.
+    keys = [key for key in named if isinstance(key, str)]
     is_deleted = q.reason == AWAITS_SECOND_PASS
     state = "waits for its second pass" if is_deleted else f"quarantined: {q.reason}"
     header = f"{q.kind}/{q.id} of {q.instance}, marked {utc(q.marked_at)}, {state}"

@@ -61,7 +61,7 @@ def test_a_setting_is_previewed_then_set(new_page: NewPage, rig: Rig) -> None:
     page.click(f"text=Set {KEY} to 10d for all instances")
     expect(page.locator(".notice")).to_contain_text(f"{KEY} is 10d")
     [row] = rig.all_stores.setting_rows.all()
-    assert (row.key, row.value, row.instance, row.reason) == (KEY, "10d", "", "the audit")
+    assert (row.key, row.value, row.instance, row.reason) == (KEY, "864000", "", "the audit")
     assert "operate@*" in row.set_by
 
     page.click("text=Remove it …")
