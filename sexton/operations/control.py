@@ -86,7 +86,6 @@ def status(call: Call, instance: Covered = None) -> Status:
     """
     from sexton.insight.progress import read_running
     from sexton.insight.status import log_problems, problems, sentence
-    from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
 
     deployment = call.deployment
     overview, running = deployment.status(instance), tuple(read_running(deployment.db, instance))
@@ -101,6 +100,8 @@ def status(call: Call, instance: Covered = None) -> Status:
         tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()
         shown |= {"topics": topics, "binlogs": binlogs, "expiring_tokens": tokens}
     else:
+        from sexton.runtime.blockers.logs import binlog_blockers, topic_blockers
+
         known += [*topic_blockers(deployment, instance), *binlog_blockers(deployment, instance)]
     return Status(**shown, sentence=sentence(known, overview.instances))
 
