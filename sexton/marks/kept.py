@@ -240,7 +240,7 @@ class Severity(IntEnum):
     APPROVAL = 7
     OBSERVES = 8
     OTHER = 9
-    """What ends by itself, or is as operators and owners want it, such as holds and protections."""
+    """What ends without an operator, or is as operators and owners want it, such as holds and protections."""
 
     @property
     def is_ordered(self) -> bool:

@@ -185,8 +185,8 @@ def record_work(db: Database, c: Connection, action: str, instance: str = "", su
     """Append a row for work that begins in the caller's transaction, so that neither exists without the other.
 
     The transaction should end soon. ``subject``: the number of the round, the topic. ``by``: who requested it, as the
-    order has it, which each party that reaches Temporal can write. Empty: the search attribute of the workflow tells
-    it.
+    order has it, which each party that reaches Temporal can write. Empty: see the search attribute of
+    the workflow.
     """
     reason = f"requested by {by}, as the order has it" if by else "requested by: see SextonRequestedBy of its workflow"
     call = CallRecord(who=WORKER, source=f"worker@{socket.gethostname()}", action=action, instance=instance)

@@ -49,7 +49,7 @@ def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> list
         try:
             groups, left = versions_of(bucket, waiting, time.monotonic() + PAGE_SECONDS)
             complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
-            found = list(_undelete_page(bucket, complete, dry_run))
+            undeleted = list(_undelete_page(bucket, complete, dry_run))
         except VaultFault as fault:
             if isinstance(fault, Throttled) or fault.reason not in (UNREACHABLE, BAD_REPLY):
                 raise
@@ -58,7 +58,7 @@ def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> list
                 return [*pages, Undeleted(examined=1, failed=1, reason=f"{waiting[0]}: {fault.detail}")]
             halves = waiting[: len(waiting) // 2], waiting[len(waiting) // 2 :]
             return [*pages, *(page for half in halves for page in _undelete_keys(bucket, half, dry_run))]
-        pages += found
+        pages += undeleted
         unclear = [key for group in groups if not group.complete for key in group.versions]
         if unclear:
             reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"

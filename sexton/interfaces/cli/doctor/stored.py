@@ -176,8 +176,8 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     ):
         rows = [row for row in known if row.severity is severity]
         fails = severity is Severity.LOST or (severity is Severity.OVERDUE and was_applied)
-        found = [Problem("FAIL" if fails else "WARN", str(row)) for row in rows]
-        yield judged(about, found, fine, rows[0].way_out if rows else "")
+        listed = [Problem("FAIL" if fails else "WARN", str(row)) for row in rows]
+        yield judged(about, listed, fine, rows[0].way_out if rows else "")
     fine = "every owner shows which objects are live, object by object"
     todo = "show one row per object; correct the view or its login if it fails: docs/integration.md"
     yield judged("live objects", _live_objects(stores), fine, todo)

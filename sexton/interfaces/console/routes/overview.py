@@ -1,7 +1,4 @@
-"""The first page: whether all is well, what each instance does, what waits, what blocks it.
-
-And stop and start, from every page.
-"""
+"""Show whether all is well, what each instance does, what waits and what blocks it; stop and start, from every page."""
 
 from starlette.responses import Response
 
