@@ -16,12 +16,11 @@ PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
 _BUT_LINES = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_LINES = {"\n": "\\n", "\t": "\\t"}
 
 
 def printable(text: str) -> str:
     """Return the text as one line: everything is escaped, line breaks and tabs included."""
-    return "".join(_LINES.get(character, character) for character in printable_lines(text))
+    return printable_lines(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def printable_lines(text: str) -> str:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from functools import wraps
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -132,39 +135,29 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
     Nothing is ever cut: long cells are folded. A block is the first cell, then a line for each other one with a value.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     if not rows:
         return
-    console = styled_console(piped_width=PIPED_WIDTH)
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
-    needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1) + 1
-    if needed <= console.width:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-        for name, width in zip(columns, widths, strict=True):
-            table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
-        for row in cells:
-            table.add_row(*[Text(cell) for cell in row])
-        console.print(table)
+    is_terminal = getattr(sys.stdout, "isatty", bool)()  # there is no stdout where the parent process closed it
+    room = (get_terminal_size().columns if is_terminal else PIPED_WIDTH) - GAP * (len(widths) - 1)
+    if sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) > room:
+        for first, *rest in cells:
+            named = zip(columns[1:], rest, strict=True)
+            lines = [first, *(f"  {name}: {cell}" for name, cell in named if cell not in ("", "-"))]
+            say(*(part for line in lines for part in wrap(line, room, subsequent_indent="    ")))
         return
-    console = styled_console()
-    for first, *rest in cells:
-        console.print(Text(first))
-        for name, cell in zip(columns[1:], rest, strict=True):
-            if cell not in ("", "-"):
-                console.print(Text(f"  {name}: {cell}"))
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    for row in [columns, ["-" * width for width in widths], *cells]:
+        folded = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for line in zip_longest(*folded, fillvalue=""):
+            print((" " * GAP).join(map(str.ljust, line, widths)).rstrip())  # noqa: T201 (echo loses what ASCII lacks)
 
 
-def styled_console(*, stderr: bool = False, piped_width: int | None = None) -> "Console":
-    """Return a console that may style its text. What is printed there is not escaped: use ``printable``.
-
-    ``piped_width``: the width where the output is no terminal.
-    """
+def styled_console(*, stderr: bool = False) -> "Console":
+    """Return a console that may style its text. What is printed there is not escaped: use ``printable``."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    console = Console(file=getattr(stream, "unescaped", stream))
-    return console if console.is_terminal or piped_width is None else Console(file=console.file, width=piped_width)
+    return Console(file=getattr(stream, "unescaped", stream))
