@@ -1,4 +1,4 @@
-// What the pages do beyond their forms: skip equal answers, say when no answer came, and draw the rate of a round.
+// What the pages do beyond their forms: skip equal answers, say when no answer came, draw the rate of a round, name cells.
 "use strict";
 
 const lastAnswers = {};
@@ -101,9 +101,22 @@ function draw(chart) {
   }
 }
 
-document.addEventListener("htmx:afterSettle", sample);
+// On a narrow screen a row is a block, and each cell says which column it is of.
+function nameCells() {
+  for (const table of document.querySelectorAll(".scroll table")) {
+    const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    for (const cell of table.querySelectorAll("tbody td")) cell.dataset.column = names[cell.cellIndex];
+    table.classList.add("named");
+  }
+}
+
+document.addEventListener("htmx:afterSettle", () => {
+  sample();
+  nameCells();
+});
 document.addEventListener("DOMContentLoaded", () => {
   sample();
+  nameCells();
   const chooser = document.querySelector("select#instance");
   if (chooser) chooser.addEventListener("change", () => chooser.form.submit());
 });
