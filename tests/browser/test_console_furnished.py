@@ -11,6 +11,8 @@ from tests.integration.check.conftest import Owned, owned
 from tests.servers.api import Api
 
 __all__ = ["owned", "rig", "root"]
+NARROW = 768
+"""In px: in a narrower window a table may not scroll, either."""
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
 
 
@@ -25,6 +27,9 @@ def test_full_pages_are_accessible_and_fit(new_page: NewPage, api: Api, owned: O
         for name, path in PAGES.items():
             page.goto(f"/console/{path.format(**numbers)}".rstrip("/"))
             widths[name, width] = page.evaluate("document.documentElement.scrollWidth") - width
+            if width < NARROW:
+                over = page.eval_on_selector_all(".scroll", "all => all.map(e => e.scrollWidth - e.clientWidth)")
+                widths[name, width] = max(widths[name, width], *over, 0)
             page.evaluate(AXE)
             found = page.evaluate("axe.run().then(r => r.violations)")
             serious = [v for v in found if v["impact"] in ("serious", "critical")]
