@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError
 
 from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED
 from workflows import ids
-from workflows.errors import error_message, error_type
+from workflows.details import error_message, error_type
 from workflows.options import MAX_TRIES, backoff
 from workflows.signals import RetryAfter
 

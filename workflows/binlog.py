@@ -15,8 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.agent.model import MAX_MESSAGES, SweepOrder, Swept
     from sexton.replication.binlog.model import Backends, CutReport, GcProgress, GcReport, GcRequest, WaitingOrder
     from workflows import ids
-    from workflows.details import show
-    from workflows.errors import error_message, error_type, is_permanent
+    from workflows.details import error_message, error_type, is_permanent, show
     from workflows.options import BACKEND_SWEEP, MAX_TRIES, SQL_READ, SQL_WRITE, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
 

@@ -25,8 +25,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from sexton.insight.wording import check_text
     from workflows import ids, options
-    from workflows.details import show
-    from workflows.errors import error_message, error_type, is_permanent
+    from workflows.details import error_message, error_type, is_permanent, show
     from workflows.options import COMPARE, MAX_CHECK_TRIES, SQL_READ, SQL_WRITE, backoff
     from workflows.signals import Controls, RetryAfter, stop_if_cancelled
     from workflows.spark import on_spark, was_not_taken

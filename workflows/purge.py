@@ -13,8 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, purge_outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
-    from workflows.details import show
-    from workflows.errors import error_message, is_permanent
+    from workflows.details import error_message, is_permanent, show
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_STEP, backoff
     from workflows.signals import Controls, RetryAfter, cancel_and_wait, stop_if_cancelled
 

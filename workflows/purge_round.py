@@ -17,8 +17,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import ids
     from workflows.children import Scheduled, start
-    from workflows.details import show
-    from workflows.errors import error_message, is_permanent
+    from workflows.details import error_message, is_permanent, show
     from workflows.options import MAX_TRIES, WAL_STEP, backoff
     from workflows.purge import PurgeWal
     from workflows.search_attributes import Capability

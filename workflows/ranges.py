@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.ledger import Ledger
     from sexton.recycle.rounds.model import OpenedRound
     from workflows import ids, options
-    from workflows.errors import error_message, error_type
+    from workflows.details import error_message, error_type
     from workflows.options import BATCH_DELETE, MOST_ATTEMPTS
     from workflows.signals import stop_if_cancelled
     from workflows.spark import find_spark, on_spark, was_not_taken

@@ -21,8 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
-    from workflows.details import show
-    from workflows.errors import error_message
+    from workflows.details import error_message, show
     from workflows.options import LEASE, MAX_LEASES_LOST, PAGED, SQL_READ, SQL_WRITE
     from workflows.ranges import delete
     from workflows.signals import RETRY_NOW, Controls, RetryAfter, stop_if_cancelled

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.rounds.ledger import Ledger
     from sexton.recycle.rounds.model import OpenedRound
     from workflows.attempt import AttemptResult, failed_attempt
-    from workflows.errors import error_message
+    from workflows.details import error_message
     from workflows.options import RANGES_AT_ONCE
     from workflows.ranges import recycle_range
     from workflows.signals import stop_if_cancelled

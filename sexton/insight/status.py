@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
     JSON,
-    BigInteger,
     ColumnElement,
     Connection,
     Row,
     Table,
-    Text,
     and_,
     exists,
     func,
-    not_,
     select,
     true,
     type_coerce,
@@ -26,17 +23,17 @@ from sqlalchemy import (
 from sexton.check.model import RunState
 from sexton.database.engine import Database, now_once
 from sexton.database.guard import UnknownInstance
-from sexton.database.rows import as_rows, sum_of
 from sexton.database.tables.columns import Instant
+from sexton.insight.kinds import kind_statuses
 from sexton.insight.progress import ABSENT_MS, read_work
-from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, KindStatus, Overview, Running
+from sexton.insight.views import ALL_INSTANCES, Checked, InstanceStatus, Overview, Running
 from sexton.insight.wording import quantity, utc
 from sexton.kernel.live import Live
 from sexton.marks.kept import FAULTS, Blocker, KeepReason, Kept, Severity, by_plan, by_vault, describe, way_out
-from sexton.marks.model import NOTHING_DUE, Cutoff, Reason
+from sexton.marks.model import Reason
 from sexton.marks.sql.keeper import Keeper
 from sexton.marks.sql.leases import busy
-from sexton.marks.sql.rows import CLAIMED, is_due, waits
+from sexton.marks.sql.rows import CLAIMED
 from sexton.operators.controls.model import ALL, Halt
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.registry.store import shows_live_objects
@@ -48,7 +45,6 @@ from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.model import PlanRow, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore
-from sexton.recycle.planning.sql.measure import kinds_by_instance
 from sexton.recycle.rounds.sql.reports import RUNNING, RoundSchedule
 from sexton.storage.port import NOT_LISTED
 
@@ -166,7 +162,7 @@ def overview(
         halted, work = halt_by_instance(stores.operators.controls.all_in(c), now), read_work(db, c)
         approvals = _by_instance(stores.approvals.waiting(c, only))
         policies = {row.id: rules.for_owner(live_policy(row.id), row.owner) for row in rows} if live_policy else {}
-        kinds, more_kinds = _kind_statuses(db, c, policies, now)
+        kinds, more_kinds = kind_statuses(db, c, policies, now)
         everyone = rows
         if only is not None and stores.schedule.overdue(rows, 1, now):  # others may wait for the same slots
             everyone = c.execute(select(db.t.instance)).all()
@@ -218,65 +214,6 @@ def _by_instance(values: Iterable[T]) -> defaultdict[str, list[T]]:
     for value in values:
         lists[value.instance].append(value)
     return lists
-
-
-class QuarantineCount(NamedTuple):
-    """Quarantined marks with one reason; ``since``: when the oldest of them was marked (ms since 1970)."""
-
-    marks: int
-    since: int
-
-
-def count_quarantined(db: Database, c: Connection, instance: str) -> dict[str, QuarantineCount]:
-    """Return how many marks are quarantined, by reason."""
-    mark = db.t.mark
-    quarantined = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
-    oldest = func.min(mark.c.marked_at, type_=mark.c.marked_at.type)
-    by_reason = select(mark.c.quarantined_reason, func.count(), oldest).where(quarantined)
-    rows = c.execute(by_reason.group_by(mark.c.quarantined_reason))
-    return {str(reason): QuarantineCount(marks, since) for reason, marks, since in rows}
-
-
-def _kind_statuses(
-    db: Database, c: Connection, policies: Mapping[str, Policy], now: int
-) -> tuple[Mapping[str, Sequence[KindStatus]], Mapping[str, int]]:
-    """Return the kinds of each instance with their marks, and how many kinds it has beside them, at least."""
-    found = kinds_by_instance(db, c, {name: policy.retention_seconds for name, policy in policies.items()})
-    kinds = [(name, kind) for name in found for kind in found[name].names]
-    counts = count_by_kind(db, c, {(name, kind): rules.cutoff(kind, policies[name], now) for name, kind in kinds})
-    statuses: dict[str, list[KindStatus]] = {name: [] for name in found}
-    for name, kind in kinds:
-        policy, count = policies[name], counts[name, kind]
-        unset = f"kept: no retention is set for this kind; set kinds.{kind}.retention_seconds"
-        status = KindStatus(
-            **count._mapping,
-            next_due=None if count.following is None else policy.due_at(kind, count.following),
-            note=unset if policy.retention(kind) is None else "",
-        )
-        statuses[name].append(status)
-    return statuses, {name: found[name].more for name in found}
-
-
-def count_by_kind(
-    db: Database, c: Connection, cutoffs: Mapping[tuple[str, str], Cutoff | None]
-) -> Mapping[tuple[str, str], Row[Any]]:
-    """Return the counts of kinds by (instance, kind), each by two ranges of the index of due marks.
-
-    Columns: fields of ``KindStatus``; and ``following``: when the retention began of the first mark that is not due.
-    ``cutoffs``: which marks are due; None: none is.
-    """
-    mark = db.t.mark
-    pairs = [{"instance": i, "kind": kind, "cutoff": cutoff or NOTHING_DUE} for (i, kind), cutoff in cutoffs.items()]
-    pair = as_rows(pairs, instance=Text(), kind=Text(), cutoff=BigInteger())
-    by_now, started = is_due(mark, func.to_timestamp(pair.c.cutoff / 1000.0)), mark.c.retention_starts_at
-    waiting = and_(mark.c.instance == pair.c.instance, mark.c.kind == pair.c.kind, waits(mark))
-    following = func.min(started).filter(not_(by_now)).label("following")
-    # Without bytes, which are in no index: marks that are not due are counted in the index alone.
-    of_all = select(func.count().label("waiting"), func.min(started).label("oldest"), following).where(waiting)
-    of_due = select(func.count().label("due"), sum_of(mark.c.bytes).label("due_bytes"))
-    all_, due = of_all.lateral(), of_due.where(waiting, by_now).lateral()
-    query = select(pair.c.instance, pair.c.kind, all_, due).select_from(pair.join(all_, true()).join(due, true()))
-    return {(row.instance, row.kind): row for row in c.execute(query)}
 
 
 WAITS: Mapping[str, tuple[Severity, str]] = {

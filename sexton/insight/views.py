@@ -1,6 +1,7 @@
 """The values that status and explanations return; they also travel as JSON. Instants are in ms since 1970."""
 
 from collections import deque
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,10 +15,14 @@ from sexton.recycle.planning.model import PlanRow
 
 
 class KindStatus(Message):
-    """Marks of one kind that are not claimed. Each field is a column, in the terminal and in the console."""
+    """Marks of one kind that are not claimed. Each field is a column, in the terminal and in the console.
+
+    ``due`` is exact. ``waiting_is``: how ``waiting`` was counted; about: estimated, by statistics of the database.
+    """
 
     kind: str
     waiting: int = Field(title="marked")
+    waiting_is: Literal["exact", "about", "at least"] = "exact"
     due: int
     due_bytes: int
     oldest: int | None = Field(alias="oldest_at")

@@ -1,6 +1,6 @@
 """Word numbers, sizes and instants for people, the same in the terminal and in the console."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sexton.kernel.printable import printable
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from sexton.check.model import CheckCounts, Finding
-    from sexton.insight.views import KindCounts, RoundCounts
+    from sexton.insight.views import KindCounts, KindStatus, RoundCounts
     from sexton.replication.binlog.model import LogRetention
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
@@ -21,6 +21,12 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 def quantity(count: int, noun: str, plural: str = "") -> str:
     """Return ``1 mark`` or ``2 marks``; ``plural``: the plural of a noun that takes more than an s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
+
+
+def marked(kinds: "Sequence[KindStatus]") -> str:
+    """Return how many marks of kinds wait, and whether that is known exactly: ``about 1,200,000``."""
+    inexact = next((f"{how} " for how in ("at least", "about") if any(k.waiting_is == how for k in kinds)), "")
+    return f"{inexact}{sum(kind.waiting for kind in kinds):,}"
 
 
 def shown_names(of: "type[BaseModel]") -> dict[str, str]:

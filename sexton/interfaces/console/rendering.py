@@ -107,6 +107,7 @@ _environment.globals.update(
     kept_counts=wording.kept_counts,
     excluded_vaults=wording.excluded_vaults,
     freed=wording.freed,
+    marked=wording.marked,
     monthly_cost=wording.monthly_cost,
     urlencode=urlencode,
 )

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from sexton.check.model import Run, RunState
-from sexton.insight.status import count_quarantined, overview, problems, worst_first
+from sexton.insight.kinds import count_quarantined
+from sexton.insight.status import overview, problems, worst_first
 from sexton.insight.views import ALL_INSTANCES
 from sexton.insight.wording import quantity
 from sexton.marks.kept import FAULTS, LISTED_AS_OF_NOW, Blocker, KeepReason, Kept, Severity, describe, way_out

@@ -20,8 +20,7 @@ from tests.support.orders import (
 )
 from workflows import ids
 from workflows.attempt import AttemptResult, Conclusion, Ending, conclude
-from workflows.details import plain
-from workflows.errors import error_message, error_type, is_permanent
+from workflows.details import error_message, error_type, is_permanent, plain
 from workflows.options import MAX_TRIES
 from workflows.signals import RetryAfter
 

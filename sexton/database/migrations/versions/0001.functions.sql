@@ -5,6 +5,8 @@ INSERT INTO sexton.instance_guard (instance) VALUES ('*');
 -- already, and kept out of the row.
 ALTER TABLE sexton.file_list SET (fillfactor = 45);
 ALTER TABLE sexton.file_list ALTER COLUMN files SET STORAGE EXTERNAL;
+-- An instance has kinds of its own: how many marks of a kind wait is estimated by the two together.
+CREATE STATISTICS sexton.mark_kinds (mcv) ON instance, kind FROM sexton.mark;
 
 CREATE FUNCTION sexton.clock_never_goes_back() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sexton.insight.wording import quantity
+from sexton.insight.wording import marked, quantity
 from sexton.interfaces.cli.context import log_call, open_database
 from sexton.interfaces.cli.operations import User, valid
 from sexton.interfaces.cli.output import say
@@ -122,7 +122,7 @@ def _trust_vaults(service: "Deployment", reason: str, yes: bool) -> bool:
     typer.echo(f"5. a newer copy of this database deleted in {quantity(len(behind), 'vault')}")
     for instance in sorted({spec.instance for spec in behind}):
         kinds = service.status(instance).instances[0].kinds
-        marks = ", ".join(f"{k.waiting:,} {printable(k.kind)}" for k in kinds if k.waiting) or "none"
+        marks = ", ".join(f"{marked([k])} {printable(k.kind)}" for k in kinds if k.waiting) or "none"
         typer.echo(f"   {instance}: marks that rounds will delete, unless they are undropped or held: {marks}")
     if not yes:
         question = "Are all marks that the newer copy undropped or committed undropped here, or held?"

@@ -15,6 +15,7 @@ from sexton.insight.wording import (
     first_line,
     freed,
     human_bytes,
+    marked,
     quantity,
     retention,
     utc_column,
@@ -260,6 +261,7 @@ def _journal_entry(entry: Any, _page: Any) -> Mapping[str, object]:
 COMPUTED: Mapping[str, Callable[[Any, Any], Mapping[str, object]]] = {
     "blockers": _blocker,
     "owner list": lambda o, _: {"about": f"ERROR: {o.error}" if o.error else o.about},
+    "KindStatus": lambda kind, _: {"marked": marked([kind]), "waiting_is": ""},
     "ListedMark": lambda m, _: {
         "mark": f"{m.kind}/{m.mark}",
         "state": f"{m.state}, {m.quarantined}" if m.quarantined else m.state,

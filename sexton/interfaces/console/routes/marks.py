@@ -4,7 +4,7 @@ import shlex
 
 from starlette.responses import Response
 
-from sexton.insight.status import count_quarantined
+from sexton.insight.kinds import count_quarantined
 from sexton.insight.views import MarkPage, Story
 from sexton.insight.wording import quantity
 from sexton.interfaces.api.pools import long

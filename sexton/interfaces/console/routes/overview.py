@@ -59,7 +59,11 @@ def overview(visit: CurrentVisit) -> Response:
         tone=tone,
         known=known,
         statuses=statuses,
-        columns=[(name, shown) for name, shown in shown_names(KindStatus).items() if name not in ("kind", "note")],
+        columns=[
+            (name, shown)
+            for name, shown in shown_names(KindStatus).items()
+            if name not in ("kind", "waiting_is", "note")
+        ],
         uncounted=uncounted,
         running=running,
         blockers=None if listed is None else [b for b in listed.rows if b.instance in (*names, ALL_INSTANCES)],

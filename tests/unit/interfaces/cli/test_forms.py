@@ -14,6 +14,7 @@ from sexton.insight.wording import (
     freed,
     human_bytes,
     kept_counts,
+    marked,
     quantity,
     retention,
     shown_names,
@@ -22,7 +23,7 @@ from sexton.insight.wording import (
     utc_column,
 )
 from sexton.interfaces.cli.operations import valid
-from sexton.interfaces.cli.render.tables import FORMS
+from sexton.interfaces.cli.render.tables import COMPUTED, FORMS
 from sexton.kernel.errors import WrongUsage
 from sexton.operations.fields import parse_duration
 from sexton.operations.registry import operations
@@ -98,9 +99,20 @@ def test_a_retention_names_every_limit() -> None:
 
 
 def test_a_status_names_its_columns_for_people() -> None:
-    names = ["kind", "marked", "due", "due_bytes", "oldest_at", "next_due_at", "note"]
+    names = ["kind", "marked", "waiting_is", "due", "due_bytes", "oldest_at", "next_due_at", "note"]
 
     assert list(shown_names(KindStatus).values()) == names
+
+
+def test_a_number_of_marks_says_how_it_was_counted() -> None:
+    exact, about, least = (
+        KindStatus(kind=how.replace(" ", "-"), waiting=1_000, waiting_is=how, due=0, due_bytes=0, oldest_at=None)
+        for how in ("exact", "about", "at least")
+    )
+    texts = [marked(kinds) for kinds in ([], [exact], [exact, about], [exact, about, least])]
+
+    assert texts == ["0", "1,000", "about 2,000", "at least 3,000"]
+    assert COMPUTED["KindStatus"](about, None) == {"marked": "about 1,000", "waiting_is": ""}
 
 
 COMPUTED_NAMES = {
