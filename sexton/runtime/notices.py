@@ -85,24 +85,17 @@ class Notices:
     def store(self, problems: "Sequence[Blocker]") -> None:
         """Store the problems of now, the worst first, and that all others are gone."""
         t, worst = self._t, {(p.instance, p.key or p.held_by): p for p in reversed(problems)}
+        rows = [
+            {"instance": i, "key": key, "severity": int(p.severity), "problem": p.model_dump(mode="json")}
+            for (i, key), p in worst.items()
+        ]
         with self._db.write() as c:
             now = self._db.now(c)
             c.execute(delete(t).where(t.c.gone_at.is_not(None), t.c.posted_at.is_(None)))
-            if worst:
+            if rows:
                 row = upsert(t).values(first_seen_at=now, seen_at=now)
-                seen = {"severity": row.excluded.severity, "problem": row.excluded.problem, "seen_at": now}
-                values = [
-                    {
-                        "instance": instance,
-                        "key": key,
-                        "severity": int(p.severity),
-                        "problem": p.model_dump(mode="json"),
-                    }
-                    for (instance, key), p in worst.items()
-                ]
-                c.execute(
-                    row.on_conflict_do_update(index_elements=["instance", "key"], set_=seen | {"gone_at": None}), values
-                )
+                seen = {name: row.excluded[name] for name in ("severity", "problem", "seen_at")} | {"gone_at": None}
+                c.execute(row.on_conflict_do_update(index_elements=list(t.primary_key), set_=seen), rows)
             c.execute(update(t).where(t.c.seen_at != now, t.c.gone_at.is_(None)).values(gone_at=now))
 
     def failure(self) -> str:
