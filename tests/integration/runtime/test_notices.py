@@ -61,8 +61,12 @@ class Webhook:
 
 
 @pytest.fixture(autouse=True)
-def _any_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no slow machine end a comparison early, and name a proxy that Sexton must not use."""
     monkeypatch.setattr(module, "MOST_SECONDS", float("inf"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
 
 
 @pytest.fixture
@@ -139,8 +143,8 @@ def test_a_notice_is_signed_if_a_secret_is_set(quiet: Rig, webhook: Webhook) -> 
     signed, unsigned = webhook.asked
     signature = signed.headers[SIGNATURE_HEADER]
     assert (signed.path, signed.headers["Content-Type"]) == (PATH, "application/json")
-    assert is_signed(SECRET, signature, signed.path, signed.body, time.time())
-    assert not is_signed(SECRET, signature, signed.path, signed.body + b" ", time.time())
+    assert is_signed(SECRET, signature, PATH, signed.body, time.time())
+    assert not is_signed(SECRET, signature, PATH, signed.body + b" ", time.time())
     assert SIGNATURE_HEADER not in unsigned.headers
 
 
@@ -238,6 +242,7 @@ Notices(stores_of(open_database(sys.argv[1])), NoticesSection(url=sys.argv[2]), 
 """
 
 
+@pytest.mark.slow
 def test_request_of_a_killed_worker_is_repeated(quiet: Rig) -> None:
     quarantine(quiet)
     hook, may_answer = Webhook(), threading.Event()
@@ -262,7 +267,7 @@ def test_request_of_a_killed_worker_is_repeated(quiet: Rig) -> None:
 
 
 def test_failing_webhook_is_visible_and_tried_again(
-    quiet: Rig, webhook: Webhook, caplog: pytest.LogCaptureFixture
+    quiet: Rig, webhook: Webhook, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker = notices(quiet, webhook.url)
     quarantine(quiet)
@@ -272,12 +277,15 @@ def test_failing_webhook_is_visible_and_tried_again(
         worker.run()
         found.append(finding(quiet))
     failed = len(webhook.new())
+    printed = run(quiet, capsys, "doctor", "--json").out
     webhook.status = 200
     worker.run()
 
     assert before == (None, DoctorFinding("OK", "notices", "none waits for the webhook to accept it"))
     says = ("127.0.0.1 answers 500", "127.0.0.1 does not answer: RemoteProtocolError", "127.0.0.1 answers 302")
     assert [(f.state, f.detail) for f in found if f is not None] == [("WARN", text) for text in says]
+    assert found[-1] is not None
+    assert found[-1]._asdict() in json.loads(printed)["items"]
     assert failed == len(says)  # one request at each look, until one is accepted
     assert [event for _, _, event in webhook.new()] == ["appeared"] * 2
     assert finding(quiet) is None
@@ -300,6 +308,27 @@ def test_webhook_that_hangs_costs_one_attempt(quiet: Rig) -> None:
 
     assert len(hook.asked) <= 1
     assert [row.error for row in quiet.rows("notice") if row.error] == ["127.0.0.1 does not answer within 0.3 s"]
+
+
+def test_a_comparison_without_time_left_posts_at_the_next(
+    quiet: Rig, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quarantine(quiet)
+    posted = []
+    for seconds in (0.0, float("inf")):
+        monkeypatch.setattr(module, "MOST_SECONDS", seconds)
+        notices(quiet, webhook.url).run()
+        posted.append(len(webhook.new()))
+
+    assert posted == [0, 1]
+
+
+def test_missing_http_client_is_named_with_its_extra(quiet: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarantine(quiet)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    notices(quiet, "http://127.0.0.1:1").run()
+
+    assert [row.error for row in quiet.rows("notice")] == ["httpx is not installed; run: pip install 'sexton[client]'"]
 
 
 def test_one_refused_notice_delays_no_other(quiet: Rig) -> None:
@@ -351,8 +380,12 @@ async def test_no_failure_ends_the_posting(
     quiet.sql("ALTER TABLE {}notice RENAME TO away")
     async with in_background(notices(quiet, webhook.url).post_regularly()):
         await eventually_async("it warns", lambda: "notices are not posted now, because the database" in caplog.text)
+        quiet.insert(
+            "round", instance="shop", run_id="1", state="FAILED", started_at=1, ended_at=2, report={"round": "?"}
+        )
         quiet.sql("ALTER TABLE {}away RENAME TO notice")
-        quiet.sql("UPDATE {}instance SET owner = 'sql'")
+        await eventually_async("it logs a defect", lambda: "validation error" in caplog.text)
+        quiet.sql("DELETE FROM {}round")
         await eventually_async("it posts", lambda: webhook.asked)
 
     assert webhook.new() == [("shop", "quarantined: BAD_KEY", "appeared")]
