@@ -379,6 +379,13 @@ class TelemetrySection(_Section):
     otlp_endpoint: Annotated[Web, SHOWN] = ""
 
 
+class NoticesSection(_Section):
+    """The webhook that gets what needs an operator. The path of its URL is a secret, too, as Slack has them."""
+
+    url: Annotated[Web, Field(repr=False)] = ""
+    secret: Annotated[str, Field(pattern=r"^(\S{32,256})?$", repr=False)] = ""
+
+
 def having(trait: Trait) -> frozenset[str]:
     """Return the keys of the settings that have a trait."""
     return frozenset(

@@ -20,6 +20,7 @@ from config.sections import (
     KindSection,
     LogSection,
     MetricsSection,
+    NoticesSection,
     OidcSection,
     PricesSection,
     ProtectionSection,
@@ -138,6 +139,7 @@ class Settings(BaseModel):
     metrics: MetricsSection = MetricsSection()
     log: LogSection = LogSection()
     telemetry: TelemetrySection = TelemetrySection()
+    notices: NoticesSection = NoticesSection()
     kinds: dict[str, KindSection] = Field(default_factory=dict)
 
     def __init__(self, **values: Any) -> None:

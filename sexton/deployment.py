@@ -16,14 +16,12 @@ from sexton.runtime.stores import DeploymentStores, live_settings
 
 if TYPE_CHECKING:
     from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding, SearchedPlace
-    from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import MarkPage, Overview, Story
     from sexton.marks.model import DueMark, Ref
     from sexton.operators.controls.model import Halt
     from sexton.protection.model import Item
     from sexton.recycle.pipeline.model import Quarantined
     from sexton.recycle.planning.model import Estimate, Plan
-    from sexton.replication.binlog.model import LogCounts
     from sexton.runtime.temporal.starter import WorkflowStarter
     from sexton.storage.model import Probe, VaultSpec
 
@@ -47,15 +45,6 @@ class Deployment:
         from sexton.runtime.temporal.starter import WorkflowStarter
 
         return WorkflowStarter(self.settings)
-
-    def log_figures(self) -> "tuple[WalFigures, LogCounts]":
-        """Return the figures of all topics that are purged, and the counts of all binlogs."""
-        from sexton.insight.metrics.figures.logs import wal_figures
-        from sexton.replication.binlog.sql.rows import count_logs
-
-        settings = self.stores.settings.in_force().wal
-        with self.db.read() as c:
-            return wal_figures(self.db, c, settings), count_logs(self.db, c)
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""

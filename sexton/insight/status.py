@@ -274,7 +274,7 @@ def _of_last_round(i: InstanceStatus, last: RoundReport) -> Iterator[Blocker]:
         what = quantity(marks, "mark") if marks else f"vault {kept.subject}"
         answer = last.fault_details.get(kept.subject) if kept.reason is KeepReason.VAULT else ""
         why = ": ".join(filter(None, (f"{'counted' if marks else 'excluded'} by round {last.round}", answer)))
-        more = {"count": marks, "since": i.last_ended}
+        more = {"count": marks, "since": i.last_ended, "key": kept.key}
         yield _row(Severity.FAULT, i.instance, describe(kept), what, way_out(kept, i.instance), why=why, **more)
     if unlisted := [vault for vault, state in sorted(last.vaults.items()) if state == NOT_LISTED]:
         what, todo = f"vault {', '.join(unlisted)}", "sexton lists show vaults"

@@ -1,4 +1,4 @@
-"""Sign the requests that Sexton sends to nodes, with a secret that both know: a node flushes for no other sender.
+"""Sign the requests that Sexton sends to nodes and to a webhook, with a secret that both know: no other can send them.
 
 The signature covers a moment, the path and the body. It hides nothing: that is TLS's work.
 """
@@ -20,7 +20,7 @@ def sign_request(secret: str, path: str, body: bytes, now: float) -> str:
 
 
 def is_signed(secret: str, signature: str, path: str, body: bytes, now: float) -> bool:
-    """Return whether a request was signed with the secret, ``wal.flush_secret``, within the last minutes.
+    """Return whether a request was signed within the last minutes with ``wal.flush_secret``, or ``notices.secret``.
 
     ``signature``: the header ``Sexton-Signature``; empty: it has none. ``path``, ``body``: as they were received.
     ``now``: seconds since 1970.

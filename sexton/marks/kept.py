@@ -109,6 +109,11 @@ class Kept(NamedTuple):
     def __str__(self) -> str:
         return describe(self)
 
+    @property
+    def key(self) -> str:
+        """What stays the same while the reason lasts: its text without an error's own words."""
+        return describe(self if self.reason is KeepReason.VAULT else self._replace(detail=""))
+
 
 LIVE = Kept(KeepReason.LIVE)
 OWNER_BUSY = Kept(KeepReason.OWNER_BUSY)
@@ -262,6 +267,8 @@ class Blocker(Message):
     why: str = ""
     way_out: str = ""
     count: int | None = None
+    key: str = Field("", exclude=True)
+    """What stays the same of ``held_by`` while the problem lasts; empty: all of it."""
 
     def __str__(self) -> str:
         why = f" ({self.why.splitlines()[0]})" if self.why else ""

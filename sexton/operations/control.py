@@ -94,7 +94,7 @@ def status(call: Call, instance: Covered = None) -> Status:
     shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
     known = [problem for i in overview.instances for problem in problems(i)]
     if instance is None:
-        topics, binlogs = deployment.log_figures()
+        topics, binlogs = call.stores.log_figures()
         known += log_problems(topics, binlogs)
         may_see_tokens = call.caller.permits(Grant.ADMIN, EVERY_INSTANCE)
         tokens = tuple(map(shown_token, call.stores.tokens.expiring())) if may_see_tokens else ()

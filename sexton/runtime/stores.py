@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sexton.check.sql.repair import Orphans, Repairs
     from sexton.check.sql.store import CheckStore
     from sexton.insight.metrics.figures.store import FigureStore, Intervals
+    from sexton.insight.metrics.model import WalFigures
     from sexton.insight.status import InsightStores
+    from sexton.marks.kept import Blocker
     from sexton.marks.sql.keeper import Keeper
     from sexton.operators.access.store import TokenStore
     from sexton.operators.call_log import CallStore
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from sexton.recycle.planning.sql.plans import PlanStore
     from sexton.recycle.rounds.sql.reports import Reports, RoundSchedule
     from sexton.replication.binlog.binlogs import BinlogService
+    from sexton.replication.binlog.model import LogCounts
     from sexton.runtime.worker_rows import WorkerStore
     from sexton.storage.vaults import ProvenVaults
     from sexton.wal.wal import WalService
@@ -262,6 +265,23 @@ class DeploymentStores:
         from sexton.insight.metrics.figures.store import FigureStore
 
         return FigureStore(self.db, self.insight, policy, intervals, self.settings.in_force.map(lambda s: s.wal))
+
+    def log_figures(self) -> "tuple[WalFigures, LogCounts]":
+        """Return the figures of all topics that are purged, and the counts of all binlogs."""
+        from sexton.insight.metrics.figures.logs import wal_figures
+        from sexton.replication.binlog.sql.rows import count_logs
+
+        settings = self.settings.in_force().wal
+        with self.db.read() as c:
+            return wal_figures(self.db, c, settings), count_logs(self.db, c)
+
+    def problems(self) -> "list[Blocker]":
+        """Return what needs an operator in all instances, topics and binlogs, the worst first; no orders of theirs."""
+        from sexton.insight.status import log_problems, overview, problems, worst_first
+
+        instances = overview(self.db, self.insight, None, self.settings.rounds_at_once).instances
+        known = [row for i in instances for row in problems(i)] + [*log_problems(*self.log_figures())]
+        return [row for row in worst_first(known) if not row.severity.is_ordered]
 
     @cached_property
     def workers(self) -> "WorkerStore":

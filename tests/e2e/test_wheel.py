@@ -35,12 +35,12 @@ LAYOUT = """
 import zipfile
 from pathlib import Path
 from sexton.runtime.spark.session import archive
-from sexton.workflows import sandbox
+from sexton.workflows.registry import sandbox
 
 names = zipfile.ZipFile(archive(Path("."))).namelist()
 assert len(names) == len(set(names)) > 400
 assert "sexton/config/settings.py" in names and {name.split("/")[0] for name in names} == {"sexton"}
-passed = sandbox.runner().restrictions.passthrough_modules
+passed = sandbox().restrictions.passthrough_modules
 assert "sexton.activities" in passed and passed.isdisjoint({"sexton", "sexton.workflows"})
 """
 MARK = """

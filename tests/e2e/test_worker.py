@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from sexton.client import SIGNATURE_HEADER, is_signed
 from sexton.runtime.embedded.ports import free_port
 from tests.e2e.conftest import settings
 from tests.servers.forked import Forked
+from tests.servers.http import Asked, answering
 from tests.servers.temporal import DevServer
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.rig import Rig
@@ -148,6 +151,23 @@ def test_a_second_worker_of_a_machine_is_scraped_too(shop: Rig, tmp_path: Path, 
     assert [f'sexton_up{{deployment="{env["SEXTON_DEPLOYMENT"]}"}} 1.0' in text for text in scraped] == [True, True]
     used = next(one for one in ports if one != port)
     assert f"the next free port is {used}" in workers[1].log.read_text()
+
+
+def test_a_worker_tells_a_webhook_what_needs_an_operator(shop: Rig, tmp_path: Path, temporal_server: DevServer) -> None:
+    """No schedule was applied: the worker itself finds out that nothing begins a round."""
+    asked: list[Asked] = []
+    with answering(lambda request: asked.append(request) or (200, b"ok")) as url:
+        env = variables(tmp_path, temporal_server.address, SEXTON_NOTICES__URL=url, SEXTON_NOTICES__SECRET="s" * 32)
+        worker = Forked("worker", "sexton", ["worker", "run"], tmp_path, env)
+        worker.start(lambda: "is polling" in worker.log.read_text())
+        eventually("it posts", lambda: asked)
+        stopped = worker.stop()
+
+    notice = json.loads(asked[0].body)
+    assert (stopped, len(asked)) == (0, 1)
+    assert (notice["deployment"], notice["instance"]) == (env["SEXTON_DEPLOYMENT"], "shop")
+    assert (notice["severity"], notice["held_by"], notice["event"]) == ("overdue", "overdue", "appeared")
+    assert is_signed("s" * 32, asked[0].headers[SIGNATURE_HEADER], "/", asked[0].body, time.time())
 
 
 def _get(port: int, path: str) -> tuple[int, str]:

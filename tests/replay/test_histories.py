@@ -9,7 +9,6 @@ from temporalio.worker import Replayer
 from sexton.runtime.temporal.client import CONVERTER
 from tests.replay.record import HISTORIES
 from workflows import registry
-from workflows.sandbox import runner
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
 
@@ -32,7 +31,7 @@ FIRST = {
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 async def test_a_recorded_history_replays(path: Path) -> None:
-    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=runner())
+    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=registry.sandbox())
 
     result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", path.read_text()))
 
@@ -49,7 +48,7 @@ async def test_a_history_of_other_steps_does_not_replay(kind: str, first: str) -
     text = next(path for path in RECORDED if name_of(path) == kind).read_text()
     assert f'"name": "{first}"' in text
     other = text.replace(f'"name": "{first}"', '"name": "something_else"')
-    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=runner())
+    replayer = Replayer(workflows=registry.ALL, data_converter=CONVERTER, workflow_runner=registry.sandbox())
 
     result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", other), raise_on_replay_failure=False)
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import CheckConstraint
 
-from sexton.database.tables.columns import bigint, boolean, instant, jsonb, table, text, word
+from sexton.database.tables.columns import bigint, boolean, instant, integer, jsonb, table, text, word
 
 clock = table(
     "clock",
@@ -32,3 +32,18 @@ worker_presence = table(
     bigint("busy", default=0),  # and how many it runs
 )
 """One row per worker of this database: its role and build, the settings of its environment and file, and its slots."""
+
+notice = table(
+    "notice",
+    word("instance", key=True),  # or that all are meant
+    word("key", key=True),  # what stays the same of the problem while its numbers and texts change
+    integer("severity"),
+    jsonb("problem"),
+    instant("first_seen_at"),
+    instant("seen_at"),
+    instant("gone_at", null=True),
+    instant("posted_at", null=True),  # when the webhook accepted it; null: it knows of no such problem
+    instant("tried_at", null=True),
+    text("error", default=""),  # of the last request; empty: it was accepted
+)
+"""One row per problem that is posted to a webhook, until the webhook knows that it is gone."""

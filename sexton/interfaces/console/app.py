@@ -43,7 +43,7 @@ def beside(api: FastAPI) -> ASGIApp:
     service = api.state.service
     console.state.statuses = Latest(lambda instance: service.status(instance).instances[0], threads=4)
     console.state.blockers = Latest(lambda _: list_blockers(service, None), threads=1)
-    console.state.logs = Latest(lambda _: service.log_figures(), threads=1)
+    console.state.logs = Latest(lambda _: service.stores.log_figures(), threads=1)
     console.include_router(pages)
     console.mount(f"{session.PATH}/static", _StaticAssets(directory=rendering.STATIC))
     if service.settings.api.trusted_proxies:

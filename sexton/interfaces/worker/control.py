@@ -19,8 +19,8 @@ from sexton.runtime.stores import live_settings
 from sexton.runtime.temporal import schedules
 from sexton.runtime.temporal.observing import SdkMetrics, observe
 from sexton.runtime.temporal.versions import deployment_config
-from workflows import ids, options, sandbox
-from workflows.registry import ALL
+from workflows import ids, options
+from workflows.registry import ALL, sandbox
 
 if TYPE_CHECKING:
     from sexton.replication.agent.sweeping import BackendSweeper
@@ -81,7 +81,7 @@ async def build(
             wal,
             activities.BinlogActivities(stores.binlogs.live_rounds),
         ),
-        workflow_runner=sandbox.runner(),
+        workflow_runner=sandbox(),
         # Otherwise the worker that runs a workflow takes all of its activities: ranges would share one process.
         disable_eager_activity_execution=True,
         max_concurrent_activity_task_polls=1,

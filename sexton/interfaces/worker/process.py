@@ -15,6 +15,7 @@ from sexton.interfaces.worker.spark import spark_sessions, spark_worker
 from sexton.kernel import logs
 from sexton.kernel.process import in_background, search_cycles_rarely
 from sexton.replication.agent import serving
+from sexton.runtime.notices import Notices
 from sexton.runtime.stores import DeploymentStores, live_settings
 from sexton.runtime.temporal import schedules, versions
 from sexton.runtime.temporal.client import connect, connection
@@ -57,6 +58,9 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             await resources.enter_async_context(
                 in_background(schedules.follow_interval(client, db, live_settings(db, settings)))
             )
+            if settings.notices.url:  # beside the schedule: that it does not tick is one of the problems
+                stores = DeploymentStores(db, live_settings(db, settings).engine_settings())
+                await resources.enter_async_context(in_background(Notices(stores, settings.notices).post_regularly()))
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(in_background(versions.promote_first(client, settings)))
             metrics = await resources.enter_async_context(await build(client, settings, db, sdk))

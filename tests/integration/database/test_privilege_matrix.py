@@ -25,7 +25,7 @@ TABLES = """
 backend batch binlog binlog_consumer binlog_log binlog_partition_cut binlog_partition_version
 binlog_round binlog_table_record call check_run claim clock control counter file_list finding hold instance
 instance_guard instance_role
-journal journal_follower journal_head lease mark mark_history pace pace_cap pace_share plan protection
+journal journal_follower journal_head lease mark mark_history notice pace pace_cap pace_share plan protection
 protection_chunk protection_item replica round setting tally token vault wal_entry wal_log wal_node wal_pin
 wal_purge wal_region wal_topic worker_presence alembic_version
 """

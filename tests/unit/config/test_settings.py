@@ -84,6 +84,8 @@ UNSAFE = [
     ("SEXTON_TEMPORAL__TLS_KEY", "k", r"temporal\.tls_key \(environment SEXTON_TEMPORAL__TLS_KEY\) .*set both"),
     ("SEXTON_TEMPORAL__BUILD_ID", "a b", r"build_id = a b .*write at most 128 letters, digits"),
     ("SEXTON_WAL__FLUSH_SECRET", "short", r"flush_secret = \*\*\* .*write 32 to 256 characters"),
+    ("SEXTON_NOTICES__URL", "hooks/hunter2", r"notices\.url = \*\*\* .*use http://HOST:PORT or https://HOST"),
+    ("SEXTON_NOTICES__SECRET", "short", r"notices\.secret = \*\*\* .*write 32 to 256 characters"),
     ("SEXTON_API__LISTEN", "h", r"write HOST:PORT"),
     ("SEXTON_LOG__FORMAT", "xml", r"write console or json"),
     ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
@@ -239,6 +241,17 @@ def test_kafka_setting_that_is_not_text_is_refused_unshown(tmp_path: Path, monke
     with pytest.raises(SettingsError, match=r"sasl\.password") as refused:
         load()
     assert "hush-hush" not in str(refused.value)
+
+
+def test_notices_are_off_and_their_url_and_secret_unshown(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = load().notices
+    monkeypatch.setenv("SEXTON_NOTICES__URL", "https://hooks.example/hush")
+    monkeypatch.setenv("SEXTON_NOTICES__SECRET", "hush" * 10)
+    rows = {row.key: row.value for row in explain() if row.key.startswith("notices.")}
+
+    assert (default.url, default.secret) == ("", "")
+    assert rows == {"notices.url": "***", "notices.secret": "***"}
+    assert "hush" not in repr(load())
 
 
 def test_outgoing_connections_follow_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from sexton.interfaces.cli.doctor import surroundings
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.doctor.stored import (
     examine_limits,
+    examine_notices,
     examine_roles,
     examine_settings,
     examine_spark,
@@ -38,7 +39,7 @@ def doctor(
 
     Settings, database and its roles, tokens, S3, disk, Temporal, its search attributes, workers, schedule, vaults,
     lost objects, faults and failures of the last rounds, quarantine, overdue rounds, halts, approvals, live objects,
-    checks, topics and binlogs.
+    checks, topics, binlogs, and the webhook of notices.
     Each fault is printed with what to do about it.
 
     Example: sexton doctor
@@ -99,6 +100,7 @@ def _examine_stores(settings: "Settings") -> Iterator[DoctorFinding]:
         yield from examine_work(stores)
         yield from examine_wal(stores)
         yield from examine_binlogs(stores)
+        yield from examine_notices(stores, settings)
 
 
 COMMANDS = {"doctor": doctor}

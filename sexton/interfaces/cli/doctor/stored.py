@@ -190,6 +190,17 @@ def examine_work(stores: "DeploymentStores") -> Iterator[DoctorFinding]:
     yield judged("checks", unchecked, fine, "sexton check run INSTANCE; sexton check list")
 
 
+def examine_notices(stores: "DeploymentStores", settings: "Settings") -> Iterator[DoctorFinding]:
+    """Yield whether the webhook accepts notices; none where no worker posts any."""
+    from sexton.runtime.notices import Notices
+
+    if failure := Notices(stores, settings.notices).failure():
+        todo = "repair the receiver, or correct [notices] on every worker and restart; notices are repeated until then"
+        yield DoctorFinding("WARN", "notices", failure, todo)
+    elif settings.notices.url:
+        yield DoctorFinding("OK", "notices", "none waits for the webhook to accept it")
+
+
 def _deletion_log(stores: "DeploymentStores") -> DoctorFinding:
     """Return whether the log of deletions can be written elsewhere, if it is: without it nothing is deleted."""
     from sexton.storage.port import VaultFault
