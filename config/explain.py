@@ -100,13 +100,12 @@ def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection
 
 def _suggestion(path: list[str], known_keys: Collection[str]) -> str:
     """Return what to do about an unknown key."""
-    if len(path) == 1:
-        for section in known_keys:
-            name = path[0].removeprefix(f"{section}_")
-            if name != path[0] and name in known_keys:
-                return f"write SEXTON_{section.upper()}__{name.upper()}, with two underscores after the section."
-    similar = difflib.get_close_matches(path[-1], known_keys, 1)
-    return f"did you mean {similar[0]!r}?" if similar else "remove it; `sexton settings show` lists the keys."
+    for section, _, name in (key.rpartition(".") for key in known_keys if len(path) == 1):
+        if section and path[0] in (name, f"{section}_{name}"):
+            variable = f"SEXTON_{section.upper()}__{name.upper()}, with two underscores after the section"
+            return f"it is {section}.{name}: write {variable}, or {name} below [{section}] in a file."
+    similar = difflib.get_close_matches(".".join(path), known_keys, 1)
+    return f"did you mean {similar[0]}?" if similar else "remove it; `sexton settings show` lists the keys."
 
 
 def _fault(problem: ErrorDetails) -> str:

@@ -206,6 +206,8 @@ class LiveSettings:
             names = {row.instance for row in stored} | {""}
             ignored = {entry for name in names for entry in merge(self.own, stored, name)[1]}
             for entry in ignored - self._ignored:  # once
-                log.warning("a setting in the database is ignored: %s; see: sexton settings show", entry.why)
+                log.warning(
+                    "a setting in the database is ignored: %s; see: sexton settings show", entry.why.rstrip(".")
+                )
             self._ignored = ignored
         self._read_at = now

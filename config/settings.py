@@ -325,11 +325,12 @@ def load(**overrides: str) -> Settings:
         return Settings(**override_layer.values)
     except ValidationError as e:
         sources = [override_layer, *layers()]
-        models: list[type[BaseModel]] = [Settings, KindSection]
-        annotations = [field.annotation for field in Settings.model_fields.values()]
-        models += [section for section in annotations if isinstance(section, type) and issubclass(section, BaseModel)]
-        # A misspelt key gets a suggestion from all of them.
-        known_keys = {name for model in models for name in model.model_fields}
+        sections: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
+        sections |= {f"kinds.{kind}": KindSection for layer in sources for kind in layer.values.get("kinds", ())}
+        known_keys = set(Settings.model_fields)  # a misspelt key gets a suggestion from all of them
+        for name, section in sections.items():
+            if isinstance(section, type) and issubclass(section, BaseModel):
+                known_keys |= {f"{name}.{key}" for key in section.model_fields}
         raise SettingsError(" ".join(sentence(p, sources, known_keys) for p in e.errors())) from None
 
 

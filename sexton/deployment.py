@@ -17,6 +17,7 @@ from sexton.runtime.stores import DeploymentStores, live_settings
 if TYPE_CHECKING:
     from sexton.insight.marks import MarkFilter, PlanDetails, PlanReview, PlanStanding, SearchedPlace
     from sexton.insight.views import MarkPage, Overview, Story
+    from sexton.marks.kept import Blocker
     from sexton.marks.model import DueMark, Ref
     from sexton.operators.controls.model import Halt
     from sexton.protection.model import Item
@@ -45,6 +46,24 @@ class Deployment:
         from sexton.runtime.temporal.starter import WorkflowStarter
 
         return WorkflowStarter(self.settings)
+
+    def ignored_settings(self, instance: str | None = None) -> "list[Blocker]":
+        """Return settings of the database that are not in force, as problems; ``instance``: those of its and of all."""
+        from sexton.insight.views import ALL_INSTANCES
+        from sexton.marks.kept import Blocker, Severity
+
+        return [
+            Blocker(
+                severity=Severity.FAULT,
+                instance=row.instance or ALL_INSTANCES,
+                held_by="ignored setting",
+                what=row.key,
+                why=why.rstrip("."),
+                way_out=f"sexton settings unset {row.key}" + (f" --instance {row.instance}" if row.instance else ""),
+            )
+            for row, why in self.live.ignored()
+            if instance is None or row.instance in ("", instance)
+        ]
 
     def status(self, instance: str | None = None) -> "Overview":
         """Return the state of one instance, or of every one: what is running, waiting, due and kept."""

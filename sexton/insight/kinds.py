@@ -66,6 +66,7 @@ def kind_statuses(
             due=count.due,
             due_bytes=count.due_bytes,
             oldest=count.oldest if count.due else count.following,
+            due_since=policy.due_at(kind, count.oldest) if count.due else None,
             next_due=None if count.following is None else policy.due_at(kind, count.following),
             note=unset if policy.retention(kind) is None else "",
         )

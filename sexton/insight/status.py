@@ -3,7 +3,7 @@
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
@@ -87,6 +87,7 @@ def read_instances(db: Database, c: Connection, only: str | None = None) -> Sequ
         now_once().label("now"),
         select(func.count()).where(busy(db.t.lease, JOB)).scalar_subquery().label("slots_used"),
         exists(select(t_worker.c.worker).where(is_present)).label("has_worker"),
+        exists(select(t_worker.c.worker).where(is_present, t_worker.c.reaches_temporal)).label("has_temporal"),
         round_.c.report,
         round_.c.ended_at,
         run.c.open_counts,
@@ -180,6 +181,7 @@ def overview(
             next_round=stores.schedule.next_round_of(instance, now) if running is None else None,
             overdue_since=overdue.get(name),
             has_worker=instance.has_worker,
+            has_temporal=instance.has_temporal,
             halt=halted(name),
             failures=instance.failures,
             last_success=instance.last_success_at,
@@ -228,6 +230,38 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
 
     ``halts``: what halts it besides ``InstanceStatus.halt``.
     """
+    rows = [*_of_workers(i), *_known(i, halts)]
+    yield from rows or _late(i)
+
+
+def _late(i: InstanceStatus) -> Iterator[Blocker]:
+    """Yield that marks have been due for a day, with what keeps them if that is known."""
+    since = [kind.due_since for kind in i.kinds if kind.due_since is not None and kind.due_since < i.now - DAY_MS]
+    if not since:
+        return
+    name, what, todo = i.instance, quantity(sum(kind.due for kind in i.kinds), "mark"), f"sexton blockers {i.instance}"
+    severity, why = Severity.OVERDUE, "due for more than a day"
+    kept = max(i.last.kept.items(), key=itemgetter(1), default=None) if i.last is not None else None
+    if kept is not None:
+        is_wanted = kept[0].reason in (KeepReason.HOLD, KeepReason.PROTECTION)
+        severity = Severity.HALTED if is_wanted else severity
+        why, todo = f"{why}; the last round kept {kept[1]:,}: {describe(kept[0])}", way_out(kept[0], name) or todo
+    elif i.caps:
+        cap = i.caps[0]
+        severity, why = Severity.HALTED, f"{why}; vault {cap.vault} is capped at {cap.keys_per_second:,} keys/s"
+        todo = f"sexton vault uncap {name} {cap.vault}"
+    yield _row(severity, name, "late", what, todo, why=why, since=min(since))
+
+
+def _of_workers(i: InstanceStatus) -> Iterator[Blocker]:
+    if i.mode == "enabled" and not (i.has_worker and i.has_temporal):
+        held_by, why, todo = "no worker", "no worker reports to the database: nothing is deleted", "sexton worker run"
+        if i.has_worker:
+            held_by, why, todo = "no Temporal", "no worker reaches Temporal: no round begins", "sexton doctor"
+        yield _row(Severity.OVERDUE, ALL_INSTANCES, held_by, "everything", todo, why=why)
+
+
+def _known(i: InstanceStatus, halts: Iterable[Halt]) -> Iterator[Blocker]:
     name = i.instance
     if i.checked.lost:
         what = f"{quantity(i.checked.lost, 'object')}, confirmed"
@@ -246,9 +280,6 @@ def problems(i: InstanceStatus, halts: Iterable[Halt] = ()) -> Iterator[Blocker]
         of, what = (ALL_INSTANCES, "everything") if halt.scope == ALL else (name, "the whole instance")
         since = {"since": halt.since, "until": halt.until}
         yield _row(Severity.HALTED, of, halt.by, what, halt.todo, why=halt.why, **since)
-    if i.mode == "enabled" and not i.has_worker:
-        why = "no worker reports to the database: nothing is deleted"
-        yield _row(Severity.OVERDUE, ALL_INSTANCES, "no worker", "everything", "sexton worker run", why=why)
     if i.overdue_since is not None and i.halt is None:
         why = "it has not begun: no schedule, a paused one, no worker, or no Temporal"
         yield _row(Severity.OVERDUE, name, "overdue", "the next round", "sexton doctor", since=i.overdue_since, why=why)
@@ -292,8 +323,8 @@ def _of_running_round(instance: str, run: Running) -> Iterator[Blocker]:
     """Yield why a round that has not ended does not work."""
     what = f"round {run.round}" if run.round else "a round"
     if run.cut_off:
-        why = "it lost its lease"
-        yield _row(Severity.OVERDUE, instance, "no worker", what, "sexton doctor", why=why, since=run.since)
+        why = "no worker renewed its lease: a worker continues it, once one runs and reaches Temporal and the database"
+        yield _row(Severity.OVERDUE, instance, "lost lease", what, "sexton doctor", why=why, since=run.since)
     elif run.waiting:
         wait = next((text for text in WAITS if run.waiting.startswith(text)), "waiting")
         severity, signal = WAITS.get(wait, (Severity.OTHER, ""))

@@ -28,6 +28,7 @@ class KindStatus(Message):
     oldest: int | None = Field(alias="oldest_at")
     next_due: int | None = Field(None, alias="next_due_at")
     """When the first mark is due that is not due yet; None: there is none."""
+    due_since: int | None = Field(None, exclude=True)
     note: str = ""
 
 
@@ -208,6 +209,8 @@ class InstanceStatus(Message):
     """Since when its next round is due, if nothing has begun it for long though nothing hinders it."""
     has_worker: bool = Field(True, exclude=True)
     """Whether a control worker reports to the database; JSON does not have it."""
+    has_temporal: bool = Field(True, exclude=True)
+    """Whether Temporal answers one of them; JSON does not have it."""
     halt: Halt | None
     failures: int
     last_success: int | None = Field(alias="last_success_at")

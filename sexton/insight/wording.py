@@ -31,7 +31,8 @@ def marked(kinds: "Sequence[KindStatus]") -> str:
 
 def shown_names(of: "type[BaseModel]") -> dict[str, str]:
     """Return the fields of a value, each with the name that people see; the end of a name is the unit."""
-    return {name: field.title or field.alias or name for name, field in of.model_fields.items()}
+    shown = {name: field for name, field in of.model_fields.items() if not field.exclude}
+    return {name: field.title or field.alias or name for name, field in shown.items()}
 
 
 def first_line(text: str) -> str:

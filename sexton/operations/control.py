@@ -92,7 +92,8 @@ def status(call: Call, instance: Covered = None) -> Status:
     ui = deployment.settings.temporal.ui_url
     links = tuple(link_of(deployment.settings, work) for work in running) if ui else ()
     shown = dict(overview) | {"running": running, "temporal": ui, "links": links}
-    known = [problem for i in overview.instances for problem in problems(i)]
+    known = deployment.ignored_settings(instance)
+    known += [problem for i in overview.instances for problem in problems(i)]
     if instance is None:
         topics, binlogs = call.stores.log_figures()
         known += log_problems(topics, binlogs)

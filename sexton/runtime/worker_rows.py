@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import delete, or_, select
@@ -26,7 +26,7 @@ class WorkerPresence(Message):
     """A worker that runs. ``settings``: those that the database may change, as its own environment and file set them.
 
     ``metrics`` is where it answers ``GET /metrics``, empty: nowhere. ``started_at`` is in ms since 1970. ``slots``: how
-    many activities a Spark worker takes at once; ``busy``: how many it runs.
+    many activities a Spark worker takes at once; ``busy``: how many it runs. ``reaches_temporal``: of a control worker.
     """
 
     worker: str
@@ -37,6 +37,7 @@ class WorkerPresence(Message):
     started_at: int = 0
     slots: int = 0
     busy: int = 0
+    reaches_temporal: bool = True
 
 
 class WorkerStore:
@@ -89,12 +90,12 @@ async def reporting(
     settings: Settings,
     metrics: str,
     slots: int = 0,
-    busy: Callable[[], int] = lambda: 0,
+    state: Callable[[], Awaitable[Mapping[str, int]]] | None = None,
 ) -> AsyncIterator[None]:
     """Report this process until the context ends. A database that is away delays reports, and stops no work.
 
     ``settings``: those of this process, without those of the database. ``slots``: how many activities a Spark worker
-    takes at once: work is sent to it only while it has a free slot. ``busy`` returns how many of them it runs now.
+    takes at once: work is sent to it only while it has a free slot. ``state`` returns the fields that change meanwhile.
     ``metrics``: where it answers ``GET /metrics``; empty: nowhere.
     """
     presence = WorkerPresence(
@@ -104,17 +105,23 @@ async def reporting(
         metrics=metrics,
         settings=own_settings(settings),
         slots=slots,
-        busy=busy(),
     )
     with suppress(*AWAY):
         await asyncio.to_thread(workers.remove, presence.worker)
-    await _report(workers, presence)
+
+    async def report() -> None:
+        changed = {} if state is None else await state()
+        try:
+            await asyncio.to_thread(workers.report, presence.model_copy(update=dict(changed)))
+        except AWAY as e:
+            log.warning("the database did not take this worker's report: %s", first_line(e))
 
     async def report_regularly() -> None:
         while True:
             await asyncio.sleep(REPORT_SECONDS)
-            await _report(workers, presence.model_copy(update={"busy": busy()}))
+            await report()
 
+    await report()
     try:
         async with in_background(report_regularly()):
             yield
@@ -126,10 +133,3 @@ async def reporting(
 def own_settings(settings: Settings) -> dict[str, str]:
     """Return the settings that all workers should share: those that the database may change."""
     return {row.key: row.value for row in rows(settings) if row.mutable}
-
-
-async def _report(workers: WorkerStore, presence: WorkerPresence) -> None:
-    try:
-        await asyncio.to_thread(workers.report, presence)
-    except AWAY as e:
-        log.warning("the database did not take this worker's report: %s", first_line(e))

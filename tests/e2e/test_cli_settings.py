@@ -109,6 +109,7 @@ def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Rig, wai
 
     of_all, of_shop = shown(offline, **own)[RETENTION], shown(offline, "--instance", "shop", **own)[RETENTION]
     people = offline("settings", "show", **own)
+    status = offline("status").stdout.splitlines()[0]
     elsewhere = offline("settings", "show", "--instance", "nobody")
     without_database = offline("settings", "show", "--json", SEXTON_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
     unset_all = offline("settings", "unset", key)
@@ -120,6 +121,8 @@ def test_show_names_the_source_and_what_it_replaces(offline: Run, shop: Rig, wai
     assert of_shop["source"].startswith("database for shop, set by ")
     assert of_shop["overrides"].startswith("20000 (environment SEXTON_RECYCLE__")
     assert "ignored: recycle.retention_seconds = 5 (database, set by another program) is below" in people.stderr
+    assert "(all): ignored setting: recycle.retention_seconds (recycle.retention_seconds = 5 (database, set" in status
+    assert status.endswith("Way out: sexton settings unset recycle.retention_seconds")
     assert (elsewhere.returncode, "unknown instance nobody" in elsewhere.stderr) == (1, True)
     assert (without_database.returncode, items(without_database)[0]["key"]) == (0, "deployment")
     assert "without the settings in the database" in without_database.stderr

@@ -30,6 +30,7 @@ worker_presence = table(
     jsonb("settings"),  # key → value, of those that the database may change
     bigint("slots", default=0),  # of a Spark worker: how many activities it takes at once
     bigint("busy", default=0),  # and how many it runs
+    boolean("reaches_temporal", default=True),  # whether Temporal answered a control worker just now
 )
 """One row per worker of this database: its role and build, the settings of its environment and file, and its slots."""
 

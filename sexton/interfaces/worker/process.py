@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from config.settings import load
@@ -19,7 +20,7 @@ from sexton.runtime.notices import Notices
 from sexton.runtime.stores import DeploymentStores, live_settings
 from sexton.runtime.temporal import schedules, versions
 from sexton.runtime.temporal.client import connect, connection
-from sexton.runtime.temporal.observing import SdkMetrics, runtime
+from sexton.runtime.temporal.observing import SdkMetrics, reached, runtime
 from sexton.runtime.worker_rows import reporting
 
 if TYPE_CHECKING:
@@ -58,13 +59,13 @@ async def main(role: str = "control", backend: serving.ServedBackend | None = No
             await resources.enter_async_context(
                 in_background(schedules.follow_interval(client, db, live_settings(db, settings)))
             )
+            stores = DeploymentStores(db, live_settings(db, settings).engine_settings())
             if settings.notices.url:  # beside the schedule: that it does not tick is one of the problems
-                stores = DeploymentStores(db, live_settings(db, settings).engine_settings())
                 await resources.enter_async_context(in_background(Notices(stores, settings.notices).post_regularly()))
             if settings.temporal.worker_versioning:
                 await resources.enter_async_context(in_background(versions.promote_first(client, settings)))
             metrics = await resources.enter_async_context(await build(client, settings, db, sdk))
-            worker = reporting(DeploymentStores(db, settings.engine_settings()).workers, role, settings, metrics)
+            worker = reporting(stores.workers, role, settings, metrics, state=partial(reached, client))
         async with worker:
             search_cycles_rarely()
             logging.info(

@@ -70,7 +70,11 @@ async def spark_worker(
         **slots(settings, AT_ONCE),
     )
     metrics = observe_process(settings, db, client, (worker,), sdk)
-    async with worker, reporting(engine.stores.workers, SPARK, settings, metrics, AT_ONCE, lambda: counter.running):
+
+    async def state() -> dict[str, int]:
+        return {"busy": counter.running}
+
+    async with worker, reporting(engine.stores.workers, SPARK, settings, metrics, AT_ONCE, state):
         yield worker
 
 

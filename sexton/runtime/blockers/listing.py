@@ -51,7 +51,7 @@ def list_blockers(service: "Deployment", instance: str | None) -> BlockerList:
     rows += [b for status in known for b in _instance_blockers(service, status)]
     if from_temporal is not None:  # it knows better which workers poll
         rows = [b for b in rows if (b.held_by, b.what) != ("no worker", "everything")]
-    rows += topic_blockers(service, instance)
+    rows += [*service.ignored_settings(instance), *topic_blockers(service, instance)]
     return BlockerList(worst_first(rows), from_temporal is None)
 
 

@@ -16,6 +16,7 @@ from temporalio.runtime import (
     TelemetryConfig,
     TelemetryFilter,
 )
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from config.settings import Settings
@@ -60,6 +61,15 @@ def observe(
     stats = settings.metrics.enable_recycler_stats_metrics
     collector = FigureCollector(figures.read, engine.deleter.in_flight, update=figures.update, stats=stats)
     return observe_process(settings, engine.stores.db, client, workers, sdk, collector)
+
+
+async def reached(client: Client) -> dict[str, int]:
+    """Return whether Temporal answers within two seconds, as a worker reports it."""
+    try:
+        await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=ANSWER)
+    except RPCError:
+        return {"reaches_temporal": False}
+    return {"reaches_temporal": True}
 
 
 def observe_process(

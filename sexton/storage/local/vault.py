@@ -3,6 +3,7 @@
 No operation leaves the root (see ``files``), and a missing root is a fault, not an empty vault.
 """
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -284,7 +285,13 @@ class LocalVault:
         except OSError as error:
             if error.errno in ABOUT_NAME:
                 raise self._fault("BAD_REPLY", f"{error}; only directories are listed") from error
-            raise self._fault("UNREACHABLE", f"{error}; check the disk") from error
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            todo = (
+                f"make room on the disk of {self.spec.prefix}: a deletion needs a little"
+                if is_full
+                else "check the disk"
+            )
+            raise self._fault("UNREACHABLE", f"{error}; {todo}") from error
 
     def _fault(self, reason: str, detail: str) -> VaultFault:
         return VaultFault(self.spec.name, reason, detail)

@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from config.live import LiveSettings
 from config.settings import EngineSettings, load
+from sexton.insight.status import overview
 from sexton.interfaces.cli.doctor.stored import HERE, examine_settings, examine_workers
 from sexton.kernel.trust import Trust
 from sexton.operators.settings import SettingStore
@@ -60,6 +61,17 @@ def test_only_workers_that_reported_lately_are_present(rig: Rig, workers: Worker
     assert list(workers.present()) == []
 
 
+def test_status_knows_whether_a_worker_reaches_temporal(rig: Rig, workers: WorkerStore) -> None:
+    rig.instance()
+    workers.report(worker("a").model_copy(update={"reaches_temporal": False}))
+    workers.report(spark("b"))
+    alone = overview(rig.db, rig.all_stores.insight, None, 1).instances[0]
+    workers.report(worker("c"))
+    beside = overview(rig.db, rig.all_stores.insight, None, 1).instances[0]
+
+    assert (alone.has_worker, alone.has_temporal, beside.has_temporal) == (True, False, True)
+
+
 async def test_process_reports_its_own_settings(workers: WorkerStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_rows, "REPORT_SECONDS", 0.01)
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1001")
@@ -107,7 +119,10 @@ async def test_a_spark_worker_reports_until_it_ends(
     async def has_a_busy_slot() -> bool:
         return workers.count_slots() == (2, 1)
 
-    async with reporting(workers, "spark", load(), "", 2, lambda: busy):
+    async def state() -> dict[str, int]:
+        return {"busy": busy}
+
+    async with reporting(workers, "spark", load(), "", 2, state):
         assert workers.count_slots() == (2, 2)
         busy = 1
         await eventually_async("it reports a busy slot", has_a_busy_slot)

@@ -6,10 +6,11 @@ from typing import Any
 
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import WAITS, log_problems, problems, sentence, worst_first
-from sexton.insight.views import Checked, InstanceStatus, Running
+from sexton.insight.views import Checked, InstanceStatus, KindStatus, Running
 from sexton.marks.kept import KeepReason, Kept, Severity, by_hold, by_owner_silence, by_vault
 from sexton.operators.controls.model import ALL, ControlKind, Halt
-from sexton.recycle.model import RoundReport
+from sexton.recycle.model import DAY_MS, RoundReport
+from sexton.recycle.pacing.model import Cap
 from sexton.recycle.planning.model import PlanRow
 from sexton.replication.binlog.model import LogCounts
 from workflows import ids
@@ -57,6 +58,7 @@ STATES: Sequence[tuple[str, Any, Severity]] = [
     ("last", ended("SUCCEEDED", vaults={"disk": "normal", "cold": "NOT_LISTED"}), Severity.HALTED),
     ("last", ended("SUCCEEDED", kept={Kept(KeepReason.UNKNOWN_KIND, "odd"): 2}), Severity.APPROVAL),
     ("has_worker", False, Severity.OVERDUE),
+    ("has_temporal", False, Severity.OVERDUE),
     ("quarantined", {"BAD_KEY": 2, "CHANGED": 1}, Severity.QUARANTINED),
     ("overdue_since", 1, Severity.OVERDUE),
     ("running", running(leased=True, cut_off=True), Severity.OVERDUE),
@@ -86,7 +88,7 @@ def test_the_sentence_names_the_worst_of_all_problems() -> None:
         # Nothing begins a round while it is halted.
         names = {name for name, *_ in states}
         ends = {"overdue_since"} if "halt" in names else set()
-        ends |= {"has_worker"} if "mode" in names else set()  # it only observes
+        ends |= {"has_worker", "has_temporal"} if "mode" in names else set()  # it only observes
         expected = {of for name, _, of in states if name not in ends} - {Severity.OTHER}
         text = sentence(rows, [FINE, status])
 
@@ -99,6 +101,8 @@ def test_the_sentence_names_the_worst_of_all_problems() -> None:
             assert text.endswith(f": {rows[0]}. Way out: {rows[0].way_out}")
 
 
+LATE = (KindStatus(kind="dropped", waiting=5, due=5, due_bytes=0, oldest=0, due_since=NOW - DAY_MS - 1),)
+"""Marks that have been due for more than a day."""
 DUE = "All is well: the next round, of shop, is due at 1970-01-01 00:17:40 UTC"
 SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
     ({}, DUE),
@@ -117,6 +121,25 @@ SENTENCES: Sequence[tuple[dict[str, Any], str]] = [
     (
         {"last": ended("STOPPED"), "failures": 2},
         "1 thing needs an operator: shop: failed round: 2 rounds without success. Way out: sexton round show 7",
+    ),
+    (
+        {"has_temporal": False},
+        "1 thing needs an operator: (all): no Temporal: everything (no worker reaches Temporal: no round begins). "
+        "Way out: sexton doctor",
+    ),
+    (
+        {"kinds": LATE, "last": ended("SUCCEEDED")},
+        "1 thing needs an operator: shop: late: 5 marks (due for more than a day). Way out: sexton blockers shop",
+    ),
+    (
+        {"kinds": LATE, "last": ended("SUCCEEDED", kept={by_hold(2): 5, by_hold(1): 4})},
+        "Nothing is wrong, but 1 order blocks deletions: shop: late: 5 marks (due for more than a day; the last round "
+        "kept 5: hold 2). Way out: sexton hold release 2",
+    ),
+    (
+        {"kinds": LATE, "caps": (Cap(instance="shop", vault="disk", keys_per_second=1),)},
+        "Nothing is wrong, but 1 order blocks deletions: shop: late: 5 marks (due for more than a day; vault disk is "
+        "capped at 1 keys/s). Way out: sexton vault uncap shop disk",
     ),
     (
         {"halt": halted(ControlKind.STOP, ALL)},

@@ -39,6 +39,7 @@ def overview(visit: CurrentVisit) -> Response:
     statuses.sort(key=lambda i: min((row.severity for row in known[i.instance]), default=Severity.OTHER))
     figures = [answer_or_none(question) for question in logs]
     rows = [row for of in (*known.values(), *(log_problems(*f) for f in figures if f is not None)) for row in of]
+    rows += service.ignored_settings(only) if sees_logs or only is not None else []
     listed: BlockerList | None = answer_or_none(blockers)
     if not sees_logs and listed is not None:  # those of its own topics and binlogs
         rows += [b for b in listed.rows if b.instance in names and b.what.startswith(("topic ", "binlog"))]

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import grpc
 import httpx
 import pytest
+from temporalio.client import Client
 
+from sexton.runtime.temporal.observing import reached
 from sexton.runtime.temporal.works import ROUNDS
 from tests.integration.interfaces.api.shared import rig
 from tests.servers.api import Api
@@ -66,6 +68,18 @@ def test_a_round_whose_start_was_not_answered_is_started_once(lossy: Lossy) -> N
         lossy.end_round()
 
         assert (first, second) == ((503, "TEMPORAL_AWAY"), (409, "ALREADY_RUNNING"))
+
+
+def test_a_worker_tells_whether_temporal_answers(lossy: Lossy) -> None:
+    async def told() -> list[int]:
+        client = await Client.connect(lossy.gateway.address)
+        before = await reached(client)
+        lossy.gateway.lost["GetSystemInfo"] = grpc.StatusCode.UNAVAILABLE
+        without = await reached(client)
+        lossy.gateway.lost.clear()
+        return [state["reaches_temporal"] for state in (before, without, await reached(client))]
+
+    assert asyncio.run(told()) == [True, False, True]
 
 
 def test_a_signal_that_was_not_answered_may_be_repeated(lossy: Lossy) -> None:
