@@ -286,11 +286,8 @@ class LocalVault:
             if error.errno in ABOUT_NAME:
                 raise self._fault("BAD_REPLY", f"{error}; only directories are listed") from error
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            todo = (
-                f"make room on the disk of {self.spec.prefix}: a deletion needs a little"
-                if is_full
-                else "check the disk"
-            )
+            room = f"make room on the disk of {self.spec.location}: a deletion needs a little"
+            todo = room if is_full else "check the disk"
             raise self._fault("UNREACHABLE", f"{error}; {todo}") from error
 
     def _fault(self, reason: str, detail: str) -> VaultFault:

@@ -3,7 +3,9 @@
 It takes over a marker only of its own deployment that has no row.
 """
 
+import errno
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,3 +282,14 @@ def test_a_refused_name_leaves_nothing_in_the_place(rig: Rig, tmp_path: Path) ->
 
     assert list(Path(spec.location).iterdir()) == []
     assert add_vault(rig.registry, spec, DEPLOYMENT, "").name == "cold"
+
+
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    vault = LocalVault(VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path)))
+    monkeypatch.setattr("sexton.storage.local.vault.open_location", full)
+
+    with pytest.raises(VaultFault, match=f"No space left on device; make room on the disk of {tmp_path}: a deletion"):
+        vault.read_marker()
