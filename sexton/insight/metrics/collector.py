@@ -9,14 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine, QueuePool
 
-from sexton.insight.metrics.families import Family, doris, engine
+from sexton.insight.metrics.families import doris, engine
 from sexton.insight.metrics.model import Figures
 from sexton.kernel.errors import SextonError
 
@@ -84,13 +83,11 @@ class FigureCollector(Collector):
         yield from self._families(NO_FIGURES)
 
     def _families(self, figures: Figures | None) -> Iterator[Metric]:
-        of_process, of_database = list[Family](), list[Iterator[Family]]()
+        families = [] if figures is None else [*engine.families(figures)]
         if self._in_flight is not None:
-            of_process = [doris.concurrency(figures.instances if figures is not None else (), self._in_flight)]
-        if figures is not None:
-            of_database = [engine.families(figures), *([doris.families(figures)] if of_process else [])]
-        for family in chain(of_process, *of_database):
-            yield family.metric(self._per_instance)
+            families.append(doris.concurrency(figures.instances if figures is not None else (), self._in_flight))
+            families += [] if figures is None else doris.families(figures)
+        yield from (family.metric(self._per_instance) for family in families)
 
     def _set(self, read: Callable[[], Figures | None]) -> None:
         self._figures, was_up, self._up = None, self._up, False

@@ -203,7 +203,7 @@ class TestNothingToDo:
         """Return whether a round of the instance begins; what a tick asks."""
         return turns(rig).due(Live.of(rig.policy)).instances == ("shop",)
 
-    def test_an_instance_without_work_uses_its_slot_and_is_not_overdue(self, shop: Rig) -> None:
+    def test_a_slot_without_work_has_no_round_and_is_not_overdue(self, shop: Rig) -> None:
         shop.mark("dropped", NewMark(id="young", vault="disk", keys=("data/a",)))
         rounds, before = shop.count("round"), shop.now()
 
