@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -83,11 +84,11 @@ class FigureCollector(Collector):
         yield from self._families(NO_FIGURES)
 
     def _families(self, figures: Figures | None) -> Iterator[Metric]:
-        families = [] if figures is None else [*engine.families(figures)]
+        parts = [] if figures is None else [engine.families(figures)]
         if self._in_flight is not None:
-            families.append(doris.concurrency(figures.instances if figures is not None else (), self._in_flight))
-            families += [] if figures is None else doris.families(figures)
-        yield from (family.metric(self._per_instance) for family in families)
+            parts.append(iter([doris.concurrency(figures.instances if figures else (), self._in_flight)]))
+            parts += [] if figures is None else [doris.families(figures)]
+        yield from (family.metric(self._per_instance) for family in chain(*parts))
 
     def _set(self, read: Callable[[], Figures | None]) -> None:
         self._figures, was_up, self._up = None, self._up, False

@@ -20,8 +20,8 @@ LARGEST = re.compile(
 """Names of metrics of which the largest value of all instances counts; others are summed."""
 
 
-class FigureFamily(NamedTuple):
-    """One family; ``name``: without ``_total``, ``text``: its help. Its samples are read once."""
+class Series(NamedTuple):
+    """One family; ``name``: without ``_total``, ``text``: its help. Read its samples before the next family."""
 
     name: str
     text: str
@@ -58,7 +58,7 @@ def age(since: int | None, now: int) -> float:
 
 def families_of_fields(
     model: type[Message], labels: Sequence[str], rows: Sequence[tuple[Sequence[str], Message]], now: int
-) -> Iterator[FigureFamily]:
+) -> Iterator[Series]:
     """Yield the family of each field that ``model.metric`` made; ``rows``: the values of the labels, and figures."""
     for field, info in model.model_fields.items():
         if info.title:
@@ -69,4 +69,4 @@ def families_of_fields(
             elif info.default is None:
                 values = [(label_values, age(since, now)) for label_values, since in values]
             kind = CounterMetricFamily if COUNTER in info.metadata else GaugeMetricFamily
-            yield FigureFamily(f"sexton_{info.title}", info.description or "", [*labels, *by], values, kind)
+            yield Series(f"sexton_{info.title}", info.description or "", [*labels, *by], values, kind)

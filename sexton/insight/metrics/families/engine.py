@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily
 
 from sexton.check.model import FindingType
 from sexton.database.rows import BYTES, NORMAL, OBJECTS, PROTECTIONS, REMOVED, ROUNDS
-from sexton.insight.metrics.families import FigureFamily, age, families_of_fields
+from sexton.insight.metrics.families import Series, age, families_of_fields
 from sexton.insight.metrics.model import (
     HOLDERS,
     OTHER,
@@ -110,7 +110,7 @@ TOTALS = {
 }
 
 
-def families(f: Figures) -> Iterator[FigureFamily]:
+def families(f: Figures) -> Iterator[Series]:
     """Yield the families; without instances, families of instances have no samples."""
     by_instance = ["instance_id"]
     yield from families_of_fields(Figures, [], [((), f)], f.now)
@@ -118,29 +118,23 @@ def families(f: Figures) -> Iterator[FigureFamily]:
     yield from families_of_fields(InstanceFigures, by_instance, [((i.instance,), i) for i in f.instances], f.now)
     yield from families_of_fields(BinlogFigures, by_instance, [((b.instance,), b) for b in f.binlogs], f.now)
     for name, (text, of_instance) in INSTANCE.items():
-        yield FigureFamily(
-            f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances)
-        )
+        yield Series(f"sexton_{name}", text, by_instance, (((i.instance,), of_instance(i, f.now)) for i in f.instances))
     rounds = {i.instance: i.running for i in f.instances if i.running is not None}
     for name, (text, of_round) in RUNNING.items():
-        yield FigureFamily(f"sexton_round_{name}", text, by_instance, (((i,), of_round(r)) for i, r in rounds.items()))
+        yield Series(f"sexton_round_{name}", text, by_instance, (((i,), of_round(r)) for i, r in rounds.items()))
     for (name, label), (text, of_label) in BY_LABEL.items():
         samples = [((i.instance, value), n) for i in f.instances for value, n in of_label(i, f.now).items()]
-        yield FigureFamily(f"sexton_{name}", text, [*by_instance, label], samples)
+        yield Series(f"sexton_{name}", text, [*by_instance, label], samples)
     for name, (text, by_stage) in ROUND_BY_STAGE.items():
         counts = [((i, stage), n) for i, r in rounds.items() for stage, n in by_stage(r.progress).items()]
-        yield FigureFamily(f"sexton_round_{name}", text, [*by_instance, "stage"], counts)
+        yield Series(f"sexton_round_{name}", text, [*by_instance, "stage"], counts)
     for name, (text, counter) in TOTALS.items():
-        yield FigureFamily(
-            f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily
-        )
+        yield Series(f"sexton_{name}", text, [*by_instance, "kind"], f.totals(counter).items(), CounterMetricFamily)
     text = "Deletes per second that all workers together may now send to a part of a bucket, adapted to its answers."
-    yield FigureFamily(
-        "sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces)
-    )
+    yield Series("sexton_pace_keys_per_second", text, ["place"], (((p.place,), p.keys_per_second) for p in f.paces))
     text = "Requests of all workers that a place throttled; survives restarts."
     throttled = (((p.place,), p.throttled) for p in f.paces)
-    yield FigureFamily("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
+    yield Series("sexton_throttled_requests", text, ["place"], throttled, CounterMetricFamily)
     yield from _of_instances(f)
     text = (
         "Seconds since the last accepted binlog GC, or since the instance was enabled; only those that nothing halts."
@@ -148,10 +142,10 @@ def families(f: Figures) -> Iterator[FigureFamily]:
     halted = {i.instance for i in f.instances if i.halt is not None}
     since = {b.instance: b.quiet_since for b in f.binlogs if b.quiet_since is not None and b.instance not in halted}
     quiet = (((name,), age(at, f.now)) for name, at in since.items())
-    yield FigureFamily("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
+    yield Series("sexton_binlog_seconds_since_gc", text, by_instance, quiet)
 
 
-def _of_instances(f: Figures) -> Iterator[FigureFamily]:
+def _of_instances(f: Figures) -> Iterator[Series]:
     """Yield the findings of each instance, and its counters of rounds and protections."""
     text = "Findings that were open at the end of the last check, by type, and whether they are confirmed."
     findings: list[tuple[tuple[str, str, str], int]] = []
@@ -159,17 +153,17 @@ def _of_instances(f: Figures) -> Iterator[FigureFamily]:
         for type_ in FindingType:
             number, confirmed = i.findings.get(type_, (0, 0))
             findings += [((i.instance, type_, "yes"), confirmed), ((i.instance, type_, "no"), number - confirmed)]
-    yield FigureFamily("sexton_check_findings", text, ["instance_id", "type", "confirmed"], findings)
+    yield Series("sexton_check_findings", text, ["instance_id", "type", "confirmed"], findings)
     text = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
     rounds = (((i.instance,), f.counters.get((i.instance, ROUNDS, "*"), 0)) for i in f.instances)
-    yield FigureFamily("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
+    yield Series("sexton_rounds", text, ["instance_id"], rounds, CounterMetricFamily)
     text = "Protections that ended, by reason; PASSED is the normal end; survives restarts."
     ended = (
         ((i.instance, why), f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
         for i in f.instances
         for why in map(str, ProtectionEnd)
     )
-    yield FigureFamily("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
+    yield Series("sexton_protections_ended", text, ["instance_id", "why"], ended, CounterMetricFamily)
 
 
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:

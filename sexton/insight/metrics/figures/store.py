@@ -84,15 +84,15 @@ class FigureStore:
 
         The lease ends some time after the last scrape of the process that has it; then the next process takes it.
         """
-        lease = self._db.t.lease
+        lease, until = self._db.t.lease, now_once(LEASE_MS)
         is_metrics = and_(lease.c.instance == EVERYTHING, lease.c.job == "metrics")
-        until = now_once(LEASE_MS)
-        is_ours = or_(lease.c.owner == process, lease.c.expires_at <= now_once(), lease.c.expires_at.is_(None))
-        is_ours = or_(is_ours, lease.c.expires_at > until)  # the clock was ahead
+        is_valid = lease.c.expires_at.between(now_once(), until)  # not later: the clock was ahead
 
         def acquired(c: Connection) -> bool:
             values = {"owner": process, "expires_at": until}
-            if c.execute(update(lease).where(is_metrics, is_ours).values(values)).rowcount:
+            if c.execute(
+                update(lease).where(is_metrics, or_(lease.c.owner == process, is_valid.is_not(True))).values(values)
+            ).rowcount:
                 return True
             first = insert(lease).values(instance=EVERYTHING, job="metrics", **values).on_conflict_do_nothing()
             return c.execute(first.returning(lease.c.job)).first() is not None
