@@ -80,10 +80,7 @@ class FigureStore:
         return figures.model_copy(update={"table_bytes": sizes or {}, "unreadable": unreadable})
 
     def read_alone(self, process: str) -> Figures | None:
-        """Return the figures as ``read``; None while another process has the lease on them.
-
-        The lease ends some time after the last scrape of the process that has it; then the next process takes it.
-        """
+        """Return the figures as ``read``; None while another process, scraped within ``LEASE_MS``, exports them."""
         lease, until = self._db.t.lease, now_once(LEASE_MS)
         is_metrics = and_(lease.c.instance == EVERYTHING, lease.c.job == "metrics")
         is_valid = lease.c.expires_at.between(now_once(), until)  # not later: the clock was ahead
